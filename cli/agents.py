@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import inference_econ as ie
+from inference_econ import inputs
 from inference_econ.errors import InputError
 
-from . import market, options, proposals, show
+from . import market, options, proposals
 from .refusals import refuse
-
-if TYPE_CHECKING:
-    from inference_econ.answers.agents import Agents
 
 _NAMES = ("agents", "router", "tiers")
 #: What is said of requests that come at a rate, and of closed forms.
@@ -21,7 +20,7 @@ _OF_RATES = (
 )
 
 
-def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> Agents | None:
+def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> ie.Agents | None:
     """The sessions of the traffic that is named; None if it has none, or none is named.
 
     Parameters
@@ -36,32 +35,29 @@ def work(choices: options.Choices, *, allowed: Collection[str] = ()) -> Agents |
     InputError
         If an option is given that only sessions have, or that they do not go with.
     """
-    from inference_econ.inputs import catalog
-
-    traffic = None if choices.get("traffic") is None else catalog.traffic(choices["traffic"])
+    traffic = None if choices.get("traffic") is None else inputs.catalog.traffic(choices["traffic"])
     if traffic is None or traffic.sessions is None:
         text = f"{{}} is about sessions, and {choices.get('traffic') or 'no --traffic'} has none; give --traffic "
         refuse(filter(choices.get, _NAMES), f"{text}coding_agent, or another that has sessions")
         return None
-    from inference_econ.answers.agents import Agents
 
-    ready = Agents.of(choices["traffic"])
+    sessions = ie.Agents.of(choices["traffic"])
     stray = [name for name in _OF_RATES if name not in allowed and options.is_given(name)]
-    making = _making(choices, ready) if stray[:1] == ["request_rate"] else ""
+    making = _making(choices, sessions) if stray[:1] == ["request_rate"] else ""
     text = f"does not go with the sessions of {choices['traffic']}, which are played; say how many --agents there are"
     refuse(stray, f"{{}} {text}{making}")
-    return ready
+    return sessions
 
 
-def _making(choices: options.Choices, ready: Agents) -> str:
-    """How many agents make the request rate, in words: where answers come at once, and as slowly as is promised."""
+def _making(choices: options.Choices, sessions: ie.Agents) -> str:
+    """Words for the agents that make the request rate: where answers come at once, and as slowly as is promised."""
     rate, promised = choices["request_rate"], options.targets(choices, **usual()).given
-    at_once, slowly = ready.sending(rate, 0.0, 0.0), ready.sending(rate, promised["ttft"], promised["tpot"])
+    at_once, slowly = sessions.sending(rate, 0.0, 0.0), sessions.sending(rate, promised["ttft"], promised["tpot"])
     return f": {rate:g} requests/s come from {at_once:,} if answers come at once, {slowly:,} if they just keep the SLOs"
 
 
 def played(choices: options.Choices, **usual: float) -> dict[str, Any]:
-    """How sessions are played: promises, some as usual where they are not given, router, memories behind."""
+    """Settings of played sessions: promises, some as usual where they are not given, router, memories behind."""
     return {
         "targets": options.targets(choices, **usual),
         "router": choices["router"] or "prefix_aware",
@@ -70,42 +66,38 @@ def played(choices: options.Choices, **usual: float) -> dict[str, Any]:
 
 
 def usual() -> Mapping[str, float]:
-    """What agents are promised where nothing else is [s]."""
+    """Return the promises that agents get where no others are given [s]."""
     from inference_econ.answers.agents import USUAL
 
     return USUAL
 
 
 def answer(
-    ask: Callable[..., Any], choices: options.Choices, ready: Agents, output: options.Output, *chips: str,
-    together: bool = True, **asked: Any,
-) -> None:  # fmt: skip
-    """Answer a question about sessions on some chips, of instances that do both or of pools as well, and show it."""
+    ask: Callable[..., options.Shown],
+    choices: options.Choices,
+    work: ie.Agents,
+    *chips: str,
+    together: bool = True,
+    **settings: Any,
+) -> options.Shown:
+    """Answer a question about sessions on some chips, of instances that do both or of pools as well."""
     counted = options.given_means(choices) or choices["agents"]
-    with show.progress_bar(quiet=output.quiet) as progress:
-        competing = {**choices, "together": True} if together else choices
-        offers = market.of_chips(competing, ready.requests, chips or (choices["hardware"],))
-        shown = ask(offers, counted, **played(choices, **usual()), progress=progress, **asked)
-    show.answer(shown, output)
+    competing = {**choices, "together": True} if together else choices
+    offers = market.of_chips(competing, work.requests, chips or (choices["hardware"],))
+    return ask(offers, counted, **played(choices, **usual()), **settings)
 
 
-def load(choices: options.Choices, ready: Agents, rates: tuple[float, ...] | None, output: options.Output) -> None:
-    """Put a fleet under some numbers of agents, or sessions that begin at some rates, and show it."""
+def load(
+    choices: options.Choices, work: ie.Agents, rates: tuple[float, ...] | None, progress: options.Progress | None
+) -> options.Shown:
+    """Put a fleet under some numbers of agents, or sessions that begin at some rates."""
     numbers = choices["agents"]
     if numbers is not None and rates is not None:
         raise InputError("give either --agents or --rates, not both", option="agents")
     if numbers is not None and any(not number.is_integer() for number in numbers):
-        raise InputError(
-            f"--agents are whole numbers, got {', '.join(f'{each:g}' for each in numbers)}", option="agents"
-        )
-    layouts = options.offer(choices, ready.requests, speculation=proposals.speculation(choices))
-    with show.progress_bar(quiet=output.quiet) as progress:
-        curve = ready.load(
-            layouts,
-            None if numbers is None else [int(number) for number in numbers],
-            rates=rates,
-            replicas=choices["replicas"],
-            **played(choices),
-            progress=progress,
-        )
-    show.answer(curve, output)
+        got = ", ".join(f"{number:g}" for number in numbers)
+        raise InputError(f"--agents are whole numbers, got {got}", option="agents")
+    layouts = options.offer(choices, work.requests, speculation=proposals.speculation(choices))
+    counts = None if numbers is None else [int(number) for number in numbers]
+    settings = {"replicas": choices["replicas"], **played(choices)}
+    return work.load(layouts, counts, rates=rates, progress=progress, **settings)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import inference_econ as ie
+from inference_econ import answers, calibration
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
 
-from . import options, show
-from .help import command
+from . import options
+from .help import question
 from .refusals import refuse
-
-if TYPE_CHECKING:
-    from inference_econ.inputs import Requests, Traffic
 
 #: What says how full a deployment is.
 _FULLNESS = ("utilization", "batch", "throughput")
@@ -23,19 +22,8 @@ _LITTLE = 0.01
 _OF_REQUESTS = ("isl", "osl", "cached", "shared_prefix")
 
 
-@command(
-    "assess",
-    "subject domain tokens_per_second measured utilization batch throughput gpus instance_gpus open_degrees isl "
-    "osl cached shared_prefix context plot yes",
-    "inference-econ assess llama_3_70b h100_sxm --weights fp8 --tokens-per-second 45 --batch 64 --gpus 4 --tp 4 \\",
-    "    --isl 2000 --osl 500",
-    "inference-econ assess deepseek_v3 h200_sxm --tokens-per-second 20 --throughput 15000 --gpus 16 "
-    "--instance-gpus 8 \\",
-    "    --isl 2000 --osl 500 --plot assess.svg",
-    "inference-econ assess qwen3_32b h100_sxm --gpus 2 --tp 1 --measured server.prom",
-)
-@options.output
-def assess(measured: str | None, output: options.Output, **choices: Any) -> None:
+@question("assess")
+def assess(measured: str | None, progress: options.Progress | None, **choices: Any) -> ie.Assessment:
     """Good or bad: a measured speed and batch (or utilisation, or throughput) against prediction, frontier and bound.
 
     With --isl and --osl the server is held against services, in continuous batching with the prefill of others;
@@ -50,29 +38,22 @@ def assess(measured: str | None, output: options.Output, **choices: Any) -> None
             option="tokens_per_second",
         )
     traffic = _traffic(choices)
-    from inference_econ.answers.assess import assess
-    from inference_econ.answers.operating_point import Observation, instances_of
-
     pins = options.pins({**choices, "batch": None})
     seen = {name: choices[name] for name in ("tokens_per_second", *_FULLNESS)}
-    instances = instances_of(choices["gpus"], pins)
-    observed = Observation.of(choices["gpus"], **seen, instances=instances)
-    with show.progress_bar(quiet=output.quiet) as progress:
-        assessment = assess(options.setup(choices), traffic, observed, pins, progress=progress)
-    show.answer(assessment, output)
+    instances = answers.operating_point.instances_of(choices["gpus"], pins)
+    observed = ie.Observation.of(choices["gpus"], **seen, instances=instances)
+    return ie.assess(options.setup(choices), traffic, observed, pins, progress=progress)
 
 
 def _read(choices: options.Choices, path: str) -> dict[str, float]:
-    """What a file says of the server, by the options that leave it open.
+    """Return what a file says of the server, by the options that leave it open.
 
     Raises
     ------
     InputError
         If the file cannot be read, or says nothing of the time per token.
     """
-    from inference_econ.calibration import read_run
-
-    run = read_run(path)
+    run = calibration.read_run(path)
     tpot = run.latencies.get(("tpot", "mean"), run.latencies.get(("tpot", "p50")))
     if tpot is None:
         raise InputError(f"{path}: it says nothing of the time per output token", option="measured")
@@ -90,7 +71,7 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _traffic(choices: options.Choices) -> Traffic | Requests:
+def _traffic(choices: options.Choices) -> ie.Traffic | ie.Requests:
     """The requests that were served, or a context of decode steps.
 
     Raises
@@ -98,12 +79,10 @@ def _traffic(choices: options.Choices) -> Traffic | Requests:
     InputError
         If both are given, or something of requests without their lengths.
     """
-    from inference_econ.inputs import Traffic
-
     lengths = {name: choices[name] for name in _OF_REQUESTS if choices[name] is not None}
     if not lengths:
         context = MEAN_CONTEXT if choices["context"] is None else choices["context"]
-        return Traffic.build({"context": context}, origin="command line")
+        return ie.Traffic.build({"context": context}, origin="command line")
     if choices["context"] is not None:
         raise InputError("give either --context, or --isl and --osl, not both", option="context")
     if not {"isl", "osl"} & lengths.keys():

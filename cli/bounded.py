@@ -30,9 +30,9 @@ def allowed(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 def refusal(error: TooMuchError, options: Iterable[str]) -> InputError:
-    """What a command with some options says of a question that is too much work for it."""
-    known = set(options)
-    smaller = [option for option in _OPTIONS.get(error.smaller, [f"--{error.smaller}"]) if option in known]
-    allowed = f", or add {_YES} to wait for it" if error.seconds is not None and _YES in known else ""
+    """Return the refusal of a question that is too much work for a command with some options."""
+    available = set(options)
+    smaller = [option for option in _OPTIONS.get(error.smaller, [f"--{error.smaller}"]) if option in available]
+    allowed = f", or add {_YES} to wait for it" if error.seconds is not None and _YES in available else ""
     message = f"{error.work}; reduce {' or '.join(smaller) or error.smaller}{allowed}"
     return InputError(message, request_name(smaller[0]) if smaller else None)

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import inference_econ as ie
+from inference_econ import calibration, inputs, report
 from inference_econ.errors import InputError
 
 from . import options, show
 from .help import command
 
-if TYPE_CHECKING:
-    from inference_econ.calibration import Fit, Fold, Measurement, Skipped
-    from inference_econ.inputs import Unlike
-
 #: Fields of a deployment that result files do not say.
 _DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp", "ep")
 
 
-@command(
-    "calibrate",
-    "data names targets base changes prior where without most deployment only_levels name description reference "
-    "path yes form as_json as_csv quiet",
-    "inference-econ calibrate serving_points --where hardware=h100_sxm,engine=vllm -o mine.yaml",
-)
+@command("calibrate")
 @options.form
 def calibrate(
     data: tuple[str, ...],
@@ -42,10 +35,7 @@ def calibrate(
     so on. Constants that the rows do not determine keep about the value of the base; the table says which. Of fewer
     rows than constants, as of one point of a load test, only levels are fitted (--levels).
     """
-    from inference_econ.calibration import fit, holdout
-    from inference_econ.calibration.calibrate import Calibrated, base_of
-    from inference_econ.inputs import catalog
-    from inference_econ.report.calibrate import CalibrationPage, not_reproduced
+    from inference_econ.calibration.calibrate import base_of
 
     _check_output(path, choices["reference"])
     changes = _assumption_changes(choices["changes"])
@@ -54,21 +44,24 @@ def calibrate(
         _fit_levels(measured, data, path, options.Output(form, quiet=quiet), choices)
         return
     preset = choices["base"] or base_of(measured.rows)
-    base, constants = catalog.assumptions(preset, changes=changes), _words(names)
+    base, constants = inputs.catalog.assumptions(preset, changes=changes), _words(names)
     with show.progress_bar(quiet=quiet) as progress:
         try:
-            fitted = fit.fit(
+            fitted = calibration.fit.fit(
                 measured.used, constants, base, targets=_words(targets), prior=choices["prior"], progress=progress
             )
         except InputError as error:
             if len(measured.rows) < len(constants):
                 raise InputError(f"{error}{measured.why_few}") from error
             raise
-        folds = holdout.all_folds(fitted, progress=progress)
+        folds = calibration.holdout.all_folds(fitted, progress=progress)
     if path is not None:
         _write(path, fitted, folds, data, {**choices, "base": preset, "changes": changes})
-    show.emit(CalibrationPage(Calibrated(fitted, folds, measured.left_out)), options.Output(form, quiet=quiet))
-    notes = [*measured.notes(fitted, choices["most"]), *not_reproduced(fitted)]
+    show.emit(
+        report.calibrate.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out)),
+        options.Output(form, quiet=quiet),
+    )
+    notes = [*measured.notes(fitted, choices["most"]), *report.calibrate.not_reproduced(fitted)]
     for note in notes + ([f"wrote {path}"] if path is not None else []):
         show.remark(note, quiet=quiet)
 
@@ -80,9 +73,6 @@ def _fit_levels(
     from datetime import date
 
     from inference_econ.calibration.levels.own import own_profile
-    from inference_econ.inputs import yaml_text
-    from inference_econ.report.files import write_text
-    from inference_econ.report.own_levels import OwnLevelsPage
 
     if choices["base"] or choices["changes"]:
         raise InputError(
@@ -92,8 +82,8 @@ def _fit_levels(
     mine = own_profile(measured.rows, date=date.today().isoformat())
     if path is not None:
         described = (choices["description"], choices["reference"], _data(data, choices["where"], choices["without"]))
-        write_text(path, yaml_text(mine.file(choices["name"] or "own levels", *described)))
-    show.emit(OwnLevelsPage(mine), output)
+        report.files.write_text(path, inputs.yaml_text(mine.file(choices["name"] or "own levels", *described)))
+    show.emit(report.calibrate.OwnLevelsPage(mine), output)
     notes = [f"left out: {count} rows: {reason}" for reason, count in measured.left_out.items()]
     for note in notes + ([f"wrote {path}"] if path is not None else []):
         show.remark(note, quiet=output.quiet)
@@ -102,32 +92,31 @@ def _fit_levels(
 class _Measured(NamedTuple):
     """Measurements that were read, and what becomes of them."""
 
-    read: list[Measurement | Skipped]
+    read: list[calibration.Measurement | calibration.Skipped]
     """Every row of the files."""
-    rows: list[Measurement]
-    """Those that can be fitted and are wanted."""
+    rows: list[calibration.Measurement]
+    """Rows that can be fitted and are wanted."""
     left_out: Mapping[str, int]
-    """How many others there are, by reason [1]."""
-    used: list[Measurement]
-    """Those of :attr:`rows` that are fitted: thinned if there are many."""
+    """Number of other rows by reason [1]."""
+    used: list[calibration.Measurement]
+    """Rows of :attr:`rows` that are fitted: thinned if there are many."""
 
     @classmethod
     def of(cls, data: Sequence[str], choices: options.Choices) -> _Measured:
-        """What the files and the options of the command say."""
-        from inference_econ.calibration import MeasuredServer, chosen, conditions, thinned
+        """Return the measurements that the files and the options of the command name."""
         from inference_econ.calibration.calibrate import read_all
 
-        wanted = [condition for text in choices["where"] for condition in conditions(text)]
-        unwanted = [conditions(text) for text in choices["without"]]
+        wanted = [condition for text in choices["where"] for condition in calibration.conditions(text)]
+        unwanted = [calibration.conditions(text) for text in choices["without"]]
         deployment = {name: choices[name] for name in _DEPLOYMENT}
-        server = MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
+        server = ie.MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
         read = read_all(data, server)
-        rows, left_out = chosen(read, wanted, unwanted)
-        return cls(read, rows, left_out, thinned(rows, choices["most"]))
+        rows, left_out = calibration.chosen(read, wanted, unwanted)
+        return cls(read, rows, left_out, calibration.thinned(rows, choices["most"]))
 
     @property
     def why_few(self) -> str:
-        """Why few rows can be fitted, and which one cannot be understood."""
+        """Words for why few rows can be fitted, with the first that cannot be understood."""
         if not self.left_out:
             return ""
         text = "; left out: " + ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
@@ -136,16 +125,14 @@ class _Measured(NamedTuple):
     @property
     def first_skipped(self) -> str:
         """The first row that cannot be understood, its line, and why; empty if there is none."""
-        from inference_econ.calibration import Skipped
-
-        first = next((row for row in self.read if isinstance(row, Skipped)), None)
+        first = next((row for row in self.read if isinstance(row, calibration.Skipped)), None)
         if first is None:
             return ""
         line = "" if first.line is None else f", line {first.line}"
         return f"the first, {first.id} of {first.dataset}{line}: {first.reason}"
 
-    def notes(self, fitted: Fit, most: int) -> list[str]:
-        """What became of rows that were not fitted."""
+    def notes(self, fitted: calibration.Fit, most: int) -> list[str]:
+        """Notes on rows that were not fitted."""
         rows, used = len(self.rows), len(self.used)
         notes = [f"left out: {count} rows: {reason}" for reason, count in self.left_out.items()]
         if self.first_skipped:
@@ -158,16 +145,16 @@ class _Measured(NamedTuple):
 
 
 def _write(
-    path: str, fitted: Fit, folds: Mapping[Unlike, list[Fold]], data: tuple[str, ...], choices: options.Choices
+    path: str,
+    fitted: calibration.Fit,
+    folds: Mapping[inputs.Unlike, list[calibration.Fold]],
+    data: tuple[str, ...],
+    choices: options.Choices,
 ) -> None:
     """Write the profile."""
     from datetime import date
 
-    from inference_econ.calibration import Provenance, profile
-    from inference_econ.inputs import yaml_text
-    from inference_econ.report.files import write_text
-
-    provenance = Provenance(
+    provenance = calibration.Provenance(
         choices["name"] or "fitted profile",
         choices["base"],
         _data(data, choices["where"], choices["without"]),
@@ -176,7 +163,7 @@ def _write(
         tuple(choices["changes"]),
         choices["description"],
     )
-    write_text(path, yaml_text(profile(fitted, folds, provenance)))
+    report.files.write_text(path, inputs.yaml_text(calibration.profile(fitted, folds, provenance)))
 
 
 def _words(text: str) -> list[str]:
@@ -184,11 +171,9 @@ def _words(text: str) -> list[str]:
 
 
 def _check_output(output: str | None, reference: str) -> None:
-    from inference_econ.inputs import catalog
-
     if output is not None and not output.endswith((".yaml", ".yml")):
         raise InputError(f"{output}: a profile is written as YAML; end the name in .yaml (the tables are printed)")
-    if reference != "user" and reference not in catalog.references():
+    if reference != "user" and reference not in inputs.catalog.references():
         raise InputError(f"reference: {reference!r} is no key of references.bib; 'user' stands for your own data")
 
 

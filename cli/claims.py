@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import inference_econ as ie
+
 from . import options, show
 from .help import command
 
 
-@command(
-    "claims",
-    "name plot yes",
-    "inference-econ claims tokens_per_round --why",
-)
+@command("claims")
 @options.output
 def claims(name: str | None, output: options.Output) -> None:
     """Hold claims of publications against our numbers: what was published, ours, and whether it holds.
@@ -19,8 +17,7 @@ def claims(name: str | None, output: options.Output) -> None:
     all claims without it. Ours are computed under the preset of the published study and under today's profiles.
     """
     from inference_econ.report.claims import ClaimsPage
-    from inference_econ.studies.claims import claims
 
     with show.progress_bar(quiet=output.quiet) as progress:
-        ledger = claims(name, progress=progress)
+        ledger = ie.claims(name, progress=progress)
     show.emit(ClaimsPage(ledger), output)

@@ -1,12 +1,12 @@
-"""All commands of ``commands.csv``: what each is for, and by which other doors its question is asked."""
+"""All commands of ``commands.toml``: what each is for, and by which other doors its question is asked."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from . import decorators
 
 if TYPE_CHECKING:
     import click
@@ -16,9 +16,9 @@ class Listed(NamedTuple):
     """A command in the list of all."""
 
     command: click.Command
-    """What is typed."""
+    """Command of click."""
     heading: str
-    """What it is for, in the help of all commands."""
+    """Heading of the command in the help of all commands."""
     served: bool
     """Asked over HTTP and by assistants, too."""
     reported: bool
@@ -28,18 +28,18 @@ class Listed(NamedTuple):
 
 
 def _read() -> Iterator[Listed]:
-    """The commands by module and name in it, in the order of the help."""
-    with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            command = getattr(import_module(f".{row['module']}", __package__), row["name"])
-            yield Listed(command, row["heading"], *(bool(row[door]) for door in Listed._fields[2:]))
+    """Commands in the order of the help."""
+    for row in decorators.COMMANDS.values():
+        module, _, name = row["function"].partition(":")
+        doors = (door in row["doors"] for door in ("served", "reported", "scenarios"))
+        yield Listed(getattr(import_module(f".{module}", __package__), name), row["heading"], *doors)
 
 
 COMMANDS: Sequence[Listed] = tuple(_read())
 
 
 def name_of(command: click.Command) -> str:
-    """What is typed for a command."""
+    """Return the name under which a command is typed."""
     return str(command.name)
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import inference_econ as ie
+from inference_econ import inputs, report, studies
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs.options import WHAT_IFS
 
@@ -13,7 +15,6 @@ from . import counted, market, options, prices, proposals, provenance, show
 from .help import command
 
 if TYPE_CHECKING:
-    from inference_econ.inputs import Settings
     from inference_econ.search import Metric
 
 
@@ -21,17 +22,7 @@ if TYPE_CHECKING:
 _LENGTHS = ("context", "isl", "osl")
 
 
-@command(
-    "compare",
-    "models hardware weights activations kv assumptions engine any_layout price listed speeds costs changes "
-    "domain power_cap context isl osl search proposer competing services y plot yes",
-    "inference-econ compare llama_3_70b --on h100_sxm --on h200_sxm --weights fp8 --plot compare.svg",
-    "inference-econ compare llama_3_70b qwen3_32b --on h100_sxm",
-    "inference-econ compare llama_3_70b --on h100_sxm --weights bf16 --weights fp8",
-    "inference-econ compare llama_3_70b --on h100_sxm --assumptions profiles/hopper --assumptions ideal",
-    "inference-econ compare deepseek_v3 --on h200_sxm --engine vllm --engine sglang",
-    'inference-econ compare llama_3_70b --on h100_sxm --series "fast HBM: hardware.hbm_bytes_per_second=6.7 TB/s"',
-)
+@command("compare")
 @options.output
 def compare(
     price: prices.Prices,
@@ -48,37 +39,29 @@ def compare(
     MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared. Columns are costs
     at some speeds, and speeds at some costs; --y is what the picture holds against speed.
     """
-    from inference_econ.report.compare import ComparisonPage
-    from inference_econ.studies.compare import compare
-
     common = settings(choices)
     with show.progress_bar(quiet=output.quiet) as progress:
-        result = compare(
+        result = ie.compare(
             price=prices_of(price, choices["hardware"]), series=_series(listed), progress=progress, **common
         )
-    page = ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y)
+    page = report.compare.ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y)
     if len(page.undrawn()) == len(result.curves):
         assert result.curves[0].frontier is not None
         result.curves[0].frontier.metric(y)  # is refused here, with or without a picture
-    show.emit(page, output, provenance.asked())
+    show.emit(page, output, provenance.question())
 
 
 def scenario_text(choices: options.Choices) -> str:
     """The scenario that asks the same as the options of the command, as a file."""
-    from inference_econ.inputs import spec_text
-    from inference_econ.studies.compare import asked_scenario
-
-    own = ("price", "listed", "speeds", "costs", "y", *provenance.SHOWN)
-    common = settings({name: value for name, value in choices.items() if name not in own})
+    apart = ("price", "listed", "speeds", "costs", "y", *provenance.SHOWN)
+    common = settings({name: value for name, value in choices.items() if name not in apart})
     models, hardware = common.pop("models"), common.pop("hardware")
     rates = prices_of(choices["price"], choices["hardware"])
-    return spec_text(asked_scenario(models, hardware, rates, _series(choices["listed"]), common))
+    return inputs.spec_text(studies.compare.asked_scenario(models, hardware, rates, _series(choices["listed"]), common))
 
 
 def settings(choices: options.Choices) -> dict[str, Any]:
-    """What is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
-    from inference_econ.inputs import ANY_LAYOUT, checked_changes
-
+    """Return what is compared, and the settings that all series share, as far as they are given; what-ifs checked."""
     choices = {**choices, **{name: choices[name] or None for name in _LENGTHS}}
     options.context_or_lengths(choices)
     counted.decode_steps(choices)
@@ -86,9 +69,9 @@ def settings(choices: options.Choices) -> dict[str, Any]:
     others = {
         name: value for name, value in proposals.settings(choices).items() if name not in apart and value is not None
     }
-    others["engine"] = (*choices["engine"], *([ANY_LAYOUT] if choices["any_layout"] else []))
+    others["engine"] = (*choices["engine"], *([inputs.ANY_LAYOUT] if choices["any_layout"] else []))
     arranged = {} if market.arrangement(choices) == "both" else {"arrangement": market.arrangement(choices)}
-    return {**others, **arranged, "changes": checked_changes(options.what_ifs(choices))}
+    return {**others, **arranged, "changes": inputs.checked_changes(options.what_ifs(choices))}
 
 
 def prices_of(price: prices.Prices, chips: Sequence[str]) -> prices.Prices:
@@ -102,11 +85,9 @@ def prices_of(price: prices.Prices, chips: Sequence[str]) -> prices.Prices:
     return prices.of_chips(price, chips) if isinstance(price, Mapping) else price
 
 
-def _series(texts: tuple[str, ...]) -> dict[str, Settings]:
+def _series(texts: tuple[str, ...]) -> dict[str, inputs.Settings]:
     """``LABEL: KEY=VALUE, KEY=VALUE`` each; a comma inside brackets belongs to a value."""
-    from inference_econ.inputs import Settings
-
-    series: dict[str, Settings] = {}
+    series: dict[str, inputs.Settings] = {}
     for text in texts:
         label, colon, rest = (part.strip() for part in text.partition(":"))
         if label in series:
@@ -120,5 +101,5 @@ def _series(texts: tuple[str, ...]) -> dict[str, Settings]:
                 )
             pairs[key] = value
         with of_option("series"):
-            series[label] = Settings.from_text(pairs, origin=f"--series {label!r}")
+            series[label] = inputs.Settings.from_text(pairs, origin=f"--series {label!r}")
     return series

@@ -1,4 +1,4 @@
-"""What a frontier counts: services with the prefill of their requests, or decode steps alone."""
+"""Kinds of points that a frontier counts: services with the prefill of their requests, or decode steps alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs.options import OPTIONS, counted_by, request_name
 
 from . import options
-from .refusals import given, refuse
+from .refusals import named_options, refuse
 
 #: Options that mean something for services only.
 _SERVICES_ONLY = counted_by("services")
@@ -15,7 +15,7 @@ _DECODE_ONLY = {"every_plan": "--all", **{name: OPTIONS[name].spelled for name i
 
 
 def decode_steps(choices: options.Choices) -> bool:
-    """Whether decode steps alone are counted: where that is asked for, and on the published study's grid.
+    """Return whether decode steps alone are counted: where that is asked for, and on the published study's grid.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def decode_steps(choices: options.Choices) -> bool:
     if choices["decode_only"] or study:
         which = "--decode-only" if choices["decode_only"] else "--grid paper"
         text = f"{{}} is said of services, and {which} counts decode steps alone; leave one of them out"
-        refuse(given(choices, _SERVICES_ONLY), text)
+        refuse(named_options(choices, _SERVICES_ONLY), text)
         return True
     stray = [typed for name, typed in _DECODE_ONLY.items() if choices.get(name) not in (None, False)]
     if stray:

@@ -1,4 +1,4 @@
-"""Options of commands, made of the table of those of all questions, and of ``options.csv``: what commands add to it.
+"""Options of commands: those that ``commands.toml`` names, as the table of all questions and ``options.csv`` have them.
 
 A row of ``options.csv`` is of a command, or of a set of options: where it says nothing, what the table of all questions
 says of the same name holds.
@@ -6,6 +6,7 @@ says of the same name holds.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,41 +22,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: The options that a command was given, by their names in Python.
 Choices = Mapping[str, Any]
 
+_DOCUMENT: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 #: Options that commands have together: names of options, and of other sets.
-SETS: Mapping[str, str] = {
-    # What is served, on what, how; and how alone: formats, price, assumptions and what-ifs.
-    "subject": "model hardware manner",
-    "manner": "weights activations kv price engine any_layout assumptions changes loras lora_rank power_cap",
-    # Degrees of one deployment, and those that are tried where none is given.
-    "degrees": "tp pp dp ep redundant_experts dcp",
-    "open_degrees": "tp pp dp ep redundant_experts dcp",
-    # Which instances a service may consist of.
-    "largest": "max_instance_gpus pipeline",
-    "layout": "open_degrees instance_gpus largest",
-    # Search and pinned degrees of a frontier; and lengths, too.
-    "search": "grid max_tokens_per_second largest open_degrees batch instance_gpus",
-    "workload": "mean_lengths search",
-    # Requests of a service, and lengths of decode steps.
-    "lengths": "isl osl cached shared_prefix traffic",
-    "mean_lengths": "context isl osl",
-    # What of prompts is not read again, and the traffic that says that and more.
-    "reused": "traffic cached shared_prefix",
-    "sessions": "agents router tiers",
-    "service": "lengths request_rate throughput arrival_scv promises percentile",
-    # What users are promised, and what an engine is told about its batches.
-    "latencies": "ttft tpot e2e",
-    "promises": "latencies confidence",
-    "batching": "slots token_budget usable_memory",
-    # What there is to serve with, instead of a traffic.
-    "means": "gpus budget power_budget",
-    # Who proposes tokens, and who competes where that is left open.
-    "proposer": "draft mtp eagle ngram draft_weights acceptance acceptance_file max_draft no_speculation draft_length",
-    "competing": "together apart",
-    # What services may be asked beside lengths, and the way to decode steps alone.
-    "services": "decode_only reused promises batching",
-    # What the result files of load generators do not say of the server.
-    "deployment": "hardware model engine weights kv tp dp pp ep",
-}
+SETS: Mapping[str, str] = _DOCUMENT["sets"]
+#: Each command by what is typed: its function, its options, lines of its help, and the doors to its question.
+COMMANDS: Mapping[str, Mapping[str, Any]] = _DOCUMENT["commands"]
 #: What options of some kinds are to click; the types of others are in :mod:`.parameters`.
 _KINDS: Mapping[str, Mapping[str, Any]] = {
     "carbon": {"metavar": "GRID|G/KWH"},
@@ -109,8 +80,8 @@ def _options(words: str, within: tuple[str, ...]) -> Iterator[Callable[[F], F]]:
 
 def _option(name: str, within: tuple[str, ...]) -> Callable[[F], F]:
     """An option or argument as the tables have it: what a command or a set says of it first, the outermost before."""
-    own = next((row for outer in within if (row := _ROWS.get(f"{outer}.{name}"))), {})
-    row = {**(OPTIONS[name]._asdict() if name in OPTIONS else _ROWS.get(f".{name}", {})), **own}
+    special = next((row for outer in within if (row := _ROWS.get(f"{outer}.{name}"))), {})
+    row = {**(OPTIONS[name]._asdict() if name in OPTIONS else _ROWS.get(f".{name}", {})), **special}
     kind, typed = row.get("kind", ""), row.get("typed") or f"--{name.replace('_', '-')}"
     settings: dict[str, Any] = {**_of_kind(kind)} | ({"metavar": row["metavar"]} if row.get("metavar") else {})
     if not typed.startswith("-"):
@@ -126,7 +97,7 @@ def _option(name: str, within: tuple[str, ...]) -> Callable[[F], F]:
 
 
 def _of_kind(kind: str) -> Mapping[str, Any]:
-    """What a kind is to click: a choice (``1d|2d``), a whole number in a range (``1..``), or what its name says."""
+    """Settings of a kind for click: a choice (``1d|2d``), a whole number in a range (``1..``), or by its name."""
     if "|" in kind:
         return {"type": click.Choice(kind.split("|"))}
     if ".." in kind:

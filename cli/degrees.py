@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import TypeVar
 
+from inference_econ import inputs
 from inference_econ.errors import NothingFitsError
 
 from .decorators import Choices
@@ -21,11 +22,9 @@ def fewest(choices: Choices, answer: Callable[[Choices], Answer]) -> Answer:
     NothingFitsError
         If none of the instances that are tried holds it: of 1, 2, 4, .. GPUs of a link domain. That of a single one.
     """
-    from inference_econ.inputs import catalog
-
     if any(choices[name] not in (None, 1) for name in ("tp", "pp", "dp", "ep")) or choices["tp"] is not None:
         return answer({**choices, "tp": choices["tp"] or 1})
-    domain = catalog.hardware(choices["hardware"]).link_domain or 1
+    domain = inputs.catalog.hardware(choices["hardware"]).link_domain or 1
     sizes = list(takewhile(lambda size: size <= domain, (2**power for power in range(10))))
     first: NothingFitsError | None = None
     for size in sizes:

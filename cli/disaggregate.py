@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import options, prices, proposals, show
-from .help import command
+import inference_econ as ie
+
+from . import options, prices, proposals
+from .help import question
 
 if TYPE_CHECKING:
     from inference_econ.answers.disaggregated.pools import Pools
-    from inference_econ.answers.disaggregated.terms import Terms
-    from inference_econ.answers.means import Means
-    from inference_econ.inputs import Requests
 
 
-@command(
-    "disaggregate",
-    "subject service decode_on means transfer chains ratios fill carbon rent largest proposer plot yes",
-    "inference-econ disaggregate llama_3_70b h100_sxm --ttft 1000 --tpot 25 --request-rate 20",
-)
-@options.output
-def disaggregate(output: options.Output, **choices: Any) -> None:
+@question("disaggregate")
+def disaggregate(**choices: Any) -> ie.Disaggregation:
     """Prompts on one pool of instances, answers on another: cost against speed beside aggregated serving.
 
     Both get the same stream of requests, are filled to the same share, and keep the same promises with their queues;
@@ -30,29 +24,25 @@ def disaggregate(output: options.Output, **choices: Any) -> None:
     xPyD, that meets the SLOs. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds. Of who
     proposes tokens both pools hold a copy: prompts are read for it too, and its cache moves with the target's.
     """
-    from inference_econ.answers.disaggregated.answer import disaggregate
-
     options.check_sizes(choices)
     chips = tuple(chip for chip in (choices["hardware"], choices["decode_on"]) if chip is not None)
     choices["price"] = prices.of_chips(choices["price"], tuple(dict.fromkeys(chips)))
     requests, terms, means = options.requests(choices), _terms(choices), options.given_means(choices)
     rate = options.request_rate(choices, requests)
-    with show.progress_bar(quiet=output.quiet):
-        pools = _pools(choices, requests, terms, rate, means)
-        answer = disaggregate(pools, terms, requests_per_second=rate, means=means)
-    show.answer(answer, output)
+    pools = _pools(choices, requests, terms, rate, means)
+    return ie.disaggregate(pools, terms, requests_per_second=rate, means=means)
 
 
-def _terms(choices: options.Choices) -> Terms:
-    """What both ways of serving have in common."""
-    from inference_econ.answers.disaggregated.terms import Ratios, Terms
+def _terms(choices: options.Choices) -> ie.Terms:
+    """Terms that both ways of serving have in common."""
+    from inference_econ.answers.disaggregated.terms import Ratios
 
     ratios = Ratios.parse(choices["ratios"])
-    return Terms(options.targets(choices), choices["arrival_scv"], choices["fill"], ratios)
+    return ie.Terms(options.targets(choices), choices["arrival_scv"], choices["fill"], ratios)
 
 
 def _pools(
-    choices: options.Choices, requests: Requests, terms: Terms, rate: float | None, means: Means | None
+    choices: options.Choices, requests: ie.Requests, terms: ie.Terms, rate: float | None, means: ie.Means | None
 ) -> Pools:
     """Layouts for prompts, and for answers on the same or on another kind of hardware, of who serves this the best."""
     from inference_econ.answers.best_pools import best_pools

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import inference_econ as ie
+from inference_econ import report
+
 from . import options, provenance, show
 from .help import command
-from .refusals import given, refuse
+from .refusals import named_options, refuse
 
 
-@command(
-    "explain",
-    "subject domain degrees batch cut mean_lengths lengths.shared_prefix contexts no_kv_cache prefill operators "
-    "memory plot roofline",
-    "inference-econ explain llama_3_70b h100_sxm --tp 8 --batch 64 --weights fp8 --operators",
-)
+@command("explain")
 @options.output
 def explain(
     operators: bool | None,
@@ -30,14 +28,11 @@ def explain(
     A decode step sees the mean context of --isl and --osl, as in 'frontier', or --context; with --prefill nothing is
     cached before but --context. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ.answers.explain import explain
-    from inference_econ.report.explain import ExplanationPage
-
     context, spread = _contexts(choices, prefill, contexts)
     with show.progress_bar(quiet=output.quiet):
         explanation = options.fewest(
             choices,
-            lambda pinned: explain(
+            lambda pinned: ie.explain(
                 options.setup(choices),
                 options.pins(pinned),
                 context=context,
@@ -48,8 +43,8 @@ def explain(
                 contexts=contexts or (),
             ),
         )
-    page = ExplanationPage(explanation, operators, memory)
-    show.emit(page, output, provenance.asked())
+    page = report.explain.ExplanationPage(explanation, operators, memory)
+    show.emit(page, output, provenance.question())
     if roofline is not None:
         page.draw_roofline(roofline)
         show.remark(f"wrote {roofline}", quiet=output.quiet)
@@ -64,7 +59,7 @@ def _contexts(choices: options.Choices, prefill: float | None, mix: object) -> t
         If lengths of requests are given for a prefill step or a mix, or a mix for a prefill step.
     """
     if mix is not None:
-        stray = given({**choices, "prefill": prefill}, ("prefill", "context", "isl", "osl", "batch"))
+        stray = named_options({**choices, "prefill": prefill}, ("prefill", "context", "isl", "osl", "batch"))
         refuse(stray, "--contexts says the context of every sequence that decodes; leave {} out", "contexts")
         return 0.0, 0.0
     return options.step_contexts(choices, prefill)

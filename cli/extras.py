@@ -44,7 +44,7 @@ def needed(extra: str, *packages: str) -> Iterator[None]:
 
 
 def missing(error: ModuleNotFoundError, extra: str = "studies") -> str | None:
-    """What to type for a package that is not there; None where the extra does not install it."""
+    """Advice for a package that is not there; None where the extra does not install it."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS[extra]:
         return None

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import inference_econ as ie
 from inference_econ.errors import InputError, of_option
+from inference_econ.inputs import catalog
 
-from . import extras, market, options, prices, show
-from .help import command
-
-if TYPE_CHECKING:
-    from inference_econ.inputs import Requests
+from . import extras, market, options, prices
+from .help import question
 
 
-@command(
-    "fleet",
-    "subject rates lengths arrival_scv promises percentile further stock pay policy target min_replicas "
-    "start_up interruptions spot_share rent batching layout proposer plot yes",
-    "inference-econ fleet llama_3_8b h100_sxm --rates 5,3,8,20,30,12 --ttft 500 --tpot 30",
-    "inference-econ fleet llama_3_70b h100_sxm --on b200 --stock b200=8 --rates 5,3,8,20,30,12 --tpot 40",
-)
-@options.output
-def fleet(further: tuple[str, ...], output: options.Output, **choices: Any) -> None:
+@question("fleet")
+def fleet(further: tuple[str, ...], progress: options.Progress | None, **choices: Any) -> ie.DayOfFleet:
     """The cheapest fleet of a day: chips, reserved, on demand and spot, and what an autoscaler makes of it.
 
     A mixture of chips is found for traffic by hour that is known before, proven to be the cheapest, and played beside
@@ -36,30 +28,20 @@ def fleet(further: tuple[str, ...], output: options.Output, **choices: Any) -> N
     chips = tuple(dict.fromkeys((choices["hardware"], *further)))
     choices["price"] = prices.of_chips(choices["price"], chips)
     stock = _stock(choices["stock"])
-    with extras.needed("studies", "scipy"), show.progress_bar(quiet=output.quiet) as progress:
-        from inference_econ.answers.fleet import fleet
-        from inference_econ.inputs import catalog
-
-        rules = {
-            "startup_seconds": choices["start_up"],
-            "interruptions_per_hour": choices["interruptions"],
-            "spot_share": choices["spot_share"],
-        }
-        elasticity = catalog.elasticity().replace(**{name: value for name, value in rules.items() if value is not None})
-        answered = fleet(
-            market.of_chips(choices, requests, chips),
-            day,
-            targets,
-            stock=stock,
-            ways=choices["pay"] or ("reserved", "on_demand", "spot"),
-            elasticity=elasticity,
-            progress=progress,
-            **{name: choices[name] for name in ("policy", "target", "min_replicas", "arrival_scv")},
-        )
-    show.answer(answered, output)
+    rules = {
+        "startup_seconds": choices["start_up"],
+        "interruptions_per_hour": choices["interruptions"],
+        "spot_share": choices["spot_share"],
+    }
+    elasticity = catalog.elasticity().replace(**{name: value for name, value in rules.items() if value is not None})
+    settings = {name: choices[name] for name in ("policy", "target", "min_replicas", "arrival_scv")}
+    settings["ways"] = choices["pay"] or ("reserved", "on_demand", "spot")
+    with extras.needed("studies", "scipy"):
+        offers = market.of_chips(choices, requests, chips)
+        return ie.fleet(offers, day, targets, stock=stock, elasticity=elasticity, progress=progress, **settings)
 
 
-def _day(choices: options.Choices, requests: Requests) -> Sequence[float]:
+def _day(choices: options.Choices, requests: ie.Requests) -> Sequence[float]:
     """Requests per second of each hour.
 
     Raises
@@ -84,8 +66,6 @@ def _stock(texts: Sequence[str]) -> Mapping[str, int]:
     InputError
         If one is not written so, or given twice.
     """
-    from inference_econ.inputs import catalog
-
     stock: dict[str, int] = {}
     for text in texts:
         name, sign, count = (part.strip() for part in text.partition("="))

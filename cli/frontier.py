@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import counted, decode_frontier, options, serving_frontier
+import inference_econ as ie
+from inference_econ import answers, report, search
+
+from . import counted, market, options, proposals, provenance, show
 from .help import command
 
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
 
-@command(
-    "frontier",
-    "subject domain workload contexts proposer competing services y every_plan plot yes",
-    "inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg",
-)
+Front = TypeVar("Front", "ie.Frontier", "ie.ServiceFrontier")
+
+
+@command("frontier")
 @options.output
 def frontier(output: options.Output, **choices: Any) -> None:
     """Tokens/s per user against $ per million output tokens: the Pareto frontier.
@@ -22,5 +28,39 @@ def frontier(output: options.Output, **choices: Any) -> None:
     --dp any tries all. Points are services: every layout in continuous batching, whose bill includes the prefill of its
     requests; a queue is not in it (see 'load'). With --decode-only they are decode steps alone.
     """
-    run = decode_frontier.run if counted.decode_steps(choices) else serving_frontier.run
-    run(choices, output)
+    find = _decode_steps if counted.decode_steps(choices) else _services
+    with show.progress_bar(quiet=output.quiet) as progress:
+        page = find(choices, progress)
+    show.emit(page, output, provenance.question())
+
+
+def _decode_steps(choices: options.Choices, progress: options.Progress | None) -> Page:
+    """The frontier of decode steps alone, with all plans of its grid if they are wanted."""
+
+    def answer(chosen: options.Choices) -> ie.Frontier:
+        demand = {"max_tokens_per_second": chosen["max_tokens_per_second"]}
+        traffic = ie.Traffic.build({**options.context_or_lengths(chosen), **demand}, origin="command line")
+        speculation, setup, space = proposals.speculation(chosen), options.setup(chosen), options.space(chosen)
+        return ie.decode_frontier(setup, traffic, space, speculation=speculation, progress=progress)
+
+    front = _beside_startable(choices, answer)
+    return report.frontier.FrontierPage(front, choices["y"], front.plans() if choices["every_plan"] else None)
+
+
+def _services(choices: options.Choices, _: options.Progress | None) -> Page:
+    """The frontier of services: what users see in continuous batching against what it costs."""
+    reused = {name: choices[name] or 0 for name in ("cached", "shared_prefix")}
+    requests = options.requests(choices, **{**options.context_or_lengths(choices), **reused})
+    promises = options.targets({**choices, "percentile": "mean"})
+
+    def answer(chosen: options.Choices) -> ie.ServiceFrontier:
+        candidates = market.candidates(chosen, requests, ttft_seconds=promises.ttft_seconds)
+        return answers.serving_frontier.service_frontier(candidates, promises)
+
+    return report.serving_frontier.ServingFrontierPage(_beside_startable(choices, answer), choices["y"])
+
+
+def _beside_startable(choices: options.Choices, answer: Callable[[options.Choices], Front]) -> Front:
+    """A frontier, with the savings over layouts that engines can start where any layout is asked for."""
+    front = answer(choices)
+    return replace(front, saving=search.saved_by(front, options.among_startable(choices, answer)))

@@ -6,19 +6,17 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import inference_econ as ie
+from inference_econ import calibration, report
 from inference_econ.errors import InputError
 
 from . import saved_services
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Part
-    from inference_econ.calibration import Held, Suspect
-    from inference_econ.report.against import AgainstPage
-    from inference_econ.report.chosen import Chosen
-    from inference_econ.report.saved import SavedAnswer
 
 
-def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
+def page(results: Sequence[str], path: str, number: int | None) -> report.against.AgainstPage:
     """The numbers of a run beside those of an answer.
 
     Raises
@@ -27,13 +25,11 @@ def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
         If there is not one result, or it is of another load than the answer.
     """
     from inference_econ import calibration
-    from inference_econ.report import chosen as deployments
-    from inference_econ.report.against import AgainstPage
 
     if len(results) != 1:
         raise InputError(f"--against {path}: give one result of a load generator, got {len(results)}", option="against")
-    saved = deployments.read(path)
-    chosen = deployments.chosen(saved, number)
+    saved = report.chosen.read(path)
+    chosen = report.chosen.chosen(saved, number)
     parts = saved_services.parts(saved, chosen)
     replicas = 1 if len(parts) > 1 else parts[0].replicas
     run = calibration.read_run(results[0])
@@ -42,21 +38,23 @@ def page(results: Sequence[str], path: str, number: int | None) -> AgainstPage:
     except InputError as error:
         raise InputError(f"{results[0]} against {path}: {error}", error.option) from error
     suspects = _suspects(chosen, parts[-1], held)
-    return AgainstPage(f"{results[0]} against {path}", parts, held, suspects, _calibrate(results[0], saved, parts[-1]))
+    return report.against.AgainstPage(
+        f"{results[0]} against {path}", parts, held, suspects, _calibrate(results[0], saved, parts[-1])
+    )
 
 
-def _suspects(chosen: Chosen, part: Part, held: Sequence[Held]) -> Sequence[Suspect]:
-    """What of a step could explain a TPOT of the median, or the mean, that lies outside its interval."""
-    from inference_econ.calibration import suspects
-
+def _suspects(
+    chosen: report.chosen.Chosen, part: Part, held: Sequence[calibration.Held]
+) -> Sequence[calibration.Suspect]:
+    """Parts of a step that could explain a TPOT of the median, or the mean, outside its interval."""
     outside = [entry for entry in held if entry.expected.measure == "tpot" and entry.inside is False]
     if not outside:
         return ()
-    return suspects(part.service, chosen.in_flight / part.replicas, outside[0])
+    return calibration.suspects(part.service, chosen.in_flight / part.replicas, outside[0])
 
 
-def _calibrate(result: str, saved: SavedAnswer, part: Part) -> str:
-    """What one types to fit levels to the run; constants, of which it determines one at most, stay where they were."""
+def _calibrate(result: str, saved: ie.SavedAnswer, part: Part) -> str:
+    """Command line that fits levels to the run; constants, of which it determines one at most, stay where they were."""
     from inference_econ.answers.candidates import engine_of
     from inference_econ.answers.launching.instance import Degrees
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import click
@@ -14,7 +14,9 @@ from inference_econ.errors import TooMuchError
 from inference_econ.inputs import options
 
 from . import bounded, places, renamed, show
-from .decorators import of
+from .decorators import COMMANDS, of
+from .outputs import Output
+from .outputs import output as with_output
 from .parameters import FORMAT
 from .start import INTERRUPTED
 
@@ -29,11 +31,6 @@ COMPLETION = """The shell completes commands, options, models, chips and scenari
 \b
   eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"  # or zsh_source
 """
-
-
-def example(*lines: str) -> str:
-    """Command lines to copy, for the end of a command's help."""
-    return "\n".join(("\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)))
 
 
 class StoppedError(Exception):
@@ -114,30 +111,51 @@ class Command(click.Command):
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         records = {_name(option): option.get_help_record(ctx) for option in options}
         shared = [name for names in OPTIONS.values() for name in names]
-        own = [name for name in records if name not in shared]
-        for heading, names in (("Options", own), *OPTIONS.items()):
+        unshared = [name for name in records if name not in shared]
+        for heading, names in (("Options", unshared), *OPTIONS.items()):
             _write(formatter, heading, [record for name in names if (record := records.get(name)) is not None])
         formats = [option.type for option in options if option.metavar == FORMAT]
         if formats and isinstance(formats[0], click.Choice):
             _write(formatter, "Number formats", [(FORMAT, ", ".join(map(str, formats[0].choices)))])
 
 
-def command(name: str, words: str, *examples: str, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
-    """A function as a command.
+def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Return the decorator that makes a function the command that ``commands.toml`` describes.
 
     Parameters
     ----------
     name : str
         What is typed.
-    words : str
-        Its arguments and options, see :func:`.decorators.of`.
-    *examples : str
-        Lines to copy, for the end of its help.
     **settings
         Further ones of ``click.command``.
     """
-    made = click.command(name, cls=Command, epilog=example(*examples), **settings)
-    return lambda function: made(of(name, words)(function))
+    row = COMMANDS[name]
+    lines = ("\b", f"Example{'s' * (len(row['examples']) > 1)}:", *(f"  {line}" for line in row["examples"]))
+    about = {"help": row["help"]} if "help" in row else {}
+    made = click.command(name, cls=Command, epilog="\n".join(lines), **about, **settings)
+    return lambda function: made(of(name, row["options"])(function))
+
+
+def question(name: str) -> Callable[[Callable[..., Any]], Command]:
+    """Return the decorator that makes a command of a function that answers: behind a bar, and then its answer is shown.
+
+    Parameters
+    ----------
+    name : str
+        What is typed. The function gets the options; ``progress`` and ``output``, too, where it names them.
+    """
+
+    def decorate(ask: Callable[..., Any]) -> Command:
+        @wraps(ask)
+        def run(output: Output, **choices: Any) -> None:
+            with show.progress_bar(quiet=output.quiet) as progress:
+                beside = {"output": output, "progress": progress}
+                answer = ask(**choices, **{key: value for key, value in beside.items() if key in ask.__annotations__})
+            show.answer(answer, output)
+
+        return command(name)(with_output(run))
+
+    return decorate
 
 
 def _name(option: click.Option) -> str:
@@ -147,12 +165,7 @@ def _name(option: click.Option) -> str:
 
 def _write(formatter: click.HelpFormatter, heading: str, rows: Iterable[tuple[str, str]]) -> None:
     """A heading with its lines; nothing if there are none."""
-    lines = [(_metavars(what), text) for what, text in rows]
+    lines = [(what.replace("INTEGER RANGE", "N").replace("FLOAT RANGE", "NUMBER"), text) for what, text in rows]
     if lines:
         with formatter.section(heading):
             formatter.write_dl(lines)
-
-
-def _metavars(text: str) -> str:
-    """How people write what click names by its type."""
-    return text.replace("INTEGER RANGE", "N").replace("FLOAT RANGE", "NUMBER")

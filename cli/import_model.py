@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from inference_econ import inputs, report
 from inference_econ.errors import InputError
 
 from . import options, show
 from .help import command
 
 
-@command(
-    "import-model",
-    "path target form as_json as_csv quiet",
-    "inference-econ import-model config.json -o my_model.yaml",
-)
+@command("import-model")
 @options.form
 def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
     """Read a Hugging Face config.json and show how its parameters are counted.
@@ -24,20 +21,16 @@ def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
     headers of safetensors files are held against the count. ORGANISATION/NAME is read from the Hugging Face cache of
     this machine. What is not understood is refused by name.
     """
-    from inference_econ.inputs import huggingface, spec_text
-    from inference_econ.report.files import write_text
-    from inference_econ.report.import_model import ImportedModelPage
-
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: a model is written as YAML; end the name in .yaml (the summary is printed)")
     config = _config(path)
     if str(config) != path:
         show.remark(f"reading {config}", quiet=quiet)
-    model = huggingface.import_config(config)
+    model = inputs.huggingface.import_config(config)
     if target is not None:
-        write_text(target, spec_text(model))
-    checkpoint = huggingface.checkpoint_beside(huggingface.find_config(config), model.layers)
-    show.emit(ImportedModelPage(model, checkpoint), options.Output(form, quiet=quiet))
+        report.files.write_text(target, inputs.spec_text(model))
+    checkpoint = inputs.huggingface.checkpoint_beside(inputs.huggingface.find_config(config), model.layers)
+    show.emit(report.import_model.ImportedModelPage(model, checkpoint), options.Output(form, quiet=quiet))
     if target is not None:
         show.remark(f"wrote {target}", quiet=quiet)
 
@@ -50,12 +43,10 @@ def _config(path: str) -> Path:
     InputError
         If it is an id that the cache does not have.
     """
-    from inference_econ.inputs import huggingface
-
-    if not huggingface.is_identity(path) or Path(path).exists():
+    if not inputs.huggingface.is_identity(path) or Path(path).exists():
         return Path(path)
     cache = _cache()
-    config = huggingface.cached_config(path, cache)
+    config = inputs.huggingface.cached_config(path, cache)
     if config is None:
         raise InputError(
             f"{path}: no such file, and {cache} has no config.json of a model with that id{_in_catalogue(path)}; give "
@@ -73,9 +64,8 @@ def _cache() -> Path:
 
 def _in_catalogue(identity: str) -> str:
     from inference_econ.errors import UnknownNameError
-    from inference_econ.inputs import catalog
 
     try:
-        return f" (the catalogue has {catalog.meaning('models', identity).name}, which needs no import)"
+        return f" (the catalogue has {inputs.catalog.meaning('models', identity).name}, which needs no import)"
     except UnknownNameError:
         return ""

@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from . import options, show
-from .help import command
-from .refusals import given, refuse
+import inference_econ as ie
+from inference_econ import answers
 
-if TYPE_CHECKING:
-    from inference_econ.answers.intensity import Axis
+from . import options
+from .help import question
+from .refusals import named_options, refuse
 
 
-@command(
-    "intensity",
-    "subject domain degrees over to batch cut mean_lengths prefill plot",
-    "inference-econ intensity llama_3_70b h100_sxm --tp 8 --plot intensity.svg",
-)
-@options.output
-def intensity(over: Axis, to: float | None, prefill: float | None, output: options.Output, **choices: Any) -> None:
+@question("intensity")
+def intensity(over: answers.intensity.Axis, to: float | None, prefill: float | None, **choices: Any) -> ie.Intensity:
     """Arithmetic over memory traffic of each operator of a step, and from where on arithmetic is the limit.
 
     The critical batch of a model on a chip, in whole numbers, from the operators of one deployment, beside its closed
     form; or the same over the context, or the prompt tokens that a step reads. MODEL and HARDWARE as in 'frontier',
     other options as in 'explain'.
     """
-    from inference_econ.answers.intensity import intensity
-
     context, spread = _contexts(choices, over, prefill)
-    with show.progress_bar(quiet=output.quiet):
-        answer = options.fewest(
-            choices,
-            lambda pinned: intensity(
-                options.setup(choices),
-                options.pins(pinned),
-                over=over,
-                most=to,
-                context=context,
-                prompt=prefill,
-                cut=choices["cut"],
-                spread=spread,
-            ),
-        )
-    show.answer(answer, output)
+    setup, settings = options.setup(choices), {"over": over, "most": to, "prompt": prefill, "cut": choices["cut"]}
+    return options.fewest(
+        choices,
+        lambda pinned: ie.intensity(setup, options.pins(pinned), context=context, spread=spread, **settings),
+    )
 
 
-def _contexts(choices: options.Choices, over: Axis, prefill: float | None) -> tuple[float | None, float]:
+def _contexts(
+    choices: options.Choices, over: answers.intensity.Axis, prefill: float | None
+) -> tuple[float | None, float]:
     """The context of the step, and how far contexts are spread around it; none where that is varied [tokens].
 
     Raises
@@ -55,5 +40,7 @@ def _contexts(choices: options.Choices, over: Axis, prefill: float | None) -> tu
     """
     if over != "context":
         return options.step_contexts(choices, 1.0 if over == "prompt" else prefill)
-    refuse(given(choices, ("context", "isl", "osl")), "{} says what --over context varies; leave one of them out")
+    refuse(
+        named_options(choices, ("context", "isl", "osl")), "{} says what --over context varies; leave one of them out"
+    )
     return None, 0.0

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import inference_econ as ie
+from inference_econ import answers, report
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_ending
 
@@ -17,7 +19,6 @@ from .parameters import Name
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Deployment
-    from inference_econ.report.saved import SavedAnswer
 
 #: Options that say how a deployment is written, not which.
 _WRITING = (
@@ -30,13 +31,7 @@ _HERE = "command line"
 _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 
 
-@command(
-    "launch",
-    "answer hardware to version form size number image model_id draft_model_id longest generator manner service "
-    "sessions rent batching layout proposer competing output yes quiet",
-    "inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 -o answer.json",
-    "inference-econ launch answer.json -o serve.sh",
-)
+@command("launch")
 def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     """What one types to start a deployment, and the run that holds it to account.
 
@@ -45,11 +40,10 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     line is held against the options of the engine's own parser at --engine-version.
     """
     from inference_econ.engine import node
-    from inference_econ.report import launch as report
-    from inference_econ.report import manifests
 
+    manifests = report.manifests
     writers = {
-        "command": report.script, "compose": manifests.compose, "kubernetes": manifests.kubernetes,
+        "command": report.launch.script, "compose": manifests.compose, "kubernetes": manifests.kubernetes,
         "leaderworkerset": manifests.leader_worker_set, "llm-d": manifests.llm_d, "dynamo": manifests.dynamo,
         "keda": manifests.keda, "llm-d-autoscaling": manifests.llm_d_autoscaling,
     }  # fmt: skip
@@ -64,10 +58,9 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
 
 def _deployment(choices: options.Choices) -> Deployment:
     from inference_econ.answers.launching import plan
-    from inference_econ.report.chosen import chosen
 
     saved = _saved(choices)
-    deployment = chosen(saved, choices["number"])
+    deployment = report.chosen.chosen(saved, choices["number"])
     engines, which = str(deployment.parts[-1].practice.get("engine") or ""), f"choice {choices['number'] or 1}"
     to = choices["to"] or plan.usual_engine(engines)
     if to is None:
@@ -91,12 +84,12 @@ def _deployment(choices: options.Choices) -> Deployment:
     if scaling is not None:
         variant = f"{parts[0].service.setup.hardware.family} {scaling.paid}"
         made = [replace(instance, variant=variant) for instance in made]
-    load, expected, remarks = deployment.load, deployment.expected, deployment.said
+    load, expected, remarks = deployment.load, deployment.expected, deployment.remarks
     return plan.Deployment(made, load, expected, choices["generator"], pick, speculation, scaling, remarks)
 
 
-def _pick(saved: SavedAnswer, number: int | None) -> str:
-    """Which deployment of an answer it is, in words."""
+def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
+    """Words for the deployment of an answer that is started."""
     if saved.origin != _HERE:
         return f"choice {number or 1} of {saved.origin}"
     which = "the cheapest fleet" if number in (None, 1) else f"the cheapest fleet but {number - 1}"
@@ -104,7 +97,7 @@ def _pick(saved: SavedAnswer, number: int | None) -> str:
     return f"{which} of 'recommend', of {layouts} layouts; --tp, --pp, --dp and --ep or --choice take another"
 
 
-def _saved(choices: options.Choices) -> SavedAnswer:
+def _saved(choices: options.Choices) -> ie.SavedAnswer:
     """The answer of a file, or of the options.
 
     Raises
@@ -112,13 +105,10 @@ def _saved(choices: options.Choices) -> SavedAnswer:
     InputError
         If both are given, or it is neither.
     """
-    from inference_econ.report import chosen
-    from inference_econ.report.saved import is_answer
-
     if choices["answer"].endswith(".json") and choices["hardware"] is None:
         saved_services.check_alone(choices["answer"], _WRITING)
-        return chosen.read(choices["answer"])
-    if is_answer(choices["answer"]):
+        return report.chosen.read(choices["answer"])
+    if report.saved.is_answer(choices["answer"]):
         raise InputError(f"{choices['hardware']} contradicts {choices['answer']}, which has settled it; leave it out")
     if choices["hardware"] is None:
         raise InputError(
@@ -129,13 +119,8 @@ def _saved(choices: options.Choices) -> SavedAnswer:
     return _recommended(choices)
 
 
-def _recommended(choices: options.Choices) -> SavedAnswer:
-    """What recommend answers to the options, as its file would have it."""
-    from inference_econ.answers.recommend import recommend, recommend_record
-    from inference_econ.report.chosen import startable
-    from inference_econ.report.page import json_text
-    from inference_econ.report.saved import asked as head
-
+def _recommended(choices: options.Choices) -> ie.SavedAnswer:
+    """Answer of recommend to the options, as its file would have it."""
     model = Name("models").convert(choices["answer"], None, click.get_current_context())
     named = {"model": model, "hardware": choices["hardware"]}
     question = {name: value for name, value in choices.items() if name not in _WRITING} | named
@@ -156,7 +141,7 @@ def _recommended(choices: options.Choices) -> SavedAnswer:
         requests, targets = options.requests(question), options.targets(question)
         offered = market.candidates(question, requests)
         rate = options.request_rate(question, requests)
-        deployments = recommend(offered, rate, targets, arrival_scv=question["arrival_scv"])
-        layouts, answer = deployments.layouts, recommend_record(deployments, targets)
-    record = {**head("recommend", question), **answer, "layouts": layouts}
-    return startable(json.loads(json_text(record)), _HERE)
+        deployments = ie.recommend(offered, rate, targets, arrival_scv=question["arrival_scv"])
+        layouts, answer = deployments.layouts, answers.recommend.recommend_record(deployments, targets)
+    record = {**report.saved.question_record("recommend", question), **answer, "layouts": layouts}
+    return report.chosen.startable(json.loads(report.page.json_text(record)), _HERE)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+import inference_econ as ie
+from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
 from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC
 
 from . import show
 from .decorators import Choices
-from .refusals import given, refuse
-
-if TYPE_CHECKING:
-    from inference_econ.inputs import Requests, Traffic
+from .refusals import named_options, refuse
 
 
 def context_or_lengths(choices: Choices) -> dict[str, Any]:
@@ -37,11 +36,9 @@ def context_or_lengths(choices: Choices) -> dict[str, Any]:
     return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
 
 
-def mean_traffic(choices: Choices) -> Traffic:
-    """What decode steps see, by the options for mean lengths."""
-    from inference_econ.inputs import Traffic
-
-    return Traffic.build(context_or_lengths(choices), origin="command line")
+def mean_traffic(choices: Choices) -> ie.Traffic:
+    """Traffic that decode steps see, by the options for mean lengths."""
+    return ie.Traffic.build(context_or_lengths(choices), origin="command line")
 
 
 def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None, float]:
@@ -56,26 +53,24 @@ def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None
         traffic = mean_traffic(choices)
         return traffic.mean_context, traffic.spread
     text = "{} says how long requests are that decode; --prefill reads so many tokens by itself"
-    refuse(given(choices, ("isl", "osl")), text)
+    refuse(named_options(choices, ("isl", "osl")), text)
     return choices["context"], 0.0
 
 
-def requests(choices: Choices, **lengths: object) -> Requests:
+def requests(choices: Choices, **lengths: object) -> ie.Requests:
     """The requests of the options for lengths, or those of other lengths."""
-    from inference_econ.inputs import Requests
-
-    known = _recorded(choices)
-    if known is not None:
-        return known
+    recorded = _recorded(choices)
+    if recorded is not None:
+        return recorded
     named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
-    return Requests.build(named, origin="command line")
+    return ie.Requests.build(named, origin="command line")
 
 
 #: What a traffic says in place of these options.
-_SAID = (*SAID_BY_TRAFFIC, "arrival_scv")
+_OF_TRAFFIC = (*SAID_BY_TRAFFIC, "arrival_scv")
 
 
-def _recorded(choices: Choices) -> Requests | None:
+def _recorded(choices: Choices) -> ie.Requests | None:
     """The requests of the traffic or trace that is named; None if none is.
 
     Raises
@@ -86,17 +81,15 @@ def _recorded(choices: Choices) -> Requests | None:
     name = next((name for name in ("traffic", "trace") if choices.get(name) is not None), None)
     if name is None:
         return None
-    other = next((option for option in (*_SAID, "traffic", "trace") if option != name and is_given(option)), None)
+    other = next((option for option in (*_OF_TRAFFIC, "traffic", "trace") if option != name and is_given(option)), None)
     if other is not None:
         spelled = [OPTIONS[option].spelled for option in (name, other)]
         raise InputError(f"give either {spelled[0]} or {spelled[1]}, not both: a traffic says that, too", option=name)
-    from inference_econ.answers.traffic import trace
-    from inference_econ.inputs import catalog
 
     with of_option(name):
         if name == "traffic":
-            return catalog.traffic(choices[name]).requests
-        profile, model = trace(choices[name]), catalog.model(choices["model"])
+            return inputs.catalog.traffic(choices[name]).requests
+        profile, model = ie.trace(choices[name]), inputs.catalog.model(choices["model"])
         line, tokens = profile.longest
         if model.max_context is not None and tokens > model.max_context:
             raise InputError(
@@ -112,5 +105,5 @@ def _recorded(choices: Choices) -> Requests | None:
 
 
 def is_given(name: str) -> bool:
-    """Whether an option of the command that runs was given, and is not as by default."""
+    """Return whether an option of the command that runs was given, and is not as by default."""
     return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)

@@ -57,26 +57,27 @@ def run() -> None:
         sys.exit(error.exit_code)
     except (click.Abort, StoppedError) as error:
         raise KeyboardInterrupt from error
-    except InputError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
-    except NothingFitsError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
-    except (ArithmeticError, RuntimeWarning) as error:
-        click.echo(f"Error: {UNCOUNTABLE} ({error})", err=True)
-        sys.exit(2)
-    except ModuleNotFoundError as error:
-        message = extras.missing(error)
+    except Exception as error:
+        message = _message(error)
         if message is None:
             raise
         click.echo(f"Error: {message}", err=True)
-        sys.exit(2)
-    except MemoryError:
-        click.echo("Error: this takes more memory than there is; ask for less", err=True)
-        sys.exit(2)
-    except OSError as error:
-        # Printing failed, for example on a full disk; a closed pipe is click's to handle.
-        click.echo(f"Error: the output cannot be written: {error.strerror or error}", err=True)
-        sys.exit(2)
+        sys.exit(1 if isinstance(error, NothingFitsError) else 2)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _message(error: Exception) -> str | None:
+    """Sentence on an error that is not one of ours; None for one that is."""
+    match error:
+        case InputError() | NothingFitsError():
+            return str(error)
+        case ArithmeticError() | RuntimeWarning():
+            return f"{UNCOUNTABLE} ({error})"
+        case ModuleNotFoundError():
+            return extras.missing(error)
+        case MemoryError():
+            return "this takes more memory than there is; ask for less"
+        case OSError():
+            # Printing failed, for example on a full disk; a closed pipe is click's to handle.
+            return f"the output cannot be written: {error.strerror or error}"
+    return None

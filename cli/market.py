@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import inference_econ as ie
 from inference_econ.errors import InputError
 
 from . import options, proposals
@@ -12,14 +13,13 @@ from . import options, proposals
 if TYPE_CHECKING:
     from inference_econ.answers.candidates import Candidate
     from inference_econ.answers.market import Arrangement
-    from inference_econ.inputs import Requests
 
 #: Options that say how every instance is laid out or filled, which pools are not.
 _OF_ONE_LAYOUT = ("tp", "pp", "dp", "ep", "dcp", "instance_gpus", "slots")
 
 
 def candidates(
-    choices: options.Choices, requests: Requests, hardware: str | None = None, **further: Any
+    choices: options.Choices, requests: ie.Requests, hardware: str | None = None, **further: Any
 ) -> tuple[Candidate, ...]:
     """Every way to serve that the options leave open, on one chip.
 
@@ -28,9 +28,7 @@ def candidates(
     InputError
         If the options contradict each other.
     """
-    from inference_econ.answers.market import market
-
-    return market(
+    return ie.market(
         options.setup(choices, hardware),
         requests,
         options.space(choices),
@@ -42,7 +40,7 @@ def candidates(
 
 
 def arrangement(choices: options.Choices) -> Arrangement:
-    """Whether instances do both, pools do one of both, or either.
+    """Arrangement of those who compete: instances that do both, pools that do one of both, or either.
 
     Raises
     ------
@@ -64,8 +62,8 @@ def arrangement(choices: options.Choices) -> Arrangement:
     return "together" if together else "apart" if apart else "both"
 
 
-def of_chips(choices: options.Choices, requests: Requests, chips: Sequence[str]) -> list[Candidate]:
-    """The same on several kinds of chips.
+def of_chips(choices: options.Choices, requests: ie.Requests, chips: Sequence[str]) -> list[Candidate]:
+    """Candidates on several kinds of chips.
 
     Raises
     ------

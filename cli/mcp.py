@@ -30,12 +30,7 @@ by settings such as these:
 """
 
 
-@command(
-    "mcp",
-    "",
-    "inference-econ mcp",
-    help=_HELP,
-)
+@command("mcp", help=_HELP)
 def mcp() -> None:
     """See the help."""
     with extras.needed("mcp"):

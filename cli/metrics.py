@@ -7,14 +7,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from inference_econ import calibration, inputs
 from inference_econ.errors import InputError
-
-if TYPE_CHECKING:
-    from inference_econ.calibration import BenchmarkRun
-    from inference_econ.calibration.measurements import Scrape
 
 #: How long a server may take for a page [s], and the largest page [B].
 _TIMEOUT_SECONDS, _LARGEST = 10.0, 1 << 24
@@ -25,7 +21,7 @@ class Window:
     """The time between two scrapes: when it ended, and its means, or why it has none."""
 
     at: str
-    run: BenchmarkRun | None
+    run: calibration.BenchmarkRun | None
     reason: str = ""
 
 
@@ -63,16 +59,16 @@ def live(source: str, hosts: Sequence[str], seconds: float) -> Iterator[Window]:
         before, began = after, ended
 
 
-def _window(at: str, before: Scrape, after: Scrape, seconds: float) -> Window:
-    from inference_econ.calibration.measurements import UnusableRowError, window
-
+def _window(
+    at: str, before: calibration.measurements.Scrape, after: calibration.measurements.Scrape, seconds: float
+) -> Window:
     try:
-        return Window(at, window(before, after, seconds))
-    except UnusableRowError as error:
+        return Window(at, calibration.measurements.window(before, after, seconds))
+    except calibration.measurements.UnusableRowError as error:
         return Window(at, None, str(error))
 
 
-def _read(source: str, hosts: Sequence[str]) -> Scrape:
+def _read(source: str, hosts: Sequence[str]) -> calibration.measurements.Scrape:
     """One scrape of an address or a file.
 
     Raises
@@ -80,14 +76,11 @@ def _read(source: str, hosts: Sequence[str]) -> Scrape:
     InputError
         If it cannot be had, or is no page of metrics of a known engine.
     """
-    from inference_econ.calibration.measurements import UnusableRowError, scrape
-    from inference_econ.inputs import read_text
-
     if re.fullmatch(r"[\w.-]+:\d+(/.*)?", source):
         raise InputError(f"{source}: write an address with its scheme: http://{source}", option="metrics")
     try:
-        return scrape(_fetched(source, hosts) if "://" in source else read_text(source))
-    except (UnusableRowError, UnicodeDecodeError) as error:
+        return calibration.measurements.scrape(_fetched(source, hosts) if "://" in source else inputs.read_text(source))
+    except (calibration.measurements.UnusableRowError, UnicodeDecodeError) as error:
         raise InputError(f"{source}: {error}", option="metrics") from error
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from inference_econ import inputs, report
 from inference_econ.errors import InputError
 
 from . import options, show
 from .help import command
 
 
-@command(
-    "offers",
-    "model refresh date",
-    "inference-econ offers deepseek_v3_2",
-    "inference-econ offers --refresh api.json --date 2026-11-20",
-)
+@command("offers")
 @options.output
 def offers(model: str | None, refresh: str | None, date: str | None, output: options.Output) -> None:
     """List API offers of a model, or of all: USD per million input, cached input and output tokens, by provider.
@@ -35,13 +31,9 @@ def offers(model: str | None, refresh: str | None, date: str | None, output: opt
 
 
 def _refresh(path: str, date: str | None, *, quiet: bool) -> None:
-    from inference_econ.inputs import offer_snapshots
-    from inference_econ.inputs import offers as recorded
-    from inference_econ.report.files import write_text
-
-    taken = offer_snapshots.read_snapshot(path, date)
-    place = recorded.own_file()
+    taken = inputs.offer_snapshots.read_snapshot(path, date)
+    place = inputs.offers.own_file()
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_text(place, offer_snapshots.csv_of(taken))
-    known = sum(bool(offer.model) for offer in taken)
-    show.remark(f"wrote {place}: {len(taken)} offers, {known} of models of the catalogue", quiet=quiet)
+    report.files.write_text(place, inputs.offer_snapshots.csv_of(taken))
+    catalogued = sum(bool(offer.model) for offer in taken)
+    show.remark(f"wrote {place}: {len(taken)} offers, {catalogued} of models of the catalogue", quiet=quiet)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import inference_econ as ie
+from inference_econ import answers, inputs
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
 
@@ -25,10 +27,9 @@ from .outputs import output as output
 from .outputs import printed as printed
 
 if TYPE_CHECKING:
-    from inference_econ.answers.means import Means
-    from inference_econ.answers.promises import Targets
+    from inference_econ._shown import Shown as Shown
+    from inference_econ._types import Progress as Progress
     from inference_econ.engine import Pins, Setup, Space, Speculation
-    from inference_econ.inputs import Requests, Settings
     from inference_econ.serving import Services
 
 Answer = TypeVar("Answer")
@@ -61,7 +62,7 @@ def what_ifs(choices: Choices) -> tuple[str, ...]:
     return changes
 
 
-def settings(choices: Choices, hardware: str | None = None) -> Settings:
+def settings(choices: Choices, hardware: str | None = None) -> inputs.Settings:
     """Return what options say of what is served, its layout and who proposes; engines are :func:`engine`.
 
     Each value is checked already, by the type of its option.
@@ -73,25 +74,22 @@ def settings(choices: Choices, hardware: str | None = None) -> Settings:
     hardware : str, optional
         Another chip than they name.
     """
-    from inference_econ.inputs import Settings
-
     chip = hardware or choices["hardware"]
-    own = {"hardware": chip, "price": prices.of_chip(choices["price"], chip), "changes": what_ifs(choices)}
-    given = {name: choices.get(name) for name in ("model", *_RESOLVED) if name in Settings.model_fields}
-    values: dict[str, Any] = {name: value for name, value in {**given, **own}.items() if value is not None}
-    return Settings.model_construct(**{**values, "engine": None})
+    derived = {"hardware": chip, "price": prices.of_chip(choices["price"], chip), "changes": what_ifs(choices)}
+    chosen = {name: choices.get(name) for name in ("model", *_RESOLVED) if name in inputs.Settings.model_fields}
+    values: dict[str, Any] = {name: value for name, value in {**chosen, **derived}.items() if value is not None}
+    return inputs.Settings.model_construct(**{**values, "engine": None})
 
 
 def setup(choices: Choices, hardware: str | None = None) -> Setup:
     """Return what the options for a setup say, as one setup; perhaps on other hardware."""
     from inference_econ.answers.settings import setup_of
-    from inference_econ.inputs import grids
 
     if hardware is None:
         prices.of_chips(choices["price"], (choices["hardware"],))
     resolved = setup_of(settings(choices, hardware), engine(choices))
     grid = choices.get("carbon")
-    return replace(resolved, rent=choices.get("rent", "gpu"), grid=None if grid is None else grids.grid(grid))
+    return replace(resolved, rent=choices.get("rent", "gpu"), grid=None if grid is None else inputs.grids.grid(grid))
 
 
 def pins(choices: Choices) -> Pins:
@@ -122,19 +120,17 @@ def engine(choices: Choices) -> str | tuple[str, ...] | None:
     InputError
         If an engine is named and any layout is asked for.
     """
-    from inference_econ.inputs import ANY_LAYOUT
-
     named = choices["engine"] or ()
     if choices["any_layout"] and named:
         raise InputError("give either --engine or --any-layout, not both", option="engine")
     if choices["any_layout"]:
-        return ANY_LAYOUT
+        return inputs.ANY_LAYOUT
     names = (named,) if isinstance(named, str) else tuple(dict.fromkeys(named))
     return names[0] if len(names) == 1 else names or None
 
 
 def one_engine(choices: Choices) -> str | None:
-    """The same where a question is of one engine, or leaves it open.
+    """Return the engine where a question is of one engine, or None where it leaves that open.
 
     Raises
     ------
@@ -164,10 +160,9 @@ def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> An
         return None
 
 
-def targets(choices: Choices, **usual: float) -> Targets:
+def targets(choices: Choices, **usual: float) -> ie.Targets:
     """The promises of the options for them; what is not given is as usual, otherwise not promised."""
-    from inference_econ.answers.promises import NAMES, Targets
-    from inference_econ.inputs import parse_quantity, percentiles
+    from inference_econ.answers.promises import NAMES
 
     named: dict[str, Any] = {
         **usual,
@@ -175,13 +170,13 @@ def targets(choices: Choices, **usual: float) -> Targets:
     }
     for name in NAMES:
         if choices[name] is not None:
-            promise = percentiles.promise(str(choices[name]))
-            named[f"{name}_seconds"] = parse_quantity(promise.time, "s")
+            promise = inputs.percentiles.promise(str(choices[name]))
+            named[f"{name}_seconds"] = inputs.parse_quantity(promise.time, "s")
             named[f"{name}_percentile"] = promise.percentile
-    return Targets(**named)
+    return ie.Targets(**named)
 
 
-def usual_targets(choices: Choices, *, any_speed: bool) -> Targets | None:
+def usual_targets(choices: Choices, *, any_speed: bool) -> ie.Targets | None:
     """The promises that are given, or none with ``--any-speed``; None for the usual speed of the model.
 
     Raises
@@ -198,7 +193,7 @@ def usual_targets(choices: Choices, *, any_speed: bool) -> Targets | None:
     return promises if any_speed or promises.given else None
 
 
-def request_rate(choices: Choices, requests: Requests) -> float | None:
+def request_rate(choices: Choices, requests: ie.Requests) -> float | None:
     """Requests per second of the whole traffic [1/s]: as given, else as the traffic has it; None if neither says it.
 
     Raises
@@ -208,15 +203,15 @@ def request_rate(choices: Choices, requests: Requests) -> float | None:
     """
     rate: float | None = choices["request_rate"]
     if choices["throughput"] is None:
-        own = None if requests.arrivals is None else requests.arrivals.rate
-        return own if rate is None else rate
+        of_traffic = None if requests.arrivals is None else requests.arrivals.rate
+        return of_traffic if rate is None else rate
     if rate is not None:
         raise InputError("give either --request-rate or --throughput, not both", option="request_rate")
     return float(choices["throughput"] / requests.osl.mean)
 
 
 def spelled(name: str) -> str:
-    """How an option of the table is typed."""
+    """Spelling of an option of the table."""
     return OPTIONS[name].spelled
 
 
@@ -237,20 +232,15 @@ def check_sizes(choices: Choices) -> None:
         )
 
 
-def given_means(choices: Choices) -> Means | None:
+def given_means(choices: Choices) -> ie.Means | None:
     """The chips, the budget or the power of the options for means; None if none of them is given."""
-    from inference_econ.answers.means import Means
-
     values = [choices.get(name) for name in _MEANS]
-    return None if values == [None, None, None] else Means(*values)
+    return None if values == [None, None, None] else ie.Means(*values)
 
 
 def offer(
-    choices: Choices, requests: Requests, hardware: str | None = None, speculation: Speculation | None = None
+    choices: Choices, requests: ie.Requests, hardware: str | None = None, speculation: Speculation | None = None
 ) -> Services:
     """Every layout that the options leave open, as a service of some requests."""
-    from inference_econ.answers.offer import offer
-    from inference_econ.answers.slots import with_slots
-
-    layouts = offer(setup(choices, hardware), requests, space(choices), speculation)
-    return layouts if choices.get("slots") is None else with_slots(layouts, choices["slots"])
+    layouts = ie.offer(setup(choices, hardware), requests, space(choices), speculation)
+    return layouts if choices.get("slots") is None else answers.slots.with_slots(layouts, choices["slots"])

@@ -12,7 +12,7 @@ from .decorators import F, of
 
 
 class Output(NamedTuple):
-    """Where an answer goes, and in which form."""
+    """Place that an answer goes to, and its form."""
 
     form: str
     """``table``, ``json``, ``csv`` or ``markdown``."""
@@ -99,10 +99,10 @@ def _written_form(path: str, form: str | None) -> str:
 
 
 def output(command: F) -> F:
-    """How a command shows an answer."""
+    """Decorator for commands that show an answer."""
     return of("output", "form as_json as_csv output why quiet")(_as_output(command))
 
 
 def printed(command: F) -> F:
-    """The same of commands whose ``-o`` names a folder."""
+    """Decorator for commands whose ``-o`` names a folder."""
     return of("printed", "form as_json as_csv quiet")(_as_output(command))

@@ -149,7 +149,7 @@ class Parsed(click.ParamType[Any]):
         self.name, self.read, self.subject = name, read, subject
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """What is read; what was read before stays as it is."""
+        """Value that the function reads; one that was read before stays as it is."""
         if isinstance(value, tuple):
             return value
         try:
@@ -162,7 +162,7 @@ class Parsed(click.ParamType[Any]):
 
 
 def _meant(number: float) -> bool:
-    """Whether products and powers of a number stay far from the ends of floating point."""
+    """Return whether products and powers of a number stay far from the ends of floating point."""
     return number == 0.0 or _SMALLEST <= abs(number) <= _LARGEST
 
 
@@ -188,7 +188,7 @@ def _watts(text: str) -> float:
 
 
 def _some_watts(text: str) -> float:
-    """The same without 0 [W]."""
+    """Power with its unit, or in watts, above 0 [W]."""
     watts = _watts(text)
     if not watts:
         raise InputError(f"{_shortened(text)} is no power that there can be; write for example 500W or 1MW")
@@ -222,7 +222,7 @@ def _positive(seconds: float, text: str) -> float:
 
 
 def _percentile(text: str) -> str:
-    """Which requests must see a promise: ``mean``, or any of ``p1`` to ``p99.9``; 95 can mean nothing else here."""
+    """Percentile of requests that see a promise: ``mean``, or any of ``p1`` to ``p99.9``; 95 means nothing else."""
     return percentiles.percentile(f"p{text}" if text[:1].isdigit() else text)
 
 

@@ -71,7 +71,7 @@ def _read(parameter: click.Parameter, value: object) -> Iterator[Path]:
 
 
 def _exists(text: str) -> bool:
-    """Whether a text is the path of something; a long one, or one with a zero byte, is none."""
+    """Return whether a text is the path of something; a long one, or one with a zero byte, is none."""
     try:
         return Path(text).exists()
     except (OSError, ValueError):

@@ -4,53 +4,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import inference_econ as ie
+from inference_econ import answers
 from inference_econ.errors import InputError, of_option
 
-from . import agents, market, options, show
-from .help import command
-
-if TYPE_CHECKING:
-    from inference_econ.answers.price import Sheet
+from . import agents, market, options
+from .help import question
 
 
-@command(
-    "price",
-    "subject service sessions rent batching layout proposer competing replicas api_prices carbon any_speed plot yes",
-    "inference-econ price llama_3_70b h100_sxm --request-rate 5 --weights fp8",
-)
-@options.output
-def price(api_prices: str | None, any_speed: bool, output: options.Output, **choices: Any) -> None:
+@question("price")
+def price(api_prices: str | None, any_speed: bool, progress: options.Progress | None, **choices: Any) -> options.Shown:
     """Dollars per million input, cached input and output tokens at a traffic.
 
     The cheapest deployment that meets the SLOs is priced; its idle time too. Without promises it is as fast as
     offers of the model usually are (the median of those that are recorded), or 20 tokens/s per user where there are
     none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
     """
-    from inference_econ.answers.price import price
-
-    ready = agents.work(choices)
-    if ready is not None:
+    work = agents.work(choices)
+    if work is not None:
         if choices["replicas"] is not None:
             raise InputError("--replicas follow from --agents where a traffic has sessions", option="replicas")
-        agents.answer(ready.price, choices, ready, output)
-        return
+        return agents.answer(work.price, choices, work, progress=progress)
     requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
-    layouts = market.candidates(choices, requests)
-    with show.progress_bar(quiet=output.quiet) as progress:
-        sheet = price(
-            layouts,
-            options.request_rate(choices, requests),
-            targets=targets,
-            replicas=choices["replicas"],
-            arrival_scv=choices["arrival_scv"],
-            progress=progress,
-        )
-    show.answer(_compared(sheet, api_prices), output)
+    layouts, rate = market.candidates(choices, requests), options.request_rate(choices, requests)
+    settings = {name: choices[name] for name in ("replicas", "arrival_scv")}
+    return _compared(ie.price(layouts, rate, targets=targets, progress=progress, **settings), api_prices)
 
 
-def _compared(sheet: Sheet, text: str | None) -> Sheet:
+def _compared(sheet: ie.Sheet, text: str | None) -> ie.Sheet:
     """The sheet beside prices that are typed, or those of a provider's recorded offer."""
     from inference_econ.answers import buyer
 
@@ -69,8 +52,6 @@ def api_prices(text: str | None) -> dict[str, float] | None:
     InputError
         If a part is no price of a kind.
     """
-    from inference_econ.answers.price import KINDS
-
     if text is None:
         return None
     prices = {}
@@ -80,7 +61,7 @@ def api_prices(text: str | None) -> dict[str, float] | None:
             number = float(value)
         except ValueError:
             number = -1.0
-        if kind.strip() not in KINDS or not 0 <= number < math.inf:
+        if kind.strip() not in answers.price.KINDS or not 0 <= number < math.inf:
             raise InputError(
                 f"--api-prices: {part!r} is no price of a kind of token; write for example "
                 "input=0.6,cached_input=0.1,output=0.6 (USD per million tokens)",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import catalog
 
@@ -17,7 +18,7 @@ Prices = Rate | Mapping[str, Rate] | None
 
 
 def parsed(ctx: click.Context | None, param: click.Parameter | None, texts: Sequence[str]) -> Prices:
-    """What ``--price`` says: one rate for all, rates by chip, or nothing.
+    """Prices that ``--price`` gives: one rate for all, rates by chip, or none.
 
     Raises
     ------
@@ -59,7 +60,7 @@ def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
                     f"--price {chip}=...: {chip!r} is not among the hardware: {', '.join(chips)}", option="price"
                 )
         return price
-    if len(chips) > 1 and price is not None and _is_amount(price):
+    if len(chips) > 1 and price is not None and (not isinstance(price, str) or inputs.prices.is_amount(price)):
         pairs = " ".join(f"--price {chip}=USD" for chip in chips)
         amount = price if isinstance(price, str) else f"{price:g}"
         raise InputError(
@@ -70,26 +71,16 @@ def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
     return _compared(chips, price)
 
 
-def _is_amount(price: Rate) -> bool:
-    from inference_econ.inputs import prices
-
-    return not isinstance(price, str) or prices.is_amount(price)
-
-
 def _compared(chips: Sequence[str], price: Rate | None) -> Rate | None:
-    from inference_econ.inputs import prices
-
-    return prices.compared(map(catalog.hardware, chips), price)
+    return inputs.prices.compared(map(catalog.hardware, chips), price)
 
 
 def _rate(text: str, param: click.Parameter | None, ctx: click.Context | None) -> Rate:
     try:
         float(text)
     except ValueError:
-        from inference_econ.inputs import prices
-
         try:
-            return prices.checked(text)
+            return inputs.prices.checked(text)
         except InputError as error:
             raise click.BadParameter(f"{error}.", param=param, ctx=ctx) from error
     return POSITIVE.convert(text, param, ctx)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from inference_econ import answers, inputs
 from inference_econ.errors import InputError
 from inference_econ.inputs.options import GROUPS
 
 from . import options
-from .refusals import given, refuse
+from .refusals import named_options, refuse
 
 if TYPE_CHECKING:
     from inference_econ.answers.market import Proposer
     from inference_econ.engine import Speculation
-    from inference_econ.inputs import ProposerName
 
-_PROPOSERS: tuple[ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
+_PROPOSERS: tuple[inputs.ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not in (*_PROPOSERS, "no_speculation")]
 
 
 def speculation(choices: options.Choices, hardware: str | None = None) -> Speculation | None:
-    """What the options for proposers ask for, perhaps on other hardware; None without a proposer.
+    """Speculation that the options for proposers ask for, perhaps on other hardware; None without a proposer.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def speculation(choices: options.Choices, hardware: str | None = None) -> Specul
 
 
 def proposed(choices: options.Choices, hardware: str | None = None) -> Proposer:
-    """Who proposes tokens where that may be left to recipes: whoever is asked for, nobody, or whom recipes have.
+    """Proposer where that may be left to recipes: whoever is asked for, nobody, or whom recipes have.
 
     Raises
     ------
@@ -50,15 +50,15 @@ def proposed(choices: options.Choices, hardware: str | None = None) -> Proposer:
 
 
 def settings(choices: options.Choices) -> dict[str, Any]:
-    """What was chosen, with what the options for proposers ask for as fields of ``Settings``.
+    """Return the options, with those for proposers as fields of ``Settings``.
 
     Raises
     ------
     InputError
         If they contradict each other, or cannot be used.
     """
-    own = (*_PROPOSERS, *_DETAILS, "no_speculation")
-    others = {name: value for name, value in choices.items() if name not in own}
+    proposing = (*_PROPOSERS, *_DETAILS, "no_speculation")
+    others = {name: value for name, value in choices.items() if name not in proposing}
     if _only_proposer(choices) is None:
         return {**others, "speculate": False} if choices.get("no_speculation") else others
     named = {
@@ -67,7 +67,7 @@ def settings(choices: options.Choices) -> dict[str, Any]:
     return {**others, **named, "acceptance": _acceptance(choices)}
 
 
-def _only_proposer(choices: options.Choices) -> ProposerName | None:
+def _only_proposer(choices: options.Choices) -> inputs.ProposerName | None:
     """The proposer that is named, if one is; details without one mean nothing."""
     named = [name for name in _PROPOSERS if choices[name]]
     if len(named) > 1:
@@ -76,7 +76,7 @@ def _only_proposer(choices: options.Choices) -> ProposerName | None:
     if named and choices.get("no_speculation"):
         raise InputError(f"--no-speculation contradicts --{named[0]}; leave one of them out", option="no_speculation")
     text = "{} says something of proposals; give --draft MODEL, --mtp, --eagle or --ngram as well"
-    refuse([] if named else given(choices, _DETAILS), text)
+    refuse([] if named else named_options(choices, _DETAILS), text)
     return named[0] if named else None
 
 
@@ -85,9 +85,7 @@ def _acceptance(choices: options.Choices) -> float | list[float] | None:
     if choices["acceptance"] is not None and choices["acceptance_file"] is not None:
         raise InputError("give either --acceptance or --acceptance-file, not both", option="acceptance")
     if choices["acceptance_file"] is not None:
-        from inference_econ.answers import speculate
-
-        return speculate.measured_acceptance(choices["acceptance_file"], _longest(choices))
+        return answers.speculate.measured_acceptance(choices["acceptance_file"], _longest(choices))
     return None if choices["acceptance"] is None else _rates(choices["acceptance"])
 
 

@@ -1,4 +1,4 @@
-"""What a command was asked, as a part of its answer, so that other commands can set the same up again."""
+"""Questions that commands were asked, as a part of their answers, so that other commands can set the same up again."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Iterator, Mapping
 
 import click
 
+from inference_econ import report
+
 from .parameters import E2E, TIME, TPOT, TTFT
 
 #: Options that say where an answer goes, not what it is about.
 SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "plot", "roofline")
 
 
-def asked() -> dict[str, object]:
+def question() -> dict[str, object]:
     """The running command and all its options, given or not."""
-    from inference_econ.report.saved import asked
-
     context = click.get_current_context()
     options = {name: value for name, value in context.params.items() if name not in SHOWN}
-    return asked(str(context.info_name), options)
+    return report.saved.question_record(str(context.info_name), options)
 
 
 def typed(command: click.Command, options: Mapping[str, object]) -> list[str]:
-    """What is typed behind a command to ask the same again.
+    """Words to type behind a command to ask the same again.
 
     Parameters
     ----------
     command : Command
         The command.
     options : mapping
-        Its options, as :func:`asked` has them; those that are as by default are left out.
+        Its options, as :func:`question` has them; those that are as by default are left out.
     """
     usual = command.make_context(command.name, [], resilient_parsing=True).params
     words: list[str] = []
@@ -57,8 +57,8 @@ def _words(parameter: click.Parameter, value: object) -> Iterator[str]:
         yield from (parameter.opts[0], *map(str, _texts(value)))
         return
     several = parameter.multiple or parameter.nargs == -1
-    for each in _texts(value) if several else [value]:
-        text = _text(parameter, each)
+    for item in _texts(value) if several else [value]:
+        text = _text(parameter, item)
         if isinstance(parameter, click.Argument):
             yield text
         elif text.startswith("-"):
@@ -68,7 +68,7 @@ def _words(parameter: click.Parameter, value: object) -> Iterator[str]:
 
 
 def _texts(value: object) -> list[object]:
-    """What stands behind an option that is repeated: prices by chip, or all of a list."""
+    """Values behind an option that is repeated: prices by chip, or all of a list."""
     if isinstance(value, Mapping):
         return [f"{name}={part}" for name, part in value.items()]
     return list(value) if isinstance(value, (list, tuple)) else [value]

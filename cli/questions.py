@@ -43,7 +43,7 @@ def questions() -> tuple[Question, ...]:
 
 
 def answer(question: str, fields: Fields) -> Answer:
-    """What a command answers to some options, by the names of :func:`questions`.
+    """Return the answer of a command to some options, by the names of :func:`questions`.
 
     Raises
     ------
@@ -52,7 +52,9 @@ def answer(question: str, fields: Fields) -> Answer:
     """
     listed = served()[question]
     command = listed.command
-    remarks = [remark for parameter in _asked(command) for remark in _meant(parameter, fields.get(_name(parameter)))]
+    remarks = [
+        remark for parameter in _parameters(command) for remark in _meant(parameter, fields.get(_name(parameter)))
+    ]
     with warnings.catch_warnings():
         # NumPy only warns of an overflow and goes on with infinity, which is no answer.
         warnings.simplefilter("error", RuntimeWarning)
@@ -61,11 +63,11 @@ def answer(question: str, fields: Fields) -> Answer:
     # A number of milliseconds stays one, in the digits in which it was given.
     values = {
         str(parameter.name): repr(value) if isinstance(value, float) else value
-        for parameter, value in _given(command, fields)
+        for parameter, value in _filled(command, fields)
     }
     typed = shlex.join(["inference-econ", question, *provenance.typed(command, values)])
     file = partial(_scenario, question, fields) if listed.in_scenarios else None
-    return Answer(typed, taken.page, taken.text, remarks, taken.asked, file)
+    return Answer(typed, taken.page, taken.text, remarks, taken.question, file)
 
 
 def _scenario(question: str, fields: Fields) -> str:
@@ -93,16 +95,16 @@ def _context(command: click.Command, name: str, fields: Fields) -> click.Context
     RefusedError
         If an option cannot be used.
     """
-    values = {parameter.name: _value(parameter, value) for parameter, value in _given(command, fields)}
+    values = {parameter.name: _value(parameter, value) for parameter, value in _filled(command, fields)}
     try:
         return command.make_context(name, [], default_map={**values, "quiet": True})
     except click.UsageError as error:
         raise _refused(error) from error
 
 
-def _given(command: click.Command, fields: Fields) -> Iterator[tuple[click.Parameter, Any]]:
+def _filled(command: click.Command, fields: Fields) -> Iterator[tuple[click.Parameter, Any]]:
     """The parameters that some options give, with their values."""
-    for parameter in _asked(command):
+    for parameter in _parameters(command):
         value = fields.get(_name(parameter))
         if value is not None:
             yield parameter, str(value).split() if parameter.nargs > 1 else _whole(value)
@@ -117,14 +119,14 @@ def _whole(value: Any) -> Any:
 
 
 def _value(parameter: click.Parameter, value: Any) -> Any:
-    """What a parameter takes in place of what is typed."""
+    """Value of a parameter in place of the words that are typed."""
     if isinstance(parameter, click.Option) and parameter.is_flag and not parameter.is_bool_flag:
         return parameter.flag_value if value else None
     return value
 
 
 def _refused(error: click.UsageError) -> RefusedError:
-    """What the parser says, with the option at fault where it knows it."""
+    """Refusal by the parser, with the option at fault where it knows it."""
     parameter = error.param if isinstance(error, click.BadParameter) else None
     if parameter is None:
         return RefusedError(error.message)
@@ -132,7 +134,7 @@ def _refused(error: click.UsageError) -> RefusedError:
 
 
 def _meant(parameter: click.Parameter, value: object) -> Iterator[str]:
-    """What the names of an option were taken for, where that is not plain.
+    """Remarks on the meaning of the names of an option, where that is not plain.
 
     Raises
     ------
@@ -160,17 +162,17 @@ def _run(context: click.Context) -> None:
     except MemoryError as error:
         raise RefusedError("this takes more memory than there is; ask for less") from error
     except (InputError, NothingFitsError) as error:
-        names = [_name(parameter) for parameter in _asked(context.command)]
+        names = [_name(parameter) for parameter in _parameters(context.command)]
         raise RefusedError(str(error), error.option if error.option in names else None) from error
 
 
-def _asked(command: click.Command) -> list[click.Parameter]:
+def _parameters(command: click.Command) -> list[click.Parameter]:
     """The parameters that others may give."""
     return [parameter for parameter in command.params if _spelled(parameter) not in _LEFT_OUT]
 
 
 def _question(name: str, command: click.Command) -> Question:
-    options = sorted((_option(parameter) for parameter in _asked(command)), key=lambda option: not option.required)
+    options = sorted((_option(parameter) for parameter in _parameters(command)), key=lambda option: not option.required)
     text = " ".join((command.help or "").split())
     return Question(name, command.get_short_help_str(limit=1000), text, tuple(options))
 
@@ -199,12 +201,12 @@ def _name(parameter: click.Parameter) -> str:
 
 
 def _type(parameter: click.Parameter) -> click.ParamType[Any]:
-    """What a parameter takes; of one that may be a file, what it takes in a question."""
+    """Type of a parameter; of one that may be a file, its type in a question."""
     return _NAMES.get(str(parameter.name), ("", parameter.type))[1]
 
 
 def _spelled(parameter: click.Parameter) -> str:
-    """How an option is typed."""
+    """Spelling of an option."""
     return next((spelling for spelling in parameter.opts if spelling.startswith("--")), parameter.opts[0])
 
 
@@ -213,7 +215,7 @@ def _repeats(parameter: click.Parameter) -> bool:
 
 
 def _kind(kind: click.ParamType[Any]) -> Any:
-    """What JSON may hold for a kind of value."""
+    """Type of JSON for a kind of value."""
     if isinstance(kind, click.Choice):
         return Literal[tuple(map(str, kind.choices))]
     if isinstance(kind, click.IntRange):

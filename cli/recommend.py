@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import inference_econ as ie
 from inference_econ.errors import InputError
 
-from . import agents, market, options, prices, show
-from .help import command
-
-if TYPE_CHECKING:
-    from inference_econ.answers.recommend import Recommendation
+from . import agents, market, options, prices
+from .help import question
 
 
-@command(
-    "recommend",
-    "subject service trace sessions means carbon rent batching layout proposer competing further most plot yes",
-    "inference-econ recommend llama_3_70b h100_sxm --request-rate 20 --ttft 500 --tpot 30",
-)
-@options.output
-def recommend(further: tuple[str, ...], most: int, output: options.Output, **choices: Any) -> None:
+@question("recommend")
+def recommend(
+    further: tuple[str, ...], most: int, output: options.Output, progress: options.Progress | None, **choices: Any
+) -> options.Shown:
     """The cheapest deployments that keep TTFT, TPOT and E2E at a request rate: GPUs, layout, instances, cost.
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
@@ -29,37 +24,25 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     hour, or so much power of the facility carry within the SLOs, aggregated and disaggregated; of a --traffic with
     sessions the most agents.
     """
-    from inference_econ.answers.recommend import recommend
-
     options.check_sizes(choices)
-    ready, chips = agents.work(choices), tuple(dict.fromkeys((choices["hardware"], *further)))
-    choices["price"] = prices.of_chips(choices["price"], chips)
-    if ready is not None:
-        ask = ready.recommend if options.given_means(choices) is None else ready.most_agents
-        agents.answer(ask, choices, ready, output, *chips, together=False, most=most)
-        return
-    requests, targets = options.requests(choices), options.targets(choices)
-    means = options.given_means(choices)
+    work, chips = agents.work(choices), tuple(dict.fromkeys((choices["hardware"], *further)))
+    choices["price"], means = prices.of_chips(choices["price"], chips), options.given_means(choices)
+    if work is not None:
+        ask = work.recommend if means is None else work.most_agents
+        return agents.answer(ask, choices, work, *chips, together=False, most=most, progress=progress)
+    requests, targets, scv = options.requests(choices), options.targets(choices), choices["arrival_scv"]
     if means is not None:
-        from . import most_traffic
-
         if output.picture is not None:
             raise InputError(
                 "--plot draws deployments at a request rate; what --gpus, --budget or --power-budget carries has none",
                 option="gpus",
             )
-        with show.progress_bar(quiet=output.quiet):
-            offers = market.of_chips(choices, requests, chips)
-        most_traffic.run(choices, offers, means, most, output)
-        return
+        return ie.most_traffic(market.of_chips(choices, requests, chips), means, targets, arrival_scv=scv, most=most)
     rate = options.request_rate(choices, requests)
-    with show.progress_bar(quiet=output.quiet) as progress:
 
-        def answer(asked: options.Choices) -> Recommendation:
-            offers = market.of_chips(asked, requests, chips)
-            scv = choices["arrival_scv"]
-            return recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
+    def answer(chosen: options.Choices) -> ie.Recommendation:
+        offers = market.of_chips(chosen, requests, chips)
+        return ie.recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
 
-        deployments, started = answer(choices), options.among_startable(choices, answer)
-    compared = replace(deployments, startable=started[0] if started else None)
-    show.answer(compared, output)
+    deployments, started = answer(choices), options.among_startable(choices, answer)
+    return replace(deployments, startable=started[0] if started else None)

@@ -10,8 +10,8 @@ from inference_econ.inputs.options import OPTIONS
 from .decorators import Choices
 
 
-def given(choices: Choices, names: Iterable[str]) -> list[str]:
-    """Those of some options that are given, by their names in Python."""
+def named_options(choices: Choices, names: Iterable[str]) -> list[str]:
+    """Names in Python of those of some options that are given."""
     return [name for name in names if choices.get(name) is not None]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import inference_econ as ie
 from inference_econ.errors import InputError
 
 from . import provenance, show
@@ -24,12 +25,7 @@ if TYPE_CHECKING:
 _PROGRAM = "inference-econ"
 
 
-@command(
-    "report",
-    "asked output to quiet",
-    'inference-econ report "frontier llama_3_70b h100_sxm --weights fp8" -o report.html',
-    "inference-econ report answer.json examples/opening_question -o report.html",
-)
+@command("report")
 def report(asked: tuple[str, ...], output: str, to: str | None, quiet: bool) -> None:
     """One file to mail: questions, their answers, charts, tables, what to start and what it all rests on.
 
@@ -59,7 +55,7 @@ def _answer(text: str, to: str | None, *, quiet: bool) -> Asked:
     if text and Path(text).is_dir():
         return _swept(text)
     words = _words(text)
-    return _asked(["run", *words] if len(words) == 1 and words[0] not in _commands() else words, to, quiet=quiet)
+    return _answered(["run", *words] if len(words) == 1 and words[0] not in _commands() else words, to, quiet=quiet)
 
 
 def _words(text: str) -> list[str]:
@@ -83,8 +79,8 @@ def _commands() -> Mapping[str, click.Command]:
     return group.commands
 
 
-def _asked(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
-    """What a command answers, as it does on a terminal.
+def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
+    """Answer of a command, as on a terminal.
 
     Raises
     ------
@@ -143,7 +139,7 @@ def _check_unshown(context: click.Context) -> None:
 
 
 def _swept(folder: str) -> Asked:
-    """What there is in the folder of a sweep.
+    """Report of the folder of a sweep.
 
     Raises
     ------
@@ -151,14 +147,13 @@ def _swept(folder: str) -> Asked:
         If it is none.
     """
     from inference_econ.report.sweep import SweepPage
-    from inference_econ.report.sweep_folder import load_sweep
     from inference_econ.report.web import Asked
 
-    return Asked(SweepPage(load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder]))
+    return Asked(SweepPage(ie.load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder]))
 
 
 def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
-    """What a saved answer was asked, asked again and held against the file.
+    """Question of a saved answer, asked again and held against the file.
 
     Raises
     ------
@@ -170,14 +165,14 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
     answer = saved.question(path)
     words = provenance.typed(_command(answer.kind), answer.options)
     try:
-        question = _asked([answer.kind, *words], to, quiet=quiet)
+        question = _answered([answer.kind, *words], to, quiet=quiet)
     except click.UsageError as error:
         raise InputError(f"{path}: not what {answer.kind} writes ({error.format_message()})") from error
     return replace(question, remarks=(_compared(path, answer.record, question.page),))
 
 
 def _compared(path: str, record: Mapping[str, Any], page: Page) -> str:
-    """Whether a file says what is answered now, in words."""
+    """Sentence on whether a file says what is answered now."""
     from inference_econ.report.page import json_text
 
     name = Path(path).name

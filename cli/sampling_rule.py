@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from inference_econ import report, studies
 from inference_econ.errors import InputError
 
 from . import options, show
 from .help import command
 
 
-@command(
-    "speculate-check",
-    "file vocabulary draft_length rounds seed yes",
-    "inference-econ speculate-check --vocabulary 50 --draft-length 5 --rounds 2000000",
-)
+@command("speculate-check")
 @options.output
 def check(
     file: str | None, vocabulary: int | None, draft_length: int, rounds: int, seed: int, output: options.Output
@@ -22,18 +19,15 @@ def check(
     FILE is a CSV table with the columns target and draft, the probabilities of one token per line; without it random
     distributions are drawn, others at each position.
     """
-    from inference_econ.report.sampling_rule import SamplingRulePage
-    from inference_econ.studies import sampling_rule
-
     if file is not None and vocabulary is not None:
         raise InputError("--vocabulary is for random distributions; with a file its lines are the vocabulary")
     if file is None:
-        target, draft = sampling_rule.random_distributions(vocabulary or 20, draft_length, seed)
+        target, draft = studies.sampling_rule.random_distributions(vocabulary or 20, draft_length, seed)
     else:
-        target, draft = sampling_rule.read(file)
+        target, draft = studies.sampling_rule.read(file)
     try:
         with show.progress_bar(quiet=output.quiet):
-            drawn = sampling_rule.check(target, draft, draft_length, rounds=rounds, seed=seed)
+            drawn = studies.sampling_rule.check(target, draft, draft_length, rounds=rounds, seed=seed)
     except InputError as error:
         raise error if file is None else InputError(f"{file}: {error}") from error
-    show.emit(SamplingRulePage(drawn), output)
+    show.emit(report.sampling_rule.SamplingRulePage(drawn), output)

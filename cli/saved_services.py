@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+import inference_econ as ie
+from inference_econ import inputs, report
 from inference_econ.errors import InputError
 from inference_econ.inputs.options import request_name
 
@@ -15,9 +17,6 @@ from . import options, proposals
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Part
     from inference_econ.engine import Speculation
-    from inference_econ.inputs import Requests
-    from inference_econ.report.chosen import Chosen, ChosenPart
-    from inference_econ.report.saved import SavedAnswer
 
 #: Degrees that decide a layout.
 _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
@@ -26,20 +25,20 @@ _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
 def check_alone(path: str, free: Collection[str]) -> None:
     """Refuse options that a saved answer has settled: all that are given but some, by their names in Python."""
     context = click.get_current_context()
-    given = [
+    typed = [
         parameter.opts[0]
         for parameter in context.command.params
         if parameter.name not in free
         and context.get_parameter_source(str(parameter.name)) is not click.core.ParameterSource.DEFAULT
     ]
-    if given:
+    if typed:
         raise InputError(
-            f"{given[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file",
-            option=request_name(given[0]),
+            f"{typed[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file",
+            option=request_name(typed[0]),
         )
 
 
-def parts(saved: SavedAnswer, chosen: Chosen) -> list[Part]:
+def parts(saved: ie.SavedAnswer, chosen: report.chosen.Chosen) -> list[Part]:
     """The parts of a chosen deployment as services that can be asked for their memory.
 
     Those that speculate propose as many tokens in every round as was best at their load: that was priced.
@@ -50,7 +49,6 @@ def parts(saved: SavedAnswer, chosen: Chosen) -> list[Part]:
         If the answer does not say all that was asked, or a layout is none.
     """
     from inference_econ.answers.launching import plan
-    from inference_econ.report.chosen import mistake
 
     try:
         answering = chosen.parts[-1]
@@ -60,14 +58,14 @@ def parts(saved: SavedAnswer, chosen: Chosen) -> list[Part]:
             proposing = plan.priced_drafts(service, chosen.in_flight / answering.replicas)
         return [_part(saved, part, proposing) for part in chosen.parts]
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(mistake(saved, error)) from error
+        raise InputError(report.chosen.mistake(saved, error)) from error
     except InputError as error:
-        told = str(error).removeprefix(f"{saved.origin}: ")
-        raise InputError(f"{saved.origin}: {told}") from error
+        message = str(error).removeprefix(f"{saved.origin}: ")
+        raise InputError(f"{saved.origin}: {message}") from error
 
 
-def asked_speculation(saved: SavedAnswer, part: ChosenPart) -> Speculation | None:
-    """Who was to propose tokens, by the question or by the recipe of what was chosen; None if nobody was."""
+def asked_speculation(saved: ie.SavedAnswer, part: report.chosen.ChosenPart) -> Speculation | None:
+    """Speculation by the question or by the recipe of what was chosen; None if nobody was to propose."""
     from inference_econ.engine import recorded_speculation
 
     named = proposals.speculation(saved.options, saved.options["hardware"]) if "draft" in saved.options else None
@@ -75,7 +73,7 @@ def asked_speculation(saved: SavedAnswer, part: ChosenPart) -> Speculation | Non
     return recorded_speculation(recorded) if named is None and recorded is not None else named
 
 
-def _part(saved: SavedAnswer, chosen: ChosenPart, speculation: Speculation | None) -> Part:
+def _part(saved: ie.SavedAnswer, chosen: report.chosen.ChosenPart, speculation: Speculation | None) -> Part:
     from inference_econ.answers.launching import plan
 
     question = saved.options
@@ -86,37 +84,34 @@ def _part(saved: SavedAnswer, chosen: ChosenPart, speculation: Speculation | Non
     return plan.Part(services.service(0), chosen.replicas, chosen.role, chosen.slots)
 
 
-def _engine(asked: options.Choices, chosen: ChosenPart) -> object:
+def _engine(question: options.Choices, chosen: report.chosen.ChosenPart) -> object:
     """The engine that a recipe is of, at the version that was asked for; otherwise those that were asked for."""
-    settled, named = str(chosen.practice.get("engine") or ""), asked.get("engine")
-    if not settled or "," in settled or asked.get("any_layout") or asked.get("assumptions"):
+    settled, named = str(chosen.practice.get("engine") or ""), question.get("engine")
+    if not settled or "," in settled or question.get("any_layout") or question.get("assumptions"):
         return named
     listed = [named] if isinstance(named, str) else named or ()
     return next((engine for engine in listed if engine.partition("@")[0] == settled), settled)
 
 
-def _requests(asked: options.Choices) -> Requests:
+def _requests(question: options.Choices) -> ie.Requests:
     """The requests that were asked for; of agents their mean turn."""
-    if asked.get("agents") is None:
-        return options.requests(asked, **_lengths(asked))
-    from inference_econ.answers.agents import Agents
+    if question.get("agents") is None:
+        return options.requests(question, **_lengths(question))
 
-    return Agents.of(asked["traffic"]).requests
-
-
-def _lengths(asked: options.Choices) -> dict[str, object]:
-    lengths = {name: asked[name] or 0 for name in ("cached", "shared_prefix")}
-    return {**options.context_or_lengths({"context": None, **asked}), **lengths}
+    return ie.Agents.of(question["traffic"]).requests
 
 
-def _chip(saved: SavedAnswer, name: str) -> str:
+def _lengths(question: options.Choices) -> dict[str, object]:
+    lengths = {name: question[name] or 0 for name in ("cached", "shared_prefix")}
+    return {**options.context_or_lengths({"context": None, **question}), **lengths}
+
+
+def _chip(saved: ie.SavedAnswer, name: str) -> str:
     """The chip of an answer by the name of its file, from what it is called there."""
-    from inference_econ.inputs import catalog
-
     question = saved.options
     tried = [question["hardware"], *(question.get("further") or ()), question.get("decode_on")]
     for chip in dict.fromkeys(chip for chip in tried if chip):
-        if catalog.hardware(chip).name == name:
+        if inputs.catalog.hardware(chip).name == name:
             return str(chip)
     raise InputError(
         f"{saved.origin}: {name} is not among the hardware that was asked for: {', '.join(filter(None, tried))}"

@@ -3,52 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from inference_econ import report, studies
 
 from . import options, provenance, show
 from .help import command
 from .parameters import PICTURE
 
-if TYPE_CHECKING:
-    from inference_econ.report.page import Page
 
-
-def _page(name: str, changes: tuple[str, ...], *, quiet: bool) -> Page:
+def _page(name: str, changes: tuple[str, ...], *, quiet: bool) -> report.page.Page:
     """The answer to a scenario, perhaps with what-ifs, ready to be shown."""
-    from inference_econ.report.pages import page
-    from inference_econ.studies import scenario
-
     with show.progress_bar(quiet=quiet) as progress:
-        return page(scenario.run(name, changes=changes, progress=progress))
+        return report.pages.page(studies.scenario.run(name, changes=changes, progress=progress))
 
 
-@command(
-    "run",
-    "name changes plot yes",
-    "inference-econ run examples/opening_question -o answer.json",
-)
+@command("run")
 @options.output
 def run(name: str, changes: tuple[str, ...], output: options.Output) -> None:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
-    show.emit(_page(name, changes, quiet=output.quiet), output, provenance.asked())
+    show.emit(_page(name, changes, quiet=output.quiet), output, provenance.question())
 
 
-@command(
-    "table",
-    "name changes yes",
-    "inference-econ table paper/table_4",
-)
+@command("table")
 @options.output
 def table(name: str, changes: tuple[str, ...], output: options.Output) -> None:
     """Print the table of a scenario, for example paper/table_4."""
     show.emit(_page(name, changes, quiet=output.quiet), output)
 
 
-@command(
-    "figure",
-    "name changes path yes quiet",
-    "inference-econ figure paper/figure_6 -o figure_6.svg",
-)
+@command("figure")
 def figure(name: str, changes: tuple[str, ...], path: str | None, quiet: bool) -> None:
     """Draw the figure of a scenario, for example paper/figure_6."""
     target = path or PICTURE.convert(f"{Path(name).stem}.svg", None, None)

@@ -26,12 +26,7 @@ def application(hosts: tuple[str, ...] = (), limits: Limits | None = None) -> Ap
     return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits, ready=READY)
 
 
-@command(
-    "serve",
-    "host port quiet",
-    "inference-econ serve",
-    "inference-econ serve --port 8000",
-)
+@command("serve")
 def serve(host: str, port: int, quiet: bool) -> None:
     """Serve a page to explore with the browser of this machine, and a JSON API (/openapi.json), until Ctrl-C.
 

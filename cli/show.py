@@ -41,25 +41,25 @@ _NARROWEST = 60
 
 @dataclass(slots=True)
 class Taken:
-    """What a command answers, kept for somebody else instead of printed.
+    """Answer of a command that is kept for somebody else instead of printed.
 
     Attributes
     ----------
     page : Page or None
         What it would show.
-    asked : mapping
+    question : mapping
         What it was asked, for the head of JSON.
     text : str
         What it would print that is no page.
     """
 
     page: Page | None = None
-    asked: Mapping[str, object] = field(default_factory=dict)
+    question: Mapping[str, object] = field(default_factory=dict)
     text: str = ""
 
 
 def taken(ask: Callable[[], object]) -> Taken:
-    """What a command would show, in its place: nothing is printed or written."""
+    """Return the answer of a command in place of showing it: nothing is printed or written."""
     meta = click.get_current_context().meta
     before = meta.get(_TAKEN)
     kept = meta[_TAKEN] = Taken()
@@ -71,12 +71,12 @@ def taken(ask: Callable[[], object]) -> Taken:
 
 
 def _kept() -> Taken | None:
-    """Where the answer of the running command is kept; None if it is to be printed."""
+    """Keeper of the answer of the running command; None if it is to be printed."""
     context = click.get_current_context(silent=True)
     return None if context is None else context.meta.get(_TAKEN)
 
 
-def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) -> None:
+def emit(page: Page, output: Output, question: Mapping[str, object] | None = None) -> None:
     """Show an answer in the form that is asked for, and draw it where a picture is; only what is shown is made.
 
     Parameters
@@ -85,16 +85,16 @@ def emit(page: Page, output: Output, asked: Mapping[str, object] | None = None) 
         What can be shown.
     output : Output
         Where it goes, and in which form.
-    asked : mapping, optional
-        What was asked, for the head of JSON (:func:`.provenance.asked`).
+    question : mapping, optional
+        What was asked, for the head of JSON (:func:`.provenance.question`).
     """
     kept = _kept()
     if kept is not None:
-        kept.page, kept.asked = page, asked or {}
+        kept.page, kept.question = page, question or {}
         return
     with progress_bar(quiet=output.quiet):
-        unchanged = () if output.quiet or asked is None else _without_effect(page)
-        text, beside = _made(page, output, asked)
+        unchanged = () if output.quiet or question is None else _without_effect(page)
+        text, beside = _made(page, output, question)
     if beside:
         click.echo(beside, color=coloured())
     put(text, output.path, quiet=output.quiet)
@@ -111,7 +111,7 @@ def answer(answered: Shown, output: Output) -> None:
     """Show an answer on its page; see :func:`emit`."""
     from inference_econ.report.pages import page
 
-    emit(page(answered), output, provenance.asked())
+    emit(page(answered), output, provenance.question())
 
 
 def _without_effect(page: Page) -> tuple[str, ...]:
@@ -146,14 +146,14 @@ def _numbers(record: object) -> Iterator[str]:
         yield repr(record)
 
 
-def _made(page: Page, output: Output, asked: Mapping[str, object] | None) -> tuple[str, str]:
+def _made(page: Page, output: Output, question: Mapping[str, object] | None) -> tuple[str, str]:
     """The text of an answer, and what is printed beside a file of it."""
     from inference_econ.report.page import json_text
 
     beside = ""
     if output.form == "json":
         record = page.record()
-        text = json_text({**asked, **record} if asked is not None and isinstance(record, dict) else record)
+        text = json_text({**question, **record} if question is not None and isinstance(record, dict) else record)
     elif output.form == "csv":
         text = page.csv()
         if output.path is not None and not output.quiet:
@@ -191,7 +191,7 @@ def remark(text: str, *, quiet: bool) -> None:
 
 
 def coloured() -> bool:
-    """Whether colours and bold letters are wanted: FORCE_COLOR, unless NO_COLOR; else on terminals that have them."""
+    """Return whether colours are wanted: FORCE_COLOR, unless NO_COLOR; else on terminals that have them."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
@@ -234,7 +234,7 @@ def _terminal_text(blocks: Sequence[Block], output: Output) -> str:
 
 
 def _hint(left_out: Sequence[str], *, more: bool) -> str:
-    """What more there is, and how to see it."""
+    """Hint at what more there is, and how to see it."""
     columns = f"--csv: {', '.join(dict.fromkeys(left_out))} too" if left_out else ""
     return _wrapped("; ".join(filter(None, ("--why: what this rests on" if more else "", columns))))
 
@@ -270,7 +270,7 @@ def _table_text(table: Table, width: int) -> tuple[str, list[str]]:
 
 
 def _file_width(table: Table) -> int:
-    """What a file takes for all columns of a table [characters]."""
+    """Width of a file that takes all columns of a table [characters]."""
     from inference_econ.report.columns import least_width
 
     return max(_FILE_WIDTH, least_width(table))
@@ -341,7 +341,7 @@ def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
 
 
 class _Bar:
-    """What is done of some work, shown from :meth:`start` to :meth:`stop`; without a share it only moves."""
+    """Bar of some work, shown from :meth:`start` to :meth:`stop`; without a share it only moves."""
 
     def __init__(self) -> None:
         from rich.console import Console

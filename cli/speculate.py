@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import inference_econ as ie
 from inference_econ.errors import InputError
 
-from . import options, proposals, show
-from .help import command
+from . import options, proposals
+from .help import question
 
 
-@command(
-    "speculate",
-    "subject domain proposer degrees lengths plot yes",
-    "inference-econ speculate llama_3_70b h100_sxm --tp 8 --eagle",
-)
-@options.output
-def speculate(output: options.Output, **choices: Any) -> None:
+@question("speculate")
+def speculate(**choices: Any) -> options.Shown:
     """TPOT and cost of one deployment with and without speculation, by requests in flight, and where it stops paying.
 
     MODEL and HARDWARE as in 'frontier'. Every batch is given its best number of proposals, a bound on what engines do;
@@ -25,11 +21,5 @@ def speculate(output: options.Output, **choices: Any) -> None:
     speculation = proposals.speculation(choices)
     if speculation is None:
         raise InputError("who proposes? give --draft MODEL, --mtp, --eagle or --ngram", option="draft")
-    from inference_econ.answers.speculate import speculate
-
-    with show.progress_bar(quiet=output.quiet):
-        setup, requests = options.setup(choices), options.requests(choices)
-        speculated = options.fewest(
-            choices, lambda pinned: speculate(setup, requests, speculation, options.pins(pinned))
-        )
-    show.answer(speculated, output)
+    setup, requests = options.setup(choices), options.requests(choices)
+    return options.fewest(choices, lambda pinned: ie.speculate(setup, requests, speculation, options.pins(pinned)))

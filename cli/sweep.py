@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import inference_econ as ie
+from inference_econ import report
+
 from . import extras, options, show
 from .help import command
 
 
-@command(
-    "sweep",
-    "study folder jobs scheduler plot yes",
-    "inference-econ sweep studies/catalogue -o catalogue --yes",
-    "inference-econ sweep studies/catalogue -o catalogue --yes --scheduler tcp://10.0.0.1:8786",
-)
+@command("sweep")
 @options.printed
 def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, output: options.Output) -> None:
     """Answer every combination of models, chips, formats, traffics and prices into a folder of Parquet files.
@@ -19,25 +17,16 @@ def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, outp
     STUDY is a scenario of the kind 'sweep': a name (see 'inference-econ scenarios') or a path. A sweep can be stopped
     at any moment; the same command goes on where it was. 'inference-econ query' asks the folder.
     """
-    from inference_econ.errors import InputError
-
     if jobs is not None and scheduler is not None:
-        raise InputError("give either --jobs or --scheduler, not both")
+        raise ie.InputError("give either --jobs or --scheduler, not both")
     with extras.needed("studies", "duckdb", "pyarrow"):
-        from inference_econ.report import sweep_folder
-        from inference_econ.report.sweep import SweepPage
-
         with show.progress_bar(quiet=output.quiet) as progress:
-            answered = sweep_folder.sweep(study, folder, jobs=jobs, scheduler=scheduler, progress=progress)
-        show.emit(SweepPage(answered.summary()), output)
+            answered = report.sweep_folder.sweep(study, folder, jobs=jobs, scheduler=scheduler, progress=progress)
+        show.emit(report.sweep.SweepPage(answered.summary()), output)
     show.remark(f"wrote {folder}", quiet=output.quiet)
 
 
-@command(
-    "query",
-    "sql folder yes",
-    'inference-econ query "SELECT hardware, min(dollars_per_million_output_tokens) FROM points GROUP BY ALL" FOLDER',
-)
+@command("query")
 @options.output
 def query(sql: str, folder: str, output: options.Output) -> None:
     """Ask a sweep with SQL: SELECT over the tables points, failures and combinations.
@@ -45,13 +34,10 @@ def query(sql: str, folder: str, output: options.Output) -> None:
     SQL is that of DuckDB; "DESCRIBE points" lists the columns. It can read nothing but the sweep, and writes nothing.
     It may take a minute, or with --yes as long as it takes, and 500 MB of memory.
     """
-    from inference_econ.report.sweep import QueryPage
-    from inference_econ.report.sweep_folder import load_sweep
-
     with show.progress_bar(quiet=output.quiet):
-        swept = load_sweep(folder)
+        swept = ie.load_sweep(folder)
         rows = swept.query(sql)
     if swept.missing:
         left = f"{swept.missing:,} of {swept.combinations.product:,} combinations have not been asked yet"
         show.remark(f"{folder}: {left}", quiet=output.quiet)
-    show.emit(QueryPage(rows), output)
+    show.emit(report.sweep.QueryPage(rows), output)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import inference_econ as ie
+from inference_econ import inputs, report
 from inference_econ.errors import InputError
 
 from . import options, show
 from .help import command
 
 
-@command(
-    "traffic",
-    "name target plot form as_json as_csv quiet",
-    "inference-econ traffic",
-    "inference-econ traffic azure_code",
-    "inference-econ traffic trace.csv",
-)
+@command("traffic")
 @options.form
 def traffic(name: str | None, target: str | None, plot: str | None, form: str, quiet: bool) -> None:
     """List the traffics, show one, or say what a recorded trace is: arrivals, lengths, reuse, sessions.
@@ -24,33 +20,30 @@ def traffic(name: str | None, target: str | None, plot: str | None, form: str, q
     to it, or a known one is written to be changed, for --traffic mine.yaml of other commands; --trace FILE plays it
     again as it came.
     """
-    from inference_econ.inputs import catalog, spec_text
-    from inference_econ.report.catalog import EntryPage, ListingPage
-    from inference_econ.report.files import write_text
-
     output = options.Output(form, picture=plot, quiet=quiet)
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
-    if name is None or name in catalog.names("traffic") or name.endswith((".yaml", ".yml")):
+    if name is None or name in inputs.catalog.names("traffic") or name.endswith((".yaml", ".yml")):
         files = (("-o", target if name is None else None), ("--plot", plot))
         stray = next((spelled for spelled, value in files if value is not None), None)
         if stray is not None:
             raise InputError(f"{stray} is of a trace; name its file, or leave {stray} out")
         if name is not None:
-            catalog.meaning("traffic", name)  # at once: a page is made later
-        show.emit(ListingPage("traffic") if name is None else EntryPage("traffic", name), output)
+            inputs.catalog.meaning("traffic", name)  # at once: a page is made later
+        show.emit(
+            report.catalog.ListingPage("traffic") if name is None else report.catalog.EntryPage("traffic", name), output
+        )
         if name is not None and target is not None:
-            write_text(target, catalog.locate("traffic", name).read_text(encoding="utf-8"))
+            report.files.write_text(target, inputs.catalog.locate("traffic", name).read_text(encoding="utf-8"))
             show.remark(f"wrote {target}", quiet=quiet)
         return
-    from inference_econ.answers.traffic import trace
 
-    if not (catalog.files_allowed() and catalog.is_file(name)):
-        catalog.meaning("traffic", name)
+    if not (inputs.catalog.files_allowed() and inputs.catalog.is_file(name)):
+        inputs.catalog.meaning("traffic", name)
     with show.progress_bar(quiet=quiet):
-        profile = trace(name)
+        profile = ie.trace(name)
     if target is not None:
-        write_text(target, spec_text(profile.traffic))
+        report.files.write_text(target, inputs.spec_text(profile.traffic))
     show.answer(profile, output)
     if target is not None:
         show.remark(f"wrote {target}", quiet=quiet)

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+import inference_econ as ie
+from inference_econ import inputs, studies
 from inference_econ.errors import InputError
 
-from . import compare, options, show
-from .help import command
+from . import compare, options
+from .help import question
 from .parameters import Name
 
-if TYPE_CHECKING:
-    from inference_econ.inputs import Scenario
 
-
-@command(
-    "uncertainty",
-    "names vary speed samples seed manner domain workload proposer services plot yes",
-    "inference-econ uncertainty studies/h100_or_b200 --plot bands.svg",
-    "inference-econ uncertainty llama_3_70b h100_sxm h200_sxm --weights fp8 --speed 40 --vary profile \\",
-    "  --vary 'h100_sxm: price=lognorm(s=0.2, relative)' --vary 'h200_sxm: price=uniform(loc=3, scale=2)'",
-)
-@options.output
-def uncertainty(names: tuple[str, ...], output: options.Output, **choices: Any) -> None:
+@question("uncertainty")
+def uncertainty(names: tuple[str, ...], progress: options.Progress | None, **choices: Any) -> ie.Uncertainty:
     """How sure costs are: bands, the chance that one chip is cheaper than another, and what that hangs on.
 
     STUDY is a scenario of the kind 'uncertainty', a name or a path; or name a MODEL and its HARDWARE, with --vary.
     """
-    from inference_econ.studies.uncertainty import answer
-
-    own = {name: value for name in ("speed", "samples", "seed") if (value := choices.pop(name)) is not None}
+    overrides = {name: value for name in ("speed", "samples", "seed") if (value := choices.pop(name)) is not None}
     vary = choices.pop("vary")
     if len(names) > 1 and not vary:
         raise InputError(
@@ -41,13 +31,13 @@ def uncertainty(names: tuple[str, ...], output: options.Output, **choices: Any) 
             "'price=uniform(loc=2, scale=2)', 'h100_sxm: price=lognorm(s=0.2, relative)'; repeat it for each input",
             option="vary",
         )
-    scenario = _study(names[0], own, vary, choices) if len(names) == 1 else _asked(names, own, vary, choices)
-    with show.progress_bar(quiet=output.quiet) as progress:
-        study = answer.answer(scenario, scenario.ask, progress=progress)  # type: ignore[arg-type]
-    show.answer(study, output)
+    scenario = (
+        _study(names[0], overrides, vary, choices) if len(names) == 1 else _question(names, overrides, vary, choices)
+    )
+    return studies.uncertainty.answer.answer(scenario, scenario.ask, progress=progress)  # type: ignore[arg-type]
 
 
-def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices) -> Scenario:
+def _study(name: str, overrides: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices) -> ie.Scenario:
     """A study of the catalogue or of a file, with samples, seed and speed in the place of its own.
 
     Raises
@@ -55,43 +45,39 @@ def _study(name: str, own: Mapping[str, object], vary: tuple[str, ...], choices:
     InputError
         If it asks something else, or an option says what its file says.
     """
-    from inference_econ.inputs import UncertaintyAsk, catalog
-
     context = click.get_current_context()
-    if name in catalog.names("models"):
+    if name in inputs.catalog.names("models"):
         raise InputError(f"{name} is a model; name its HARDWARE behind it, and what is uncertain with --vary")
     typed = [key for key in choices if context.get_parameter_source(key) is ParameterSource.COMMANDLINE]
     if vary or typed:
         option = "--vary" if vary else f"--{typed[0].replace('_', '-')}"
         raise InputError(f"{option} is for MODEL HARDWARE...; {name!r} alone is a study, whose file says it")
-    study = catalog.scenario(Name("scenarios").convert(name, None, context))
-    if not isinstance(study.ask, UncertaintyAsk):
+    study = inputs.catalog.scenario(Name("scenarios").convert(name, None, context))
+    if not isinstance(study.ask, inputs.UncertaintyAsk):
         raise InputError(f"{name} is a scenario of the kind {study.ask.kind!r}, not uncertainty; 'run' answers it")
-    return study.replace(ask=study.ask.replace(**own)) if own else study
+    return study.replace(ask=study.ask.replace(**overrides)) if overrides else study
 
 
-def _asked(
-    names: tuple[str, ...], own: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices
-) -> Scenario:
+def _question(
+    names: tuple[str, ...], overrides: Mapping[str, object], vary: tuple[str, ...], choices: options.Choices
+) -> ie.Scenario:
     """The study of one model on some chips."""
-    from inference_econ.studies import one_line
-
     context = click.get_current_context()
     model = Name("models").convert(names[0], None, context)
     chips = [Name("hardware").convert(name, None, context) for name in names[1:]]
     settings = compare.settings(choices)
     price = compare.prices_of(settings.pop("price", None), chips)
-    return one_line.asked(model, chips, _varied(vary), price, own, settings)
+    return studies.one_line.asked(model, chips, _varied(vary), price, overrides, settings)
 
 
 def _varied(texts: tuple[str, ...]) -> dict[str, str]:
     """Distributions by input, ``profile`` alone for its own errors."""
-    given: dict[str, str] = {}
+    distributions: dict[str, str] = {}
     for text in texts:
         key, sign, value = (part.strip() for part in text.partition("="))
         if not sign and key.rpartition(":")[2].strip() == "profile":
             value = "held_out"
-        if not key or not value or key in given:
+        if not key or not value or key in distributions:
             raise InputError(f"--vary {text!r}: write INPUT=DISTRIBUTION, or 'profile', each input once")
-        given[key] = value
-    return given
+        distributions[key] = value
+    return distributions

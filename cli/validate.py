@@ -5,19 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+import inference_econ as ie
+from inference_econ import calibration
 from inference_econ.calibration import validation
 from inference_econ.errors import InputError
 from inference_econ.report.files import check_ending, check_place
 
 from . import held_run, options, provenance, saved_services, show
 from .help import command
-
-if TYPE_CHECKING:
-    from inference_econ.calibration import Servers
 
 #: Datasets that are not of servers, each with the file that replaces it.
 Others = list[tuple[str, str | None]]
@@ -47,9 +46,7 @@ def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
 
 
 def _is_path(text: str) -> bool:
-    from inference_econ.calibration import RESULT_ENDINGS
-
-    return text.lower().endswith((".csv", *RESULT_ENDINGS)) or Path(text).name != text
+    return text.lower().endswith((".csv", *calibration.RESULT_ENDINGS)) or Path(text).name != text
 
 
 #: Options that say which run is held to which deployment, and how that is shown.
@@ -78,14 +75,7 @@ With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md 
 """
 
 
-@command(
-    "validate",
-    "datasets assumptions levels by bound plot report against choice deployment",
-    "inference-econ validate serving_points --by hardware,engine -o predictions.csv",
-    "inference-econ validate result.json --hardware h100_sxm --tp 8 --weights fp8",
-    "inference-econ validate result.json --against answer.json",
-    help=_HELP,
-)
+@command("validate", help=_HELP)
 @options.output
 def validate(
     datasets: tuple[str, ...],
@@ -115,14 +105,13 @@ def validate(
         _check_report(report, datasets, output)
         _write_report(report, assumptions, quiet=output.quiet)
         return
-    from inference_econ.calibration.validation.validated import Validated
     from inference_econ.report.validate import ValidationPage
 
     compared = _servers(sources, assumptions, deployment, levels=levels) if sources else ()
     context = click.get_current_context()
     words = ["inference-econ", "validate", *provenance.typed(context.command, context.params), "--format", "markdown"]
     command = shlex.join([*words, *(["-o", output.path] if output.path is not None else [])])
-    answer = Validated(tuple(compared), others, assumptions, bound)
+    answer = ie.Validated(tuple(compared), others, assumptions, bound)
     show.emit(ValidationPage(answer, keys, command, bool(datasets)), output)
 
 
@@ -131,9 +120,7 @@ def _check(sources: list[str], keys: list[str], *, bound: bool) -> None:
     if (keys or bound) and not sources:
         raise InputError("--by and --bound are about servers; name one of their datasets, or none for all", option="by")
     if keys:
-        from inference_econ.calibration import check_groups
-
-        check_groups(keys)
+        calibration.check_groups(keys)
 
 
 def _check_report(report: str, datasets: Sequence[str], output: options.Output) -> None:
@@ -157,29 +144,26 @@ def _check_report(report: str, datasets: Sequence[str], output: options.Output) 
 
 def _servers(
     sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any], *, levels: bool
-) -> list[Servers]:
-    from inference_econ.calibration import MeasuredServer
-    from inference_econ.calibration.validation import servers
-
-    server = MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
-    files = servers.read(sources, server)
-    return [servers.held(files, name, levels=levels) for name in assumptions or (None,)]
+) -> list[calibration.Servers]:
+    server = ie.MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
+    files = calibration.validation.servers.read(sources, server)
+    return [calibration.validation.servers.held(files, name, levels=levels) for name in assumptions or (None,)]
 
 
 def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> None:
     """The report on all shipped servers, with its picture."""
-    from inference_econ.calibration import violations
-    from inference_econ.calibration.validation import servers
     from inference_econ.report import agreement, by_engine, document
     from inference_econ.report.files import write_text
 
-    files = servers.read(list(validation.SERVERS))
-    usual = servers.held(files, levels=False)
-    others = [servers.held(files, name) for name in assumptions or ("deployable", "ideal")]
+    files = calibration.validation.servers.read(list(validation.SERVERS))
+    usual = calibration.validation.servers.held(files, levels=False)
+    others = [calibration.validation.servers.held(files, name) for name in assumptions or ("deployable", "ideal")]
     picture = _picture(path)
-    agreement.draw_panels(servers.panels(usual), picture)
+    agreement.draw_panels(calibration.validation.servers.panels(usual), picture)
     command = shlex.join(["inference-econ", "validate", "--report", path])
-    text = document.document(usual, others, violations(usual.rows), picture.name, command, validation.validate("costs"))
+    text = document.document(
+        usual, others, calibration.violations(usual.rows), picture.name, command, validation.validate("costs")
+    )
     write_text(path, text)
     folder = _folder(path)
     folder.mkdir(exist_ok=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import inference_econ as ie
+from inference_econ import answers, report
 from inference_econ.errors import InputError
 
 from . import metrics, options, proposals, saved_services, show
@@ -16,7 +18,6 @@ from .help import command
 from .parameters import Name
 
 if TYPE_CHECKING:
-    from inference_econ.answers.promises import Targets
     from inference_econ.serving import Service
 
 #: Options that say how a server is watched, not which.
@@ -26,14 +27,7 @@ _WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once
 _ROUNDING = 1e-9
 
 
-@command(
-    "watch",
-    "answer hardware metrics hosts every lasting once number manner lengths arrival_scv promises rent batching "
-    "layout proposer as_json quiet",
-    "inference-econ watch answer.json --metrics http://127.0.0.1:8000/metrics --every 15s",
-    "inference-econ watch llama_3_70b h100_sxm --tp 8 --isl 3000 --osl 400 --once",
-    "inference-econ watch answer.json --metrics first.prom --metrics second.prom --every 1min",
-)
+@command("watch")
 def watch(as_json: bool, quiet: bool, **choices: Any) -> None:
     """A line for each window of a running server: TTFT, TPOT and tokens/s beside their predicted intervals.
 
@@ -84,7 +78,7 @@ def _windows(choices: options.Choices) -> Iterator[metrics.Window]:
     return islice(metrics.live(sources[0], choices["hosts"], every), count)
 
 
-def _predicted(choices: options.Choices) -> tuple[Service, Targets, float]:
+def _predicted(choices: options.Choices) -> tuple[Service, ie.Targets, float]:
     """One instance of a saved answer or of the options, what is promised of it, and how bursty arrivals are.
 
     Raises
@@ -92,13 +86,9 @@ def _predicted(choices: options.Choices) -> tuple[Service, Targets, float]:
     InputError
         If it is neither, or the answer is of pools, each of which has metrics of its own.
     """
-    from inference_econ.answers.load import usual_service
-    from inference_econ.report import chosen
-    from inference_econ.report.saved import is_answer
-
     answer = choices["answer"]
     if choices["hardware"] is not None:
-        if choices["number"] is not None or is_answer(answer):
+        if choices["number"] is not None or report.saved.is_answer(answer):
             raise InputError(
                 "an answer has settled its hardware, and only answers have a --choice: give ANSWER.json alone",
                 option="hardware",
@@ -107,7 +97,7 @@ def _predicted(choices: options.Choices) -> tuple[Service, Targets, float]:
         question = {**choices, "model": model}
         services = options.offer(question, options.requests(question), speculation=proposals.speculation(question))
         targets = options.targets(question)
-        return usual_service(services, targets)[0], targets, question["arrival_scv"]
+        return answers.load.usual_service(services, targets)[0], targets, question["arrival_scv"]
     if not answer.endswith(".json"):
         raise InputError(
             f"{answer!r}: give a saved answer (ANSWER.json), or a model and hardware: "
@@ -115,13 +105,13 @@ def _predicted(choices: options.Choices) -> tuple[Service, Targets, float]:
             option="hardware",
         )
     saved_services.check_alone(answer, _WATCHING)
-    saved = chosen.read(answer)
+    saved = report.chosen.read(answer)
     if saved.options.get("agents") is not None:
         raise InputError(
             f"{answer}: agents are played, and a server is watched at a rate of requests; watch MODEL HARDWARE with "
             "--isl, --osl and --cached of their turns"
         )
-    parts = saved_services.parts(saved, chosen.chosen(saved, choices["number"]))
+    parts = saved_services.parts(saved, report.chosen.chosen(saved, choices["number"]))
     if len(parts) > 1:
         raise InputError(f"{answer}: pools that prefill and decode apart cannot be watched; choose one that does both")
     return parts[0].service, options.targets({**choices, **saved.options}), saved.options.get("arrival_scv", 1.0)

@@ -37,7 +37,7 @@ Application: TypeAlias = Starlette
 
 
 class _Explorer:
-    """What the addresses of one application have in common.
+    """State that the addresses of one application have in common.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class _Explorer:
 
     @cached_property
     def choices(self) -> Mapping[str, Any]:
-        """What the controls of the page offer."""
+        """Offers of the controls of the page."""
         return page.choices(self.questions.values())
 
     @asynccontextmanager
@@ -79,34 +79,34 @@ class _Explorer:
 
     async def question(self, request: Request) -> Response:
         """Answer the question of an address."""
-        name, form = requests.asked(request, self.models)
+        name, form = requests.question_and_form(request, self.models)
         if request.method == "POST":
-            given = await requests.json_object(request, self.limits.upload_bytes)
+            sent = await requests.json_object(request, self.limits.upload_bytes)
         else:
-            given = requests.texts(request, self.questions[name])
-        fields = checked(self.models[name], given, texts=request.method != "POST")
+            sent = requests.texts(request, self.questions[name])
+        fields = checked(self.models[name], sent, texts=request.method != "POST")
         answer = await self.answer(request, name, fields, form)
         named = {"Content-Disposition": f'attachment; filename="{name}.{form}"'} if form in FILES else {}
         return _response(answer, named)
 
     async def view(self, request: Request) -> Response:
-        """What a panel of the page shows, of the state of the page."""
+        """Answer that a panel of the page shows, of the state of the page."""
         name, shown = request.path_params["question"], request.query_params
-        if name not in page.ASKED:
+        if name not in page.QUESTIONS:
             raise HTTPException(404, f"no panel asks {name[:40]!r}")
         point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
         rows = [int(row) for row in shown.getlist("row") if row in _ROWS]
-        given = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)
-        fields = checked(self.models[name], given, texts=True)
+        sent = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)
+        fields = checked(self.models[name], sent, texts=True)
         return _response(await self.answer(request, name, fields, "view"), {})
 
     async def answer(self, request: Request, name: str, fields: Fields, form: Form | Literal["view"]) -> Reply:
         """The reply of a process, as long as somebody waits for it."""
         key = recent.key(name, fields, form)
         while True:
-            known = self.replies.get(key)
-            if known is not None:
-                return known
+            kept = self.replies.get(key)
+            if kept is not None:
+                return kept
             coming = self.coming.get(key)
             if coming is None:
                 break
@@ -181,7 +181,7 @@ def application(
 
 
 def _drawing(_: Request) -> Response:
-    """What draws charts in a browser, which keeps it for a day."""
+    """Script that draws charts in a browser, which keeps it for a day."""
     from inference_econ.report import charts
 
     headers = {"Cache-Control": f"max-age={_DAY_SECONDS}"}

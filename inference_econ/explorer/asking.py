@@ -1,4 +1,4 @@
-"""What the panels of the page ask: the state of its controls as options of questions."""
+"""Questions of the panels of the page: the state of its controls as options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inference_econ.inputs.options import SAID_BY_TRAFFIC
 #: The flag that says that nobody proposes tokens.
 NOBODY = "no_speculation"
 #: What is not asked where another control says it.
-_SAID_BY = {"traffic": SAID_BY_TRAFFIC, "power_budget": ("request_rate",)}
+_COVERED_BY = {"traffic": SAID_BY_TRAFFIC, "power_budget": ("request_rate",)}
 #: What a high percentile of the time per token is over its mean at most, as a rule [1].
 _TAIL = 1.5
 #: Degrees of a deployment that is looked at.
@@ -45,11 +45,11 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     options = {option.name: option for option in question.options}
     chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
     alone = {**chosen[0], **_deployment(question, shown, chosen[0], point)}
-    for control, said in _SAID_BY.items():
+    for control, covered in _COVERED_BY.items():
         if shown.shared.get(control) and control in options:
-            options = {name: option for name, option in options.items() if name not in said}
-    own = {"series": series(chosen)} if "series" in options else alone
-    values = {name: value for name, value in {**_shared(shown.shared), **own}.items() if value and name in options}
+            options = {name: option for name, option in options.items() if name not in covered}
+    subject = {"series": series(chosen)} if "series" in options else alone
+    values = {name: value for name, value in {**_shared(shown.shared), **subject}.items() if value and name in options}
     if "percentile" not in options:
         # A frontier has no queue, and takes all promises as means.
         values |= {name: str(values[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in values}
@@ -59,7 +59,7 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
 
 
 def address(question: str, fields: Fields, form: str) -> str:
-    """Where an answer to some options is had."""
+    """Address of an answer to some options."""
     return f"/api/v1/{question}.{form}?{urlencode(fields, doseq=True)}"
 
 
@@ -70,14 +70,14 @@ def series(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def labels(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """What tells series apart, each label once."""
+    """Labels that tell series apart, each once."""
     apart = [name for name in OF_SERIES if len({row[name] for row in rows}) > 1] or ["model", "hardware"]
     plain = [", ".join(row[name] or f"{name} by default" for name in apart) for row in rows]
     return [f"{label} ({index + 1})" if label in plain[:index] else label for index, label in enumerate(plain)]
 
 
 def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
-    """What all series have in common."""
+    """Settings that all series have in common."""
     proposer, arrangement = values["speculation"], values["arrangement"]
     flags = {name: "true" for name in (proposer, arrangement) if name}
     accepted = {} if proposer and proposer != NOBODY else {"acceptance": ""}
@@ -94,7 +94,7 @@ def _shared(values: Mapping[str, str]) -> dict[str, str | list[str]]:
 
 
 def _kept(promise: str, milliseconds: str) -> str:
-    """What of the time per token a fleet keeps: the mean of what is looked at, or the promise where that is tighter."""
+    """Promise of the time per token that a fleet keeps: the mean of the point, or the promise if that is tighter."""
     try:
         time = percentiles.promise(promise).time if promise.strip() else ""
         most = parse_quantity(time if time[-1:].isalpha() else f"{time} ms", "s") if time else math.inf
@@ -120,11 +120,11 @@ def _deployment(question: Question, shown: State, row: Mapping[str, str], point:
     recipe = {"engine": row["engine"] or engine, "kv": row["kv"] or point.get("kv", "")}
     if not shown.shared["speculation"] and "acceptance" in options:
         recipe |= {proposer: "true", "draft_length": point.get("draft_length", "")} if proposer else {}
-    asked = {**recipe, "batch": point.get("batch", ""), "to": engine, "datasets": point.get("file", "")}
+    point_options = {**recipe, "batch": point.get("batch", ""), "to": engine, "datasets": point.get("file", "")}
     degrees = {name: point.get(name, "") for name in DEGREES}
     pools = bool(point.get("apart"))
     if pools and "apart" in options:
-        return {**asked, "apart": "true"}
+        return {**point_options, "apart": "true"}
     if pools and "rates" in options:
         raise RefusedError("A load is put on instances that read prompts and decode; these are pools.")
-    return {**asked, **degrees, "together": "", "apart": ""}
+    return {**point_options, **degrees, "together": "", "apart": ""}

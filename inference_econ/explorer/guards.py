@@ -1,4 +1,4 @@
-"""What keeps other pages out, and what every reply says: hosts, origins, headers, errors."""
+"""Guards against other pages, and the parts of every reply: hosts, origins, headers, errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RETRY_SECONDS = "2"
 
 
 def middleware(hosts: Sequence[str]) -> list[Middleware]:
-    """What stands before an application that goes by some names beside those of loopback.
+    """Middleware before an application that goes by some names beside those of loopback.
 
     One that listens at all addresses of a machine goes by each of them, and by the name of the machine.
     """
@@ -82,7 +82,7 @@ class Guard:
         await behind(scope, receive, send_with_headers)
 
     def _refused(self, headers: Headers) -> str:
-        """Why a request is not passed on; empty if it is."""
+        """Reason for which a request is not passed on; empty if it is."""
         host = headers.get("host", "")
         name = _host_name(host)
         if name not in self.hosts and not (self.addresses and _is_address(name)):
@@ -114,7 +114,7 @@ def _is_address(name: str) -> bool:
 
 
 def error(status: int, message: str, field: str | None = None, headers: Mapping[str, str] | None = None) -> Response:
-    """What is said where there is no answer: the message, and the option that caused it."""
+    """Reply where there is no answer: the message, and the option that caused it."""
     return JSONResponse({"error": {"message": message, "field": field}}, status, dict(headers or {}))
 
 

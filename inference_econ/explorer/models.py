@@ -13,7 +13,7 @@ LONGEST_TEXT, MOST_ENTRIES = 2_000, 40
 
 
 class _Request(BaseModel):
-    """What all questions have in common: nothing is guessed, nothing unknown is passed over."""
+    """Rules of the requests of all questions: nothing is guessed, nothing unknown is passed over."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, protected_namespaces=(), str_max_length=LONGEST_TEXT, allow_inf_nan=False

@@ -24,7 +24,7 @@ _FORM: Mapping[str, Any] = {"name": "form", "in": "path", "required": True, "sch
 
 @cache
 def _base() -> Mapping[str, Any]:
-    """What the document says whatever the questions are: ``openapi.yaml``."""
+    """Parts of the document that hold whatever the questions are: ``openapi.yaml``."""
     path = Path(__file__).with_suffix(".yaml")
     return cast("dict[str, Any]", foreign_yaml(path.read_text(encoding="utf-8"), path.name))
 
@@ -40,11 +40,11 @@ def document(questions: Mapping[str, Question], models: Mapping[str, type[BaseMo
     paths: dict[str, Any] = {"/api/v1/texts": {"post": kept}}
     parameters: dict[str, Any] = {}
     for question in questions.values():
-        asked = models[question.name].__name__
-        properties = schemas["$defs"][asked]["properties"]
+        request_name = models[question.name].__name__
+        properties = schemas["$defs"][request_name]["properties"]
         named = {_key(question, option): _parameter(option, properties[option.name]) for option in question.options}
         parameters |= named
-        paths |= _paths(question, asked, [{"$ref": f"{_PARAMETERS}{name}"} for name in named])
+        paths |= _paths(question, request_name, [{"$ref": f"{_PARAMETERS}{name}"} for name in named])
     answers = {_answer(name): schema.json_schema(name, _SCHEMAS) for name in schema.questions()}
     shared = {**schemas["$defs"], **answers, **schema.definitions(_SCHEMAS), "Error": base["Error"]}
     info = {**base["info"], "version": metadata.version("inference-econ")}
@@ -70,9 +70,9 @@ def _key(question: Question, option: Option) -> str:
     return f"{question.name}.{option.name}"
 
 
-def _paths(question: Question, asked: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _paths(question: Question, request_name: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The addresses of a question: as JSON, with its options in the address or as JSON; and in another form."""
-    content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{asked}"}}}
+    content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{request_name}"}}}
     texts = {"summary": question.summary, "description": question.description}
     body = {"requestBody": {"required": True, "content": content}}
     responses = _replies("application/json", _answered(question.name))
@@ -91,7 +91,7 @@ def _paths(question: Question, asked: str, parameters: Sequence[Mapping[str, Any
 
 
 def _replies(*media: Any) -> dict[str, Any]:
-    """What comes back: types of media, the last perhaps followed by its schema; or an error."""
+    """Responses: types of media, the last perhaps followed by its schema; or an error."""
     schema = media[-1] if isinstance(media[-1], Mapping) else {}
     types = [kind for kind in media if isinstance(kind, str)]
     error = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}Error"}}}

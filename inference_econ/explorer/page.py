@@ -44,7 +44,7 @@ PANELS = (
 
 
 #: What panels ask, and how they find out which series is at fault.
-ASKED = frozenset({"compare", "frontier", "validate", *(panel.question for panel in PANELS)})
+QUESTIONS = frozenset({"compare", "frontier", "validate", *(panel.question for panel in PANELS)})
 
 
 def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
@@ -64,7 +64,7 @@ def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
 
 
 def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
-    """What controls offer and say, and what the browser must know of the questions.
+    """Offers and texts of the controls, and facts of the questions for the browser.
 
     Parameters
     ----------
@@ -76,10 +76,12 @@ def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
     from inference_econ.report.metrics import AXES
 
     options = {question.name: question.options for question in questions}
-    words = {(name, option.name): get_args(option.kind) for name, each in options.items() for option in each}
+    words = {(name, option.name): get_args(option.kind) for name, settings in options.items() for option in settings}
     return {
         "themes": {"light": charts.config(), "dark": charts.config(dark=True)},
-        "described": {name: {option.name: option.description for option in each} for name, each in options.items()},
+        "described": {
+            name: {option.name: option.description for option in settings} for name, settings in options.items()
+        },
         "panels": PANELS,
         "models": catalog.names("models"),
         "chips": catalog.names("hardware"),

@@ -57,7 +57,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What can be asked.
+    """Question that can be asked.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a question is answered with: a page, or the text of a file to run.
+    """Answer to a question: a page, or the text of a file to run.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Answer:
         What names were taken for, where that is not plain.
     text : str
         A script or manifest, where that is the answer.
-    asked : mapping
+    question : mapping
         What was asked, for answers that other commands take up.
     scenario : callable or None
         Gives the file of the same question; None of questions that files do not hold.
@@ -101,7 +101,7 @@ class Answer:
     page: Page | None = None
     text: str = ""
     remarks: Sequence[str] = ()
-    asked: Mapping[str, object] = field(default_factory=dict)
+    question: Mapping[str, object] = field(default_factory=dict)
     scenario: Callable[[], str] | None = None
 
 

@@ -1,4 +1,4 @@
-"""What was used last, up to a size: answers that are asked again, and texts that people sent."""
+"""Entries that were used last, up to a size: answers that are asked again, and texts that people sent."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ FILES: tuple[Form, ...] = ("csv", "yaml", "html", "svg", "png")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is sent.
+    """Reply that is sent.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def _document(answer: Answer) -> dict[str, Any]:
     document: dict[str, Any] = {"command": answer.command, "remarks": answer.remarks, "text": answer.text}
     if page is not None:
         tables = [_table(table) for table in page.tables()]
-        document |= {"answer": {**answer.asked, **page.plain()}, "tables": tables}
+        document |= {"answer": {**answer.question, **page.plain()}, "tables": tables}
     return document
 
 
@@ -150,8 +150,8 @@ def _report(answer: Answer) -> str:
     """The answer as a file to mail."""
     from inference_econ.report import web
 
-    asked: Any = answer.asked.get("asked", {})
-    options = asked.get("options", {})
+    head: Any = answer.question.get("asked", {})
+    options = head.get("options", {})
     engine = options.get("engine")
     named = engine.partition("@")[0] if isinstance(engine, str) else options.get("to")
     section = web.section(web.Asked(_page(answer), answer.command, (), named))

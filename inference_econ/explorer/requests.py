@@ -1,4 +1,4 @@
-"""What a request asks: its question, the form of the answer, its options; and whether anybody still waits."""
+"""Parts of a request: its question, the form of the answer, its options; and whether anybody still waits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 GONE = 499
 
 
-def asked(request: Request, questions: Iterable[str]) -> tuple[str, Form]:
+def question_and_form(request: Request, questions: Iterable[str]) -> tuple[str, Form]:
     """The question of an address and the form of its answer, as ``frontier`` or ``frontier.csv``.
 
     Raises
@@ -85,7 +85,7 @@ def _refuse_constant(text: str) -> float:
 
 
 async def body(request: Request, most_bytes: int) -> bytes:
-    """What a request carries.
+    """Body of a request.
 
     Raises
     ------
@@ -104,7 +104,7 @@ async def body(request: Request, most_bytes: int) -> bytes:
 
 
 async def while_connected(request: Request, workers: Workers, work: Callable[..., T], *arguments: object) -> T:
-    """What some work gives, which is stopped when nobody waits for it any more.
+    """Result of some work, which is stopped when nobody waits for it any more.
 
     It does not begin then; what has begun has some time to end, since the same is often asked again.
 

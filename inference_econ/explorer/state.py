@@ -12,34 +12,25 @@ MOST_SERIES = 6
 OF_SERIES = ("model", "hardware", "weights", "kv", "engine")
 #: What is shown where an address says nothing: an engine that starts these weights as they are published.
 _FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8", "engine": "vllm"}
-#: Controls that all series share, and their values where an address says nothing.
-_SHARED: Mapping[str, str] = {
+#: Controls that all series share and that are empty at first.
+_EMPTY = (
+    *("traffic", "ttft", "tpot", "power_budget", "price", "set", "power_cap", "carbon", "speculation", "acceptance"),
+    *("simulate", "y", "speed"),
+)
+#: Values of all that series share where an address says nothing; a load is put on instances that do both.
+_SHARED: Mapping[str, str] = dict.fromkeys(_EMPTY, "") | {
     "isl": "2000",
     "osl": "500",
-    "traffic": "",
     "request_rate": "5",
-    "ttft": "",
-    "tpot": "",
     "percentile": "p90",
-    "power_budget": "",
-    "price": "",
-    "set": "",
-    "power_cap": "",
-    "carbon": "",
-    # A load is put on instances that do both.
     "arrangement": "together",
-    "speculation": "",
-    "acceptance": "",
-    "simulate": "",
-    "y": "",
-    "speed": "",
     "chosen": "0",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the controls are set to.
+    """Settings of the controls.
 
     Attributes
     ----------

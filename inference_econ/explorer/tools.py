@@ -66,17 +66,17 @@ def tools(
     async def list_tools(_: ServerRequestContext[Any], __: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed)
 
-    async def call(context: ServerRequestContext[Any], asked: types.CallToolRequestParams) -> types.CallToolResult:
-        if asked.name not in models:
-            return _said(f"no tool {asked.name[:40]!r}; there are {', '.join(models)}", refused=True)
+    async def call(context: ServerRequestContext[Any], request: types.CallToolRequestParams) -> types.CallToolResult:
+        if request.name not in models:
+            return _result(f"no tool {request.name[:40]!r}; there are {', '.join(models)}", refused=True)
         try:
-            fields = checked(models[asked.name], asked.arguments or {})
-            made = await context.lifespan_context.run(reply, answering, asked.name, fields, "md", _NO_TEXTS)
+            fields = checked(models[request.name], request.arguments or {})
+            made = await context.lifespan_context.run(reply, answering, request.name, fields, "md", _NO_TEXTS)
         except RefusedError as error:
-            return _said(str(error), refused=True)
+            return _result(str(error), refused=True)
         except BusyError:
-            return _said("too many questions wait; ask again in some seconds", refused=True)
-        return _said(made.refused or made.body.decode(), refused=bool(made.refused))
+            return _result("too many questions wait; ask again in some seconds", refused=True)
+        return _result(made.refused or made.body.decode(), refused=bool(made.refused))
 
     version = metadata.version("inference-econ")
     return Server(
@@ -92,7 +92,7 @@ def tools(
 _NO_TEXTS: Mapping[str, str] = {}
 
 
-def _said(text: str, *, refused: bool) -> types.CallToolResult:
+def _result(text: str, *, refused: bool) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=refused)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def templates() -> Environment:
-    """What all HTML of the explorer is made with: whatever is put in is text."""
+    """Templates of all HTML of the explorer, which take whatever is put in for text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("inference_econ.explorer")
@@ -56,8 +56,10 @@ def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
 def _runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
     """Measured servers: tokens per second of a user and of an accelerator."""
     runs = [run for record in records for run in record["rows"]]
-    known = [run for run in runs if run["measured_tpot_ms"] and run["measured_output_tok_per_s_per_gpu"]]
-    return [{"speed": 1e3 / run["measured_tpot_ms"], "rate": run["measured_output_tok_per_s_per_gpu"]} for run in known]
+    complete = [run for run in runs if run["measured_tpot_ms"] and run["measured_output_tok_per_s_per_gpu"]]
+    return [
+        {"speed": 1e3 / run["measured_tpot_ms"], "rate": run["measured_output_tok_per_s_per_gpu"]} for run in complete
+    ]
 
 
 def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
@@ -93,7 +95,7 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def _proposed(speculation: Mapping[str, Any] | None) -> Mapping[str, object]:
-    """Who proposes how many tokens, as flags of questions."""
+    """Flags of questions for who proposes how many tokens."""
     if speculation is None:
         return {"speculation": NOBODY}
     return {"speculation": speculation["proposer"], "draft_length": len(speculation["acceptance"])}
@@ -122,7 +124,7 @@ def _html(question: str, fields: Fields, answer: Answer, figures: Mapping[str, s
 
 
 def _forms(answer: Answer, *, pictures: bool) -> Sequence[str]:
-    """How an answer can be had beside what is shown."""
+    """Forms that an answer can be had in beside what is shown."""
     if answer.page is None:
         return ("txt",)
     scenario = () if answer.scenario is None else ("yaml",)

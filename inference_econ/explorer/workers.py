@@ -23,7 +23,7 @@ _SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one server does at most.
+    """Limits of one server.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Workers:
     async def run(
         self, work: Callable[..., T], *arguments: object, begun: anyio.Event | None = None, client: str = ""
     ) -> T:
-        """What a function gives in another process, which is ended if it takes too long or the call is cancelled.
+        """Result of a function in another process, which is ended if it takes too long or the call is cancelled.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class _Worker:
         far.close()
 
     def ask(self, work: Callable[..., object], arguments: Sequence[object]) -> object:
-        """What a function gives there, or the error that it raises.
+        """Result of a function there, or the error that it raises.
 
         Raises
         ------

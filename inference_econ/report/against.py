@@ -67,7 +67,7 @@ class AgainstPage(Page):
 
     @property
     def verdict(self) -> str:
-        """Whether the run kept the intervals and the promises, in one sentence."""
+        """Sentence on whether the run kept the intervals and the promises."""
         inside = [held.inside for held in self.held if held.inside is not None]
         kept = [held.kept for held in self.held if held.kept is not None]
         sentence = f"{sum(inside)} of {len(inside)} numbers lie in their intervals, which hold 80 % of measured values"

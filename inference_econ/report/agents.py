@@ -77,7 +77,7 @@ class AgentCurvePage(RowsPage[AgentCurve]):
         return (view(title, rows, columns, notes=notes, why=_why([bill.service.setup], subjects), least=_LEAST),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """What is found and what is waited for, by the number of agents; and the turns of one session in time."""
+        """Charts of caches and waits by the number of agents, and of the turns of one session in time."""
         points = self.answer.points
         title = _title("A fleet of agents", self.setups(), points[0].use, self.answer.targets)
         plots, middle = load_plots(self.answer), points[len(points) // 2]
@@ -87,7 +87,7 @@ class AgentCurvePage(RowsPage[AgentCurve]):
         }
 
     def question(self) -> str:
-        """What agents see as they become more."""
+        """Question about what agents see as they become more."""
         bill, use = self.answer.points[0].sheet, self.answer.points[0].use
         fleet = fleet_name(bill.service, bill.replicas)
         return f"What do agents ({use.work.name}) on {fleet} find in caches, wait and pay as they become more?"
@@ -106,7 +106,7 @@ class AgentCurvePage(RowsPage[AgentCurve]):
         return kept[-1] if kept else points[0]
 
     def conclusion(self) -> Pieces:
-        """What the most agents within promises see."""
+        """Sentence on what the most agents within promises see."""
         point = self._kept
         record = point.use.record(point.sheet, point.sheet.replicas)
         return (
@@ -132,7 +132,7 @@ class AgentChoicesPage(RecommendationPage):
 
     @property
     def _counted(self) -> str:
-        """What is looked for, in words."""
+        """Words for the quantity that is looked for."""
         answer, best = self.answer, self.answer[0]
         assert isinstance(best, AnyAgentChoice)
         if isinstance(answer, MostAgents):
@@ -181,7 +181,7 @@ class AgentChoicesPage(RecommendationPage):
         return replace(super().start(), said=agents_said(best.use_record(), behind_router))
 
     def question(self) -> str:
-        """Which deployment is the cheapest, or how many agents the means carry."""
+        """Question about the cheapest deployment, or about how many agents the means carry."""
         best = self.answer[0]
         assert isinstance(best, AnyAgentChoice)
         model = best.service.setup.model.name
@@ -233,7 +233,7 @@ class AgentSheetPage(PricePage):
         return (view(title, rows, columns, notes=notes), *super().tables())
 
     def start(self) -> Start:
-        """What is priced."""
+        """Start of the fleet that is priced."""
         assert self.answer.use is not None
         return _of_agents(super().start(), self.answer.use, self.answer)
 
@@ -269,7 +269,7 @@ class AgentBuyPage(BuyPage):
         return (self.table(title, rows, columns, *notes, least=("accelerators", "always_cheaper_from_agents")),)
 
     def question(self) -> str:
-        """From how many agents on machines pay."""
+        """Question about how many agents make machines pay."""
         model = self.answer.lots[0].setup.model.name
         return (
             f"From how many agents ({self.answer.use.work.name}) on is {model} cheaper on machines than by the token?"
@@ -277,7 +277,7 @@ class AgentBuyPage(BuyPage):
 
 
 def load_plots(answer: AgentCurve) -> list[Plot]:
-    """What is found in each memory, TTFT, TPOT and cost by the number of agents."""
+    """Plots of prompts found in each memory, TTFT, TPOT and cost by the number of agents."""
     points, targets = answer.points, answer.targets
     agents = [float(point.use.agents) for point in points]
     lines = tuple(
@@ -348,7 +348,7 @@ def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) ->
 
 
 def _reread(choices: Sequence[AnyAgentChoice]) -> list[str]:
-    """What pools do with answers, in words; nothing where there are none."""
+    """Sentence on how pools treat answers; none where there are no pools."""
     if not any(isinstance(choice, AgentPools) for choice in choices):
         return []
     return [
@@ -358,7 +358,7 @@ def _reread(choices: Sequence[AnyAgentChoice]) -> list[str]:
 
 
 def _notes(*uses: Use) -> list[str]:
-    """How fleets were played, in words."""
+    """Sentences on how fleets were played."""
     use, traces = uses[0], [use.trace for use in uses]
     ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))
     shares = " to ".join(list(ideal)[:: max(len(ideal) - 1, 1)])

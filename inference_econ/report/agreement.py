@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator
 
 from inference_econ.calibration import ComparedPoint, Report
 from inference_econ.errors import InputError
-from inference_econ.report.figures import COLOURS, MARKERS, STYLE, save
+from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _SHORT = 30.0
 #: Letters of a line above a panel [1].
 _TITLE_WIDTH = 34
+#: Errors that bands around equality show [1].
+_BANDS = (0.1, 0.2)
 
 
 def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
@@ -46,19 +48,7 @@ def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
         for name in report.assumptions
         if (points := [point for point in report.points if point.assumptions == name and point.log_error is not None])
     ]
-    if not panels:
-        raise InputError("nothing was predicted, so that there is nothing to draw")
-    series = list(dict.fromkeys(point.series for _, points in panels for point in points))
-    with rc_context(STYLE):
-        figure = Figure(figsize=(4.4 * max(len(panels), 2), 4.4 + 0.11 * len(series)), layout="constrained")
-        places = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (title, points) in zip(places, panels, strict=True):
-            _agreement(axes, points, series, title)
-        handles = {
-            label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3, fontsize=8.5)
-        save(figure, [path])
+    draw_panels(panels, path, width=max(len(panels), 1))
 
 
 def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Path | str, *, width: int = 4) -> None:
@@ -86,7 +76,7 @@ def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Pat
         figure = Figure(figsize=(4.0 * max(columns, 2), 4.1 * rows + 0.4 + 0.07 * len(series)), layout="constrained")
         places = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, (title, points) in zip(places, panels, strict=False):
-            _agreement(axes, points, series, title, bands=(0.1, 0.2), size=3.0)
+            _agreement(axes, points, series, title)
         for axes in places[len(panels) :]:
             axes.set_axis_off()
         handles = {
@@ -96,15 +86,7 @@ def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Pat
         save(figure, [path])
 
 
-def _agreement(
-    axes: Axes,
-    points: Sequence[ComparedPoint],
-    series: Sequence[str],
-    title: str,
-    *,
-    bands: Sequence[float] = (),
-    size: float = 4.5,
-) -> None:
+def _agreement(axes: Axes, points: Sequence[ComparedPoint], series: Sequence[str], title: str) -> None:
     """Measured to the right, predicted upwards, with lines where both are equal and where one is twice the other."""
     for index, name in enumerate(series):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)]
@@ -115,10 +97,10 @@ def _agreement(
                 for key in ("measured", "predicted")
             )
             if x:
-                axes.plot(x, y, marker, color=colour, markersize=size, fillstyle=fill, label=name, zorder=2.0)
+                axes.plot(x, y, marker, color=colour, markersize=3.0, fillstyle=fill, label=name, zorder=2.0)
     numbers = [number for point in points for number in (point.measured, point.predicted) if number is not None]
     line = np.array([min(numbers) / 2, max(numbers) * 2])
-    for share in bands:
+    for share in _BANDS:
         axes.fill_between(line, line * (1.0 - share), line * (1.0 + share), color="black", alpha=0.12, linewidth=0.0)
     for factor, dash in ((1.0, "-"), (2.0, ":"), (0.5, ":")):
         axes.plot(line, factor * line, color="black", linewidth=0.8, linestyle=dash)
@@ -127,9 +109,7 @@ def _agreement(
     # Powers of ten alone would leave a short axis with one number or none.
     marked = (1.0, 2.0, 5.0) if line[1] < _SHORT * line[0] else (1.0,)
     for axis, word in ((axes.xaxis, "measured"), (axes.yaxis, "predicted")):
-        axis.set_major_locator(LogLocator(subs=marked, numticks=8))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
+        label_ticks(axis, locator=LogLocator(subs=marked, numticks=8))
         axis.set_label_text(f"{word} [{unit}]")
     hollow = any(point.fitted for point in points)
     lines = textwrap.wrap(title, _TITLE_WIDTH)

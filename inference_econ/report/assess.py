@@ -37,7 +37,7 @@ class AssessmentPage(AnswerPage[Assessment]):
         return Headline(verdict(self.answer)), *self.tables()
 
     def markdown(self) -> str:
-        """The same in Markdown."""
+        """Markdown of the verdict and of the tables below it."""
         lines = "".join(f"{line}\n\n" for line in verdict(self.answer))
         return lines + super().markdown()
 
@@ -54,7 +54,7 @@ class AssessmentPage(AnswerPage[Assessment]):
         return {"assessment": charts.line_chart(assessment_chart(self.answer))}
 
     def question(self) -> str:
-        """Whether the measured point is good."""
+        """Question about whether the measured point is good."""
         measured = self.answer.measured
         return (
             f"Is {measured.tokens_per_second_per_user:g} tokens/s per user of {subject_label(self.answer.setup)} on "

@@ -74,7 +74,7 @@ def _in_short(gap: Gap) -> str:
 
 
 def _basis(assessment: Assessment) -> str:
-    """What is compared under which profile: its rows, the layout and how it was chosen. Headings say the lengths."""
+    """Sentence on the profile and its rows, and on the layout and how it was chosen; headings say the lengths."""
     setup, measured = assessment.setup, assessment.measured
     rows = error_spread(setup.assumptions, "tpot", [assessment.anywhere.subject])
     profile = setup.assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} rows)")
@@ -122,7 +122,7 @@ def _tried(assessment: Assessment) -> str:
 
 
 def _certain(assessment: Assessment) -> list[str]:
-    """Whether the gap to the frontier is larger than errors of predictions are."""
+    """Sentence on whether the gap to the frontier is larger than errors of predictions are."""
     gap, likely = assessment.anywhere, assessment.anywhere.likely_seconds
     if likely is None or gap.verdict == "on" or assessment.predicted is None:
         return []
@@ -181,7 +181,7 @@ def _beside_frontier(assessment: Assessment) -> str:
 
 
 def _alike(assessment: Assessment) -> list[str]:
-    """How the point does among deployments of its size, where that is a better verdict."""
+    """Sentence on the point among deployments of its size, where that is a better verdict."""
     gap, chips = assessment.same_size, chips_label(assessment.measured.instance_accelerators)
     if gap.verdict == assessment.anywhere.verdict:
         return []
@@ -206,7 +206,7 @@ def _beside_ideal(assessment: Assessment) -> str:
 
 
 def _better(gap: Gap, *, named: bool = False) -> str:
-    """What a frontier offers to a point behind it, with the deployments that do it if they are to be named."""
+    """Words for how much better a frontier is than a point behind it, perhaps with the deployments that do it."""
     fast, cheap = gap.faster, gap.cheaper
     assert fast is not None and cheap is not None and gap.cost_factor is not None
     by = [f", by {_deployment(point)}" if named else "" for point in (fast, cheap)]
@@ -223,7 +223,7 @@ def _deployment(point: Deployment) -> str:
 
 
 def _worse(gap: Gap) -> str:
-    """What a frontier offers to a point ahead of it."""
+    """Words for how much worse a frontier is than a point ahead of it."""
     at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
     if gap.faster is not None:
         at_cost = f"at this cost {gap.faster.tokens_per_second_per_user:.1f} tokens/s at most"

@@ -1,4 +1,4 @@
-"""Where measured values probably lie around lines of a picture."""
+"""Bands of measured values around lines of a picture."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MOST = 4
 
 
 def bands_label(setups: Iterable[Setup]) -> str:
-    """What a legend says of bands, with the assumptions whose errors they are."""
+    """Entry of bands in a legend, with the assumptions whose errors they are."""
     names = ", ".join(dict.fromkeys(caveats.name_of(setup.assumptions) for setup in setups))
     return f"{100 * bounds.LEVEL:.0f} % of measured values ({names})"
 
 
 def are_shown(lines: int) -> bool:
-    """Whether so many lines can have bands that are told apart."""
+    """Return whether so many lines can have bands that are told apart."""
     return lines <= _MOST
 
 

@@ -1,4 +1,4 @@
-"""What arrivals are assumed to be, and what others would do, in words and as data."""
+"""Burstiness of arrivals in words: which is assumed, and what users would see under another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LESS = 0.02
 
 
 def burstiness_note(compared: Burstiness, targets: Targets) -> str:
-    """What is assumed of arrivals, and what users would see under others at the same load."""
+    """Sentence on the arrivals that are assumed, and on latencies under others at the same load."""
     load = compared.assumed
     return (
         f"{_assumed(compared)}; with {arrivals_label(compared.other_scv)} at "
@@ -22,7 +22,7 @@ def burstiness_note(compared: Burstiness, targets: Targets) -> str:
 
 
 def promises_note(compared: Burstiness, targets: Targets) -> str:
-    """The same of a fleet that keeps some promises, and whether it would still; without promises the same."""
+    """Sentence on whether a fleet keeps its promises under other arrivals; :func:`burstiness_note` without promises."""
     if not targets.given:
         return burstiness_note(compared, targets)
     broken = targets.broken(compared.other)
@@ -34,7 +34,7 @@ def promises_note(compared: Burstiness, targets: Targets) -> str:
 
 
 def _assumed(compared: Burstiness) -> str:
-    """Where arrivals come from."""
+    """Words for the source of arrivals."""
     if compared.traffic:
         return f"Arrivals are those of {compared.traffic}"
     return f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}"

@@ -127,7 +127,7 @@ class BuyPage(RowsPage[Purchase]):
         return [lot for lot in self.answer.lots if any(lot is chosen for chosen in drawn)]
 
     def question(self) -> str:
-        """From which traffic on machines pay."""
+        """Question about the traffic from which machines pay."""
         return f"From which traffic on is {self.answer.lots[0].setup.model.name} cheaper on machines than by the token?"
 
     def conclusion(self) -> Pieces:
@@ -160,5 +160,5 @@ class BuyPage(RowsPage[Purchase]):
         return f"{amount(crossover.first or 0.0)} requests/s"
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all chips."""
+        """Setups of all chips."""
         return [service.setup for service in self.services()]

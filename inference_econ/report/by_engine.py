@@ -1,4 +1,4 @@
-"""How far predictions are off by engine and generation of chips: the table that a reader starts with, and its pages."""
+"""Errors of predictions by engine and generation of chips: the table that a reader starts with, and its pages."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _left_out(errors: UnseenErrors | None, name: Fitted) -> str:
 
 
 def held(report: Servers) -> Table:
-    """How many measured values the intervals of 80 % hold, and how wide these are, by engine and generation of chips.
+    """Table of the share of measured values in the intervals of 80 %, and of the width of these, by engine and chips.
 
     Of rows that were and were not fitted, with the interval of each; and of deployments that were left out one after
     the other, as their profile says.
@@ -89,7 +89,7 @@ _HELD_LEGEND = (
 
 
 def held_record(report: Servers) -> list[dict[str, Any]]:
-    """The same as plain data: for each quantity rows, the share inside and the median width."""
+    """Record of intervals by engine and generation of chips: of each quantity rows, share inside, median width."""
     return [
         {key: value._asdict() if isinstance(value, _Held) else value for key, value in line.items()}
         for line in _held_lines(report)
@@ -110,12 +110,12 @@ class _Held(NamedTuple):
 def _held_lines(report: Servers) -> Iterator[dict[str, Any]]:
     for (engine, chips), rows in slices(report).items():
         parts = {"fitted": [row for row in rows if row.fitted], "not fitted": [row for row in rows if not row.fitted]}
-        known = {
+        intervals = {
             which: {quantity.name: _held(part, quantity) for quantity, _ in _HELD} for which, part in parts.items()
         }
         profile = next((row.assumptions for row in rows if row.assumptions is not None), None)
-        known["left out"] = {quantity.name: _left_out_held(profile, name) for quantity, name in _HELD}
-        for which, cells in known.items():
+        intervals["left out"] = {quantity.name: _left_out_held(profile, name) for quantity, name in _HELD}
+        for which, cells in intervals.items():
             if any(cell.rows for cell in cells.values()):
                 yield {"engine": engine, "chips": chips, "which": which, **cells}
 
@@ -126,7 +126,7 @@ def _held(rows: Iterable[Row], quantity: Quantity) -> _Held:
 
 
 def _left_out_held(profile: Assumptions | None, name: Fitted) -> _Held:
-    """What a profile says of deployments that were left out, of all engines that it was fitted to."""
+    """Intervals that a profile states for deployments that were left out, of all engines that it was fitted to."""
     errors: Mapping[Fitted, ErrorSpread] = {}
     if profile is not None and profile.calibration is not None:
         errors = profile.calibration.errors.get("traffic", {})

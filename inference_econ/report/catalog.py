@@ -7,18 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from inference_econ.inputs import (
-    Assumptions,
-    EngineSpec,
-    Exchange,
-    HardwareSpec,
-    Kind,
-    ModelSpec,
-    Scenario,
-    TrafficSpec,
-    catalog,
-    prices,
-)
+from inference_econ import inputs
 from inference_econ.report.fields import GIGABYTES
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
@@ -28,7 +17,7 @@ from inference_econ.report.table import Table
 class ListingPage(Page):
     """All entries of a kind."""
 
-    kind: Kind
+    kind: inputs.Kind
 
     def tables(self) -> Sequence[Table]:
         """One row per entry."""
@@ -43,7 +32,7 @@ class ListingPage(Page):
 class EntryPage(Page):
     """One entry, by its name or path."""
 
-    kind: Kind
+    kind: inputs.Kind
     name: str
 
     def tables(self) -> Sequence[Table]:
@@ -55,13 +44,20 @@ class EntryPage(Page):
         return detail(self.kind, self.name)
 
 
-def listing(kind: Kind) -> list[dict[str, object]]:
+def listing(kind: inputs.Kind) -> list[dict[str, object]]:
     """One record per entry of the catalogue."""
-    return [{"name": name, **_summary(_read(kind, name))} for name in catalog.names(kind)]
+    return [{"name": name, **_summary(_read(kind, name))} for name in inputs.catalog.names(kind)]
 
 
 #: Any entry of the catalogue.
-_Entry: TypeAlias = HardwareSpec | ModelSpec | Scenario | Assumptions | EngineSpec | TrafficSpec
+_Entry: TypeAlias = (
+    inputs.HardwareSpec
+    | inputs.ModelSpec
+    | inputs.Scenario
+    | inputs.Assumptions
+    | inputs.EngineSpec
+    | inputs.TrafficSpec
+)
 #: Numbers of a long list that are shown [1].
 _SHOWN = 12
 #: Columns of listings that a narrow terminal does without.
@@ -71,19 +67,19 @@ _LEAST = (
 )
 
 
-def listing_table(kind: Kind, records: Sequence[Mapping[str, object]]) -> Table:
-    """The same for people."""
+def listing_table(kind: inputs.Kind, records: Sequence[Mapping[str, object]]) -> Table:
+    """Table of all entries of a kind."""
     columns = tuple(records[0])
     rows = tuple(tuple(_text(record[column]) for column in columns) for record in records)
     notes = (GIGABYTES,) if kind == "hardware" else ()
     return Table(f"{len(records)} {kind}", columns, rows, notes, least=_LEAST)
 
 
-def detail(kind: Kind, name: str) -> dict[str, object]:
+def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
     """Everything about one entry as plain data, derived counts included."""
     spec = _read(kind, name)
     record: dict[str, object] = spec.model_dump(mode="json", exclude_none=True)
-    if isinstance(spec, ModelSpec):
+    if isinstance(spec, inputs.ModelSpec):
         record["total_parameters"] = spec.total_parameters
         record["active_parameters"] = spec.active_parameters
         record["kv_elements_per_token"] = spec.kv_elements_per_token
@@ -91,8 +87,8 @@ def detail(kind: Kind, name: str) -> dict[str, object]:
     return record
 
 
-def detail_table(kind: Kind, name: str, record: Mapping[str, object]) -> Table:
-    """The same for people: one line per number, with its source."""
+def detail_table(kind: inputs.Kind, name: str, record: Mapping[str, object]) -> Table:
+    """Table of one entry: a line per number, with its source."""
     sources = record.get("sources")
     by_field = sources if isinstance(sources, Mapping) else {}
     leaves = _leaves({key: item for key, item in record.items() if key != "sources"}, "")
@@ -100,19 +96,19 @@ def detail_table(kind: Kind, name: str, record: Mapping[str, object]) -> Table:
     return Table(f"{kind} {name}", ("field", "value", "source"), rows)
 
 
-def _read(kind: Kind, name: str) -> _Entry:
-    readers: Mapping[Kind, Callable[[str], _Entry]] = {
-        "hardware": catalog.hardware, "models": catalog.model, "scenarios": catalog.scenario,
-        "engines": catalog.engine, "traffic": catalog.traffic, "assumptions": catalog.assumptions,
+def _read(kind: inputs.Kind, name: str) -> _Entry:
+    readers: Mapping[inputs.Kind, Callable[[str], _Entry]] = {
+        "hardware": inputs.catalog.hardware, "models": inputs.catalog.model, "scenarios": inputs.catalog.scenario,
+        "engines": inputs.catalog.engine, "traffic": inputs.catalog.traffic, "assumptions": inputs.catalog.assumptions,
     }  # fmt: skip
     return readers[kind](name)
 
 
 def _summary(spec: _Entry) -> dict[str, object]:
-    if isinstance(spec, HardwareSpec):
+    if isinstance(spec, inputs.HardwareSpec):
         peaks = spec.dense_flops_per_second
         wide = peaks.get("bf16", peaks.get("fp16", 0.0))
-        narrow, price = peaks.get("fp8", peaks.get("int8")), prices.best(spec)
+        narrow, price = peaks.get("fp8", peaks.get("int8")), inputs.prices.best(spec)
         link = spec.link_bytes_per_second_one_way
         return {
             "full name": spec.name,
@@ -127,7 +123,7 @@ def _summary(spec: _Entry) -> dict[str, object]:
             "kind": None if price is None else " ".join(filter(None, (price.kind, price.seller))),
             "source": None if price is None else price.ref,
         }
-    if isinstance(spec, ModelSpec):
+    if isinstance(spec, inputs.ModelSpec):
         return {
             "full name": spec.name + (" (rumoured)" if spec.rumoured and "rumour" not in spec.name else ""),
             "parameters (10^9)": spec.total_parameters / 1e9,
@@ -137,15 +133,15 @@ def _summary(spec: _Entry) -> dict[str, object]:
             "published in": ", experts ".join(filter(None, (spec.weights, spec.expert_weights))),
             "source": next((source.ref for source in spec.sources.values()), None),
         }
-    if isinstance(spec, EngineSpec):
+    if isinstance(spec, inputs.EngineSpec):
         return _engine_summary(spec)
-    if isinstance(spec, TrafficSpec):
+    if isinstance(spec, inputs.TrafficSpec):
         return _traffic_summary(spec)
     return {"description": " ".join(spec.description.split())}
 
 
-def _traffic_summary(spec: TrafficSpec) -> dict[str, object]:
-    """What its users send."""
+def _traffic_summary(spec: inputs.TrafficSpec) -> dict[str, object]:
+    """Summary of a traffic: how often its users send requests, and how long these are."""
     requests = None if spec.lengths is None else spec.requests
     return {
         "full name": spec.name,
@@ -157,8 +153,8 @@ def _traffic_summary(spec: TrafficSpec) -> dict[str, object]:
     }
 
 
-def _engine_summary(spec: EngineSpec) -> dict[str, object]:
-    """What the newest version of an engine does."""
+def _engine_summary(spec: inputs.EngineSpec) -> dict[str, object]:
+    """Summary of the newest version of an engine."""
     facts = spec.at()
     redundant = facts.redundant_experts
     recipe = "" if redundant.recommended is None else f", recipe {redundant.recommended}"
@@ -175,7 +171,7 @@ def _engine_summary(spec: EngineSpec) -> dict[str, object]:
     }
 
 
-def _exchanges(exchanges: Sequence[Exchange]) -> str | None:
+def _exchanges(exchanges: Sequence[inputs.Exchange]) -> str | None:
     """Their names, behind the phase where they have one of their own."""
     phases = ("" if exchange.phase == "both" else f"{exchange.phase}: " for exchange in exchanges)
     return _joined(phase + exchange.name for phase, exchange in zip(phases, exchanges, strict=True))

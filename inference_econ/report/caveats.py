@@ -1,4 +1,4 @@
-"""How far off what is shown may be, in words: remarks below tables, and records of calibrations."""
+"""Errors of what is shown in words: remarks below tables, and records of calibrations."""
 
 from __future__ import annotations
 
@@ -8,55 +8,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from inference_econ import inputs
 from inference_econ.answers.deviations import known_errors, outside_of
 from inference_econ.engine import Instances, Interval
 from inference_econ.engine.bounds import LEVEL
-from inference_econ.inputs import (
-    Assumptions,
-    ErrorSpread,
-    MeasuredLevel,
-    Quantity,
-    Unlike,
-    Unseen,
-    catalog,
-    misfits_of,
-    prices,
-    profiles,
-    run_on,
-)
+from inference_econ.report.table import words
 
 if TYPE_CHECKING:
     from inference_econ.engine import Setup, SetupLevels
 
 #: What quantities are called when there are several.
-_NAMES: Mapping[Quantity, str] = {
-    "tpot": "TPOTs",
-    "ttft": "TTFTs",
-    "request": "times of requests",
-    "throughput": "throughputs",
-}
+_NAMES = words("quantities")
 
 #: What is said of a model whose configuration leaves keys out.
 LEFT_OUT = "{}: its config.json leaves out, and defaults of the published class or model are counted: {}."
 #: Errors in the middle from which on they are told [1].
 _BIAS = 0.05
 #: What fits have not seen of the rows whose errors speak for a question, by what the question is unlike in.
-WITHOUT: Mapping[Unlike | Unseen, str] = {
-    "load": "their load",
-    "deployment": "their deployment",
-    "way": "their way of serving",
-    "traffic": "their traffic",
-    "version": "the version of their engine",
-    "layout": "their layout",
-    "subject": "their engine, chip and model together",
-    "model": "their model",
-    "hardware": "their chip",
-    "engine": "their engine",
-}
+WITHOUT = words("left_out")
 
 
-def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)) -> list[str]:
-    """What a reader must know about the errors of what is shown.
+def remarks(subjects: Iterable[Instances], quantities: Sequence[inputs.Quantity] = ("tpot",)) -> list[str]:
+    """Sentences on the errors of what is shown, which a reader must know.
 
     Parameters
     ----------
@@ -83,7 +56,7 @@ def remarks(subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tp
 
 
 def warnings(subjects: Iterable[Instances]) -> list[str]:
-    """What a reader must not miss, in short: servers like these that do worse, what is unlike them, doubtful prices."""
+    """Warnings in short: servers like these that do worse, where they are unlike the measured ones, doubtful prices."""
     worse: dict[str, list[str]] = {}
     shown = list(subjects)
     for instances in shown:
@@ -95,7 +68,7 @@ def warnings(subjects: Iterable[Instances]) -> list[str]:
 
 
 def _too_long(subjects: Iterable[Instances]) -> list[str]:
-    """Which models were not made for the requests that they are shown with."""
+    """Sentences on models that were not made for such long requests."""
     texts: dict[str, str] = {}
     for instances in subjects:
         model, tokens = instances.setup.model, (instances.isl or 0.0) + (instances.osl or 0.0)
@@ -115,7 +88,7 @@ def _left_out(setups: Iterable[Setup]) -> list[str]:
 
 
 def _worse(instances: Instances) -> list[str]:
-    """By how much measured servers like these are off, without the reason; what is counted, if it is much."""
+    """Sentences on the errors of measured servers like these, or on what is counted of them, if it is much."""
     if (level := _level(instances)) is not None:
         return [measured(instances)] if abs(level.decode) >= _BIAS else []
     if (lost := _uncounted(instances.setup)) is not None:
@@ -124,9 +97,9 @@ def _worse(instances: Instances) -> list[str]:
 
 
 def _uncounted(setup: Setup) -> str | None:
-    """That constants were changed, and what was measured over those of their profile is no longer counted."""
+    """Sentence on changed constants: what was measured over those of their profile is no longer counted."""
     base = setup.assumptions.extends
-    levels = catalog.assumptions(base).levels if base in catalog.names("assumptions") else None
+    levels = inputs.catalog.assumptions(base).levels if base in inputs.catalog.names("assumptions") else None
     if levels is None or levels.of(setup.model.name, setup.hardware.name) is None:
         return None
     return (
@@ -135,8 +108,8 @@ def _uncounted(setup: Setup) -> str | None:
     )
 
 
-def _level(instances: Instances) -> MeasuredLevel | None:
-    """What steps of some instances are multiplied by: that of their layout, or of several that of their way."""
+def _level(instances: Instances) -> inputs.MeasuredLevel | None:
+    """Level that multiplies the steps of some instances: that of their layout, or of several that of their way."""
     levels = instances.setup.levels
     if levels is None:
         return None
@@ -146,7 +119,7 @@ def _level(instances: Instances) -> MeasuredLevel | None:
 
 
 def measured(instances: Instances) -> str:
-    """What was measured of servers like these, and that it is counted; empty if nothing was."""
+    """Sentence on what was measured of servers like these, and that it is counted; empty if nothing was."""
     setup, level = instances.setup, _level(instances)
     if setup.levels is None or level is None:
         return ""
@@ -168,7 +141,7 @@ def measured(instances: Instances) -> str:
 
 
 def _shared(levels: SetupLevels) -> str:
-    """What was measured of an engine with all models."""
+    """Words for measurements of an engine with all models."""
     texts = [
         f"{level.rows} rows of {levels.engine} with proposed tokens (all models), "
         f"{math.exp(level.decode):.3g} x per token"
@@ -178,7 +151,7 @@ def _shared(levels: SetupLevels) -> str:
 
 
 def _unlike(shown: Sequence[Instances]) -> list[str]:
-    """What the least known of some instances are unlike in, and how far off their times per token may be, in one line.
+    """Line on the least measured of some instances: where they are unlike, and how far off times per token may be.
 
     Intervals count it already. What only some rows are unlike in stands among the remarks.
     """
@@ -194,7 +167,7 @@ def _unlike(shown: Sequence[Instances]) -> list[str]:
 
 
 def _factor(instances: Instances) -> float:
-    """How far measured times per token lie from predictions at the wider end of their interval [1]."""
+    """Distance of measured times per token from predictions at the wider end of their interval [1]."""
     errors = known_errors(instances, ("tpot",))
     if "tpot" not in errors:
         return math.inf
@@ -217,25 +190,26 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
         f"{engine.name}: no server of it was measured, so {setup.assumptions.name} stands in for a profile of its own."
         for setup in setups
         for engine in setup.engines
-        if not profiles.is_fitted_to(engine.name)
-        and setup.assumptions.name == profiles.name_for(setup.hardware.generation, engine.name)
+        if not inputs.profiles.is_fitted_to(engine.name)
+        and setup.assumptions.name == inputs.profiles.name_for(setup.hardware.generation, engine.name)
     }
     return [*(_lacking(", ".join(names), generation) for generation, names in chips.items()), *sorted(unfitted)]
 
 
 def _lacking(chips: str, generation: str) -> str:
-    engines = ", ".join(engine.name for engine in run_on(generation)) or "no engine"
+    engines = ", ".join(engine.name for engine in inputs.run_on(generation)) or "no engine"
+    profile = inputs.profiles.name_for(generation)
     return (
-        f"{chips}: no profile is fitted to the generation {generation}, so {profiles.name_for(generation)} stands in "
+        f"{chips}: no profile is fitted to the generation {generation}, so {profile} stands in "
         f"for one, and known to start on it: {engines}. A chip like another generation can say so in its file: "
-        f"{', '.join(profiles.generations_fitted())}."
+        f"{', '.join(inputs.profiles.generations_fitted())}."
     )
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
-    """What a reader must know of listed prices: that kinds or sellers differ, and which of them can be doubted."""
+    """Sentences on listed prices: that kinds or sellers differ, and which of them can be doubted."""
     hours = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
-    listed = {chip: price for chip, price in hours.items() if price.kind != prices.GIVEN}
+    listed = {chip: price for chip, price in hours.items() if price.kind != inputs.prices.GIVEN}
     doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
     remarks = []
     # A chip of somebody's own often does not say who sells it.
@@ -253,20 +227,20 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def misfits(instances: Instances) -> list[str]:
-    """What was measured of servers like these: that it is counted, or how far from what is predicted it is.
+    """Sentences on measurements of servers like these: that they are counted, or how far they are from predictions.
 
     Nothing of other engines than is meant.
     """
     setup = instances.setup
     meant = {engine.name for engine in setup.engines}
     if _level(instances) is not None and setup.levels is not None:
-        series = misfits_of(setup.model.name, setup.hardware.name)
+        series = inputs.misfits_of(setup.model.name, setup.hardware.name)
         why = [f"Of {misfit.engine}: {misfit.why}." for misfit in series if misfit.engine == setup.levels.engine]
         return [" ".join([measured(instances), *why])]
     return [
         f"Measured servers of {misfit.engine} with {setup.model.name} on {setup.hardware.name} took {misfit.factor:g} "
         f"times the predicted time per token ({misfit.rows} rows): {misfit.why}."
-        for misfit in misfits_of(setup.model.name, setup.hardware.name)
+        for misfit in inputs.misfits_of(setup.model.name, setup.hardware.name)
         if not meant or misfit.engine in meant
     ]
 
@@ -275,8 +249,8 @@ def _labelled(texts: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"{', '.join(labels)}: {text}" if any(labels) else text for text, labels in texts.items()]
 
 
-def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
-    """Where measured values lie around predictions, or that nobody knows."""
+def spread(instances: Instances, quantities: Sequence[inputs.Quantity]) -> str:
+    """Sentence on the interval of measured values around predictions, or that nobody knows it."""
     parts: list[str] = []
     without: list[str] = []
     for quantity, (likely, errors) in known_errors(instances, quantities).items():
@@ -292,20 +266,20 @@ def spread(instances: Instances, quantities: Sequence[Quantity]) -> str:
     return f"{100 * LEVEL:.0f} % of measured {', of '.join(parts)}: {name}."
 
 
-def _bias(errors: ErrorSpread) -> str:
-    """By how much half of the measured values are above predictions, where that is worth a word."""
+def _bias(errors: inputs.ErrorSpread) -> str:
+    """Words for the bias of half of the measured values, where that is worth a word."""
     return f", half of them beyond {100 * math.expm1(errors.bias):+.0f} %" if abs(errors.bias) >= _BIAS else ""
 
 
-def _rows(errors: ErrorSpread) -> str:
-    """How many measurements a fit has, and how many its base has where the interval is mostly that of the base."""
+def _rows(errors: inputs.ErrorSpread) -> str:
+    """Words for the number of measurements of a fit, and of its base where the interval is mostly that of the base."""
     if errors.own is None:
         return f"{errors.rows:,} rows"
     return f"{errors.own:,} rows, interval mostly of the {errors.rows:,} of its base"
 
 
-def name_of(assumptions: Assumptions) -> str:
-    """What assumptions are called; what-ifs are said to."""
+def name_of(assumptions: inputs.Assumptions) -> str:
+    """Name of assumptions, which says so where what-ifs changed them."""
     changed = any(source.kind == "what_if" for source in assumptions.sources.values())
     return f"{assumptions.name} with what-ifs" if changed else assumptions.name
 

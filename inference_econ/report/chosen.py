@@ -79,7 +79,7 @@ class Chosen:
         Requests under way in all instances that give answers [1].
     scaling : Scaling or None
         How many of its instances there are over a day, of an answer about one.
-    said : sequence of str
+    remarks : sequence of str
         What else whoever starts it must know.
     """
 
@@ -88,7 +88,7 @@ class Chosen:
     expected: Sequence[Expected]
     in_flight: float
     scaling: Scaling | None = None
-    said: Sequence[str] = ()
+    remarks: Sequence[str] = ()
 
 
 def read(path: str) -> SavedAnswer:
@@ -125,12 +125,12 @@ def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
 
 
 def mistake(saved: SavedAnswer, error: Exception) -> str:
-    """What an answer that somebody has changed lacks, or has in the place of something else."""
+    """Message on what an answer that somebody has changed lacks, or has in the place of something else."""
     reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     return f"{saved.origin}: not what {saved.kind} writes ({reason}); {_HOW}"
 
 
-def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:
+def _entry(entries: Sequence[Record], number: int | None, origin: str) -> Record:
     if number is None and len(entries) > 1:
         raise InputError(
             f"{origin}: {len(entries)} deployments; name one with --choice 1 to {len(entries)}", option="choice"
@@ -142,21 +142,21 @@ def _one(entries: Sequence[Record], number: int | None, origin: str) -> Record:
 
 
 def _recommended(saved: SavedAnswer, number: int | None) -> Chosen:
-    choice = _one(saved.record["choices"], number or 1, saved.origin)
+    choice = _entry(saved.record["choices"], number or 1, saved.origin)
     practice = _practice(choice, choice["layout"])
     expected = expected_under_load(choice, saved.record["targets"], choice["osl"])
     use, apart = choice.get("agent_use"), choice.get("serving") == "apart"
     remarks = () if use is None else agents_said(use, choice["prefill_instances" if apart else "replicas"])
     if apart:
         parts = _pools(choice, (choice["hardware"], choice["hardware"]), practice)
-        return Chosen(parts, _rate(saved, choice), expected, choice["in_flight"], said=remarks)
+        return Chosen(parts, _rate(saved, choice), expected, choice["in_flight"], remarks=remarks)
     part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"], practice=practice)
     in_flight = choice["in_flight_per_instance"] * choice["replicas"]
-    return Chosen((part,), _rate(saved, choice), expected, in_flight, said=remarks)
+    return Chosen((part,), _rate(saved, choice), expected, in_flight, remarks=remarks)
 
 
 def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
-    """What whoever starts a deployment of agents must know: its router, memories behind HBM, what a run leaves out.
+    """Remarks for whoever starts a deployment of agents: its router, memories behind HBM, the limits of a run.
 
     Of pools the instances are those that read prompts.
     """
@@ -194,7 +194,7 @@ def _pools(entry: Record, chips: tuple[str, str], practice: Record) -> tuple[Cho
 def _on_frontier(saved: SavedAnswer, number: int | None) -> Chosen:
     if "isl" not in saved.record:
         raise InputError(f"{saved.origin}: decode steps alone start nothing, as nobody reads prompts; {_HOW}")
-    point = _one(saved.record["points"], number, saved.origin)
+    point = _entry(saved.record["points"], number, saved.origin)
     practice = _practice(point, point["layout"])
     parts: tuple[ChosenPart, ...] = (ChosenPart(saved.record["hardware"], point["layout"], 1, practice=practice),)
     decoders = 1
@@ -230,18 +230,18 @@ def _fleet(saved: SavedAnswer, number: int | None) -> Chosen:
 def _of_a_day(saved: SavedAnswer, number: int | None) -> Chosen:
     """Replicas of one lot of a mixture under the load that they carry, and how an autoscaler changes their number."""
     record = saved.record
-    lot = _one(record["lots"], number, saved.origin)
-    told, seconds, part = lot["scaling"], record["autoscaler"], lot["replicas"]
-    if not told["most"]:
+    lot = _entry(record["lots"], number, saved.origin)
+    limits, seconds, part = lot["scaling"], record["autoscaler"], lot["replicas"]
+    if not limits["most"]:
         raise InputError(
             f"{saved.origin}: the autoscaled fleet has no replica of choice {number or 1}", option="choice"
         )
     scaling = Scaling(
-        told["fewest"],
-        told["most"],
+        limits["fewest"],
+        limits["most"],
         "in_flight" if record["policy"] == "in_flight" else "rate",
-        _finite(told["per_replica"]),
-        _finite(told["held_before"]),
+        _finite(limits["per_replica"]),
+        _finite(limits["held_before"]),
         _finite(seconds["polling_seconds"]),
         _finite(seconds["scale_down_seconds"]),
         _finite(lot["dollars_per_hour"]) / part,

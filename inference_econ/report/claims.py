@@ -8,14 +8,14 @@ from itertools import groupby
 from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.inputs import Basis, Claim, Published
 from inference_econ.report.page import AnswerPage, Pieces, listed
+from inference_econ.report.quantities import prefixed
 from inference_econ.report.table import Frame, Table, frame_of
 from inference_econ.studies.ledger import BASES, Finding, Ledger
 
 #: From here on numbers are whole [1].
 _WHOLE = 1e4
-#: Units that are written with a prefix, and those prefixes.
+#: Units that are written with a prefix.
 _PREFIXED = ("B", "FLOP", "s")
-_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
 _COLUMNS = ("claim", "published", *BASES, "verdict")
 _LEGEND = f"{'; '.join(f'{basis}: ours under {name}' for basis, name in BASES.items())}."
 _WRITTEN = """\
@@ -69,7 +69,7 @@ class ClaimsPage(AnswerPage[Ledger]):
         return "\n".join(parts)
 
     def _references(self) -> tuple[str, ...]:
-        """Where the claims and their settings come from, each once."""
+        """Sources of the claims and their settings, each once."""
         records = {record["ref"]: record for record in source_records(self.answer.sources)}
         named = {
             ref: [record[part] for part in ("title", "url") if record.get(part)] for ref, record in records.items()
@@ -83,15 +83,15 @@ class ClaimsPage(AnswerPage[Ledger]):
         figures.save(claims_figure.draw(self.answer), [path])
 
     def question(self) -> str:
-        """Which claims hold."""
+        """Question about which claims hold."""
         return "Which claims hold?"
 
     def conclusion(self) -> Pieces:
-        """How many hold."""
+        """Sentence on how many claims hold."""
         return self.tables()[-1].notes[:1]
 
     def sources(self) -> Sequence[UsedSource]:
-        """Where claims and their settings come from."""
+        """Sources of claims and their settings."""
         return self.answer.sources
 
 
@@ -120,7 +120,7 @@ def _page_table(findings: Sequence[Finding]) -> Table:
 
 
 def _numbers(finding: Finding) -> tuple[str, ...]:
-    """What was published, and ours under each basis."""
+    """Cells of the published number, and of ours under each basis."""
     claim = finding.claim
     return (published_text(claim.published, claim.unit), *(_ours(finding, basis) for basis in BASES))
 
@@ -137,12 +137,12 @@ def _apart(name: str, entries: dict[str, object]) -> dict[str, object]:
 
 
 def _within(claim: Claim) -> str:
-    """How far ours may be beyond what was published."""
+    """Words for the tolerance of a claim."""
     return f" (+-{100 * claim.tolerance:g} %)" if claim.tolerance else ""
 
 
 def _sentence(finding: Finding) -> str:
-    """What a claim says, where, and why it does not hold."""
+    """Sentence on a claim, its place in the publication, and why it does not hold."""
     claim = finding.claim
     text = f"{claim.id} ({claim.where}): {claim.claim}"
     text += f" Tolerance {100 * claim.tolerance:g} %." if claim.tolerance else ""
@@ -155,7 +155,7 @@ def _reasons(findings: Sequence[Finding]) -> list[str]:
 
 
 def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """How many claims hold, and under what."""
+    """Sentence on how many claims hold."""
     verdicts = [finding.verdict for finding in findings]
     parts = [f"{_as_counted(verdict, verdicts.count(verdict))}" for verdict in dict.fromkeys(sorted(verdicts, key=len))]
     return (f"{len(verdicts)} claims: {', '.join(parts)}.",) if len(verdicts) > 1 else ()
@@ -191,7 +191,7 @@ def _record(finding: Finding) -> dict[str, object]:
 
 
 def published_text(published: Published, unit: str) -> str:
-    """What was published: a number, or its bounds.
+    """Published number, or its bounds, as text.
 
     Examples
     --------
@@ -215,6 +215,5 @@ def quantity(value: float, unit: str) -> str:
     ('343.6 GB', '25.21 us', '152 tokens/s', '10,000')
     """
     if unit in _PREFIXED and value > 0:
-        scale, prefix = next(((size, sign) for size, sign in _PREFIXES if value >= size), _PREFIXES[-1])
-        return f"{value / scale:.4g} {prefix}{unit}"
+        return f"{prefixed(value, 'GMk mu', '.4g')}{unit}"
     return f"{f'{value:,.0f}' if value >= _WHOLE else f'{value:.4g}'} {unit}".rstrip()

@@ -11,10 +11,10 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from inference_econ.inputs import Basis
-from inference_econ.report.figures import COLOURS, MARKERS, STYLE
+from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks
 from inference_econ.studies.ledger import BASES, Finding, Ledger
 
 if TYPE_CHECKING:
@@ -68,10 +68,8 @@ def _group(axes: Axes, seed: str, findings: Sequence[Finding]) -> None:
     axes.set_xlim(1.0 / _END / 1.25, _END * 1.25)
     axes.set_ylim(len(findings) - 0.4, -0.6)
     axes.set_yticks(range(len(findings)), [finding.claim.id for finding in findings], fontsize=8.5)
-    axes.xaxis.set_major_locator(FixedLocator(_TICKS))
+    label_ticks(axes.xaxis, locator=FixedLocator(_TICKS))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title(seed, loc="left", fontsize=10)
 
 
@@ -97,7 +95,7 @@ def _beyond(axes: Axes, row: int, shares: Sequence[float]) -> None:
 
 
 def _reference(finding: Finding) -> float:
-    """What ours is drawn over: the number, the only bound, or the geometric mean of two."""
+    """Number that ours is drawn over: the published one, the only bound, or the geometric mean of two."""
     low, high = finding.claim.published.bounds
     if math.isinf(high) or low == 0.0:
         return low or high
@@ -105,7 +103,7 @@ def _reference(finding: Finding) -> float:
 
 
 def _allowed(finding: Finding, reference: float) -> tuple[float, float]:
-    """Where ours may lie so that the claim holds, on the axis."""
+    """Range on the axis in which the claim holds."""
     low, high = finding.claim.published.bounds
     tolerance = max(finding.claim.tolerance, 0.01)
     below, above = low * (1.0 - tolerance) / reference, high * (1.0 + tolerance) / reference

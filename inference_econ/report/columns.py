@@ -20,8 +20,8 @@ _PATH = 24
 _PIECE = re.compile(r"[^/._]*[/._]+|[^/._]+")
 #: Behind a number that is marked.
 _MARK = " *"
-_ONE = r"[<>~]?[-+]?\$?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?"
-_NUMBER = re.compile(rf"{_ONE}(( to |, | : | ± |/){_ONE})*")
+_AMOUNT = r"[<>~]?[-+]?\$?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?"
+_NUMBER = re.compile(rf"{_AMOUNT}(( to |, | : | ± |/){_AMOUNT})*")
 
 
 class Column(NamedTuple):
@@ -55,14 +55,14 @@ def fitted(table: Table, width: int) -> Fitted:
     width : int
         Of a line [characters].
     """
-    columns = every = _columns(table)
+    columns = complete = _columns(table)
     left_out: list[str] = []
     unimportant = [head for head in table.least if head in table.columns]
     while (widths := _widths(columns, width)) is None and unimportant:
         left_out.append(unimportant.pop(0))
         columns = [column for column in columns if column.head != left_out[-1]]
     for head in reversed(left_out if widths else ()):
-        more = [column for column in every if column.head == head or column in columns]
+        more = [column for column in complete if column.head == head or column in columns]
         if (room := _widths(more, width)) is not None:
             columns, widths = more, room
             left_out = [other for other in left_out if other != head]
@@ -94,7 +94,7 @@ def _column(head: str, cells: tuple[str, ...]) -> Column:
 
 
 def is_numeric(cells: Sequence[str]) -> bool:
-    """Whether a column is one of numbers, perhaps with a word where there is none."""
+    """Return whether a column is one of numbers, perhaps with a word where there is none."""
     filled = [cell.removesuffix(_MARK) for cell in cells if cell not in ("", "-")]
     words = [cell for cell in filled if not _NUMBER.fullmatch(cell)]
     return bool(filled) and len(filled) >= 2 * len(words) and all(len(word) <= _WORD for word in words)
@@ -136,7 +136,7 @@ def _longest_word(text: str) -> int:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """What a text may be wrapped between, and whether a space comes before it: words, and parts of long paths."""
+    """Pieces that a text may be wrapped between, each with whether a space comes before: words, parts of paths."""
     for word in text.split():
         parts = _PIECE.findall(word) if len(word) > _PATH else [word]
         yield from ((part, index == 0) for index, part in enumerate(parts))

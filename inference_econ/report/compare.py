@@ -12,19 +12,8 @@ from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.engine import Setup, bounds
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.report import bands, charts
+from inference_econ.report import bands, charts, curves
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.curves import (
-    assumed,
-    curve_details,
-    curve_record,
-    curves_title,
-    measured_lengths,
-    picture_title,
-    setups_of,
-    stacked,
-    warned,
-)
 from inference_econ.report.frontier import DECODED, PREFILL_TOO
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.scenario import curve_frame
@@ -76,7 +65,7 @@ class ComparisonPage(AnswerPage[Result]):
         return (with_notes(table, [f"Not drawn: {reason}." for reason in self.undrawn().values()]),)
 
     def undrawn(self) -> dict[str, str]:
-        """Why series cannot be held against speed in the picture, by their labels."""
+        """Reasons for which series cannot be held against speed in the picture, by their labels."""
         return _undrawn(self.answer, self.y)
 
     def record(self) -> object:
@@ -92,35 +81,35 @@ class ComparisonPage(AnswerPage[Result]):
         return {"frontiers": charts.line_chart(comparison_chart(self.answer, self.y))}
 
     def question(self) -> str:
-        """Which series is the cheapest."""
+        """Question about the cheapest series."""
         names = _listed([curve.label for curve in self.answer.curves], "or")
         return f"Which is the cheapest at which speed: {names}?"
 
     def conclusion(self) -> Pieces:
-        """What the series cost at a speed in the middle, the cheapest first."""
-        curves = self.answer.curves
-        speeds = self.speeds or common_speeds([curve.tokens_per_second for curve in curves])
+        """Sentence on the costs of the series at a speed in the middle, the cheapest first."""
+        series = self.answer.curves
+        speeds = self.speeds or common_speeds([curve.tokens_per_second for curve in series])
         speed = speeds[len(speeds) // 2]
-        costs = {curve.label: cost for curve in curves if (cost := curve.dollars_at(speed)) is not None}
+        costs = {curve.label: cost for curve in series if (cost := curve.dollars_at(speed)) is not None}
         pieces = [f"At {speed:g} tokens/s per user "]
         for index, (label, cost) in enumerate(sorted(costs.items(), key=lambda item: item[1])):
             counted = " per million output tokens" * (not index)
             pieces += ["; " if index else "", f"{label} costs $", dollars(cost), counted]
-        slow = [curve.label for curve in curves if curve.label not in costs]
+        slow = [curve.label for curve in series if curve.label not in costs]
         return (*pieces, *([f"; {_listed(slow, 'and')} cannot be as fast"] if slow else []), ".")
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all series."""
-        return setups_of(self.answer.curves)
+        """Setups of all series."""
+        return curves.setups_of(self.answer.curves)
 
     def sources(self) -> Sequence[UsedSource]:
-        """Those of all series."""
+        """Sources of all series."""
         return self.answer.sources
 
 
 @dataclass(frozen=True)
 class Winner:
-    """Who is the cheapest at a speed, and how probably.
+    """Cheapest series at a speed, and how probably it is that.
 
     Attributes
     ----------
@@ -142,7 +131,7 @@ class Winner:
 
     @property
     def text(self) -> str:
-        """Who it is, in words."""
+        """Words for the cheapest series."""
         if self.chance is not None and self.chance < _ALIKE:
             return f"at {self.speed:g} {self.label} or {self.second}, alike within errors"
         probability = "" if self.chance is None else f" with {chance_percent(self.chance)} %"
@@ -150,7 +139,7 @@ class Winner:
 
 
 def winners(result: Result, speeds: Sequence[float]) -> list[Winner]:
-    """Who is the cheapest at each speed that several series reach; nobody where they serve different requests.
+    """Cheapest series at each speed that several series reach; none where they serve different requests.
 
     Bounds do not compete with what was fitted and can be started.
     """
@@ -183,8 +172,8 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
     costs : sequence of float
         [USD per 1e6 output tokens]
     """
-    curves = {curve.label: curve for curve in result.curves}
-    fronts = {label: curve.frontier for label, curve in curves.items() if curve.frontier is not None}
+    by_label = {curve.label: curve for curve in result.curves}
+    fronts = {label: curve.frontier for label, curve in by_label.items() if curve.frontier is not None}
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     last = ("in flight", "TTFT ms") if services else ("batch",)
     columns = (
@@ -194,9 +183,9 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
     )  # fmt: skip
     rows, best, bound = [], winners(result, speeds), _bounds(result)
     for label in _labels(result):
-        if label in curves:
+        if label in by_label:
             rivals = {winner.speed for winner in best if label in winner.rivals}
-            rows.append((_marked(label, label, bound), *_row(curves[label], speeds, costs, rivals)))
+            rows.append((_marked(label, label, bound), *_row(by_label[label], speeds, costs, rivals)))
         else:
             rows.append(
                 (
@@ -212,22 +201,22 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
         + (f" {COUNTED}" if services else ""),
         *_winners_note(best, bound),
         *(f"{label}: {reason}" for label, reason in result.missing.items()),
-        *warned(fronts),
+        *curves.warned(fronts),
     ]
     why = [
         f"$ at a speed: of the cheapest deployment {'with that speed' if services else 'that is as fast or faster'}. "
         f"{MEANS if services else DECODED}",
-        *assumed(fronts),
+        *curves.assumed(fronts),
     ]
     least = (*last, "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))
-    table = Table(curves_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
+    table = Table(curves.curves_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
     shown = {label: front.preferred().layout for label, front in fronts.items()}
     setups = [front.setup for front in fronts.values()]
     return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
 
 
 def _winners_note(best: Sequence[Winner], bound: Sequence[str]) -> list[str]:
-    """Who is the cheapest, and how probably, and who does not compete, in words."""
+    """Sentence on the cheapest series, how probably they are that, and on those that do not compete."""
     marked = " How surely is not known where no share stands." if any(winner.chance is None for winner in best) else ""
     marked += " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
     note = [f"The cheapest, {'; '.join(winner.text for winner in best)}.{marked}"] if best else []
@@ -244,7 +233,7 @@ def _bounds(result: Result) -> list[str]:
 
 
 def _marked(label: str, shown: str, bound: Collection[str]) -> str:
-    """What is shown of a series, and that it is a bound if it is one."""
+    """Label of a series, which says so where the series is a bound."""
     return f"{shown} (bound)" if label in bound else shown
 
 
@@ -278,7 +267,7 @@ def _speed_cells(point: ServicePoint | Point | None) -> tuple[str, str]:
 
 
 def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
-    """How full the preferred point is, and how long users of a service wait there."""
+    """Cells on how full the preferred point is, and how long users of a service wait there."""
     if isinstance(best, ServicePoint):
         return (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
     return (size(best.batch),)
@@ -290,30 +279,34 @@ def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
 
     bound, undrawn = _bounds(result), _undrawn(result, y)
     fronts = {
-        _marked(curve.label, _readable(curve.label), bound): curve.frontier
+        _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.frontier
         for curve in result.curves
         if curve.frontier is not None and curve.label not in undrawn
     }
     shown = bands.are_shown(len(fronts))
     lines = [
         curve_line(
-            label, (front.tokens_per_second, front.metric(y)), front.ends() if shown else None, curve_details(front), y
+            label,
+            (front.tokens_per_second, front.metric(y)),
+            front.ends() if shown else None,
+            curves.curve_details(front),
+            y,
         )
         for label, front in fronts.items()
     ]
     drawn = [
         Drawn(label, front.setup, lengths)
         for label, front in fronts.items()
-        if shown and y == "cost" and (lengths := measured_lengths(front)) is not None
+        if shown and y == "cost" and (lengths := curves.measured_lengths(front)) is not None
     ]
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, "" if services else PREFILL_TOO)
-    title = picture_title(list(fronts.values()), y)
+    title = curves.picture_title(list(fronts.values()), y)
     return speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
 
 
 def _undrawn(result: Result, y: Metric) -> dict[str, str]:
-    """Why there is nothing of some series to be held against speed, by their labels."""
+    """Reasons for which some series have nothing to be held against speed, by their labels."""
     reasons = {}
     for curve in result.curves:
         try:
@@ -324,11 +317,6 @@ def _undrawn(result: Result, y: Metric) -> dict[str, str]:
     return reasons
 
 
-def _readable(label: str) -> str:
-    """The label of a series, with titles in the place of names in the catalogue."""
-    return "".join(map(_titled, re.split("(, | on )", label)))
-
-
 def _titled(part: str) -> str:
     if part in catalog.names("hardware"):
         return catalog.hardware(part).name
@@ -337,23 +325,23 @@ def _titled(part: str) -> str:
 
 def comparison_record(result: Result, speeds: Sequence[float], costs: Sequence[float] = ()) -> dict[str, object]:
     """All series as plain data: points, also those at some speeds and costs and the preferred one; why nothing fits."""
-    curves = {curve.label: curve for curve in result.curves}
+    by_label = {curve.label: curve for curve in result.curves}
     series: list[dict[str, object]] = []
     for label in _labels(result):
-        if label not in curves:
+        if label not in by_label:
             series.append({"label": label, "points": [], "reason": result.missing[label]})
             continue
-        front = curves[label].frontier
+        front = by_label[label].frontier
         assert front is not None
-        record = curve_record(front)
+        record = curves.curve_record(front)
         record.pop("sources")
-        record["costs"] = [_cost_record(curves[label], speed) for speed in speeds]
+        record["costs"] = [_cost_record(by_label[label], speed) for speed in speeds]
         record["at_costs"] = [_speed_record(front, cost) for cost in costs]
         best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
         series.append({"label": label, **record, "preferred": best})
     fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
     return {
-        "title": curves_title(fronts),
+        "title": curves.curves_title(fronts),
         "series": series,
         "cheapest": [asdict(winner) for winner in winners(result, speeds)],
         "sources": source_records(result.sources),
@@ -381,9 +369,9 @@ def comparison_frame(result: Result) -> Frame:
     """All points of all series, one row each, and one row with the reason for a series that fits nowhere."""
     points = [_bounded(curve).assign(reason="") for curve in result.curves]
     if not result.missing:
-        return stacked(points)
+        return curves.stacked(points)
     missing = frame_of({"series": list(result.missing), "reason": list(result.missing.values())})
-    return stacked([*points, missing])
+    return curves.stacked([*points, missing])
 
 
 def _bounded(curve: Curve) -> Frame:

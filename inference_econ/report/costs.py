@@ -1,4 +1,4 @@
-"""How far the least cost that is answered for a speed is from that of the best measured servers: tables and data."""
+"""Errors of the least cost that is answered for a speed, against the best measured servers: tables and data."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _reading(points: Sequence[CostPoint]) -> str:
     tried = (
         "" if score.tried_median is None else f" ({math.exp(score.tried_median):.2f} where their layout was measured)"
     )
-    own = (
+    alike = (
         ""
         if score.own_ratio is None or score.own_median is None
         else f" In the engine and layout of the measured server itself the median of answered over measured is "
@@ -118,7 +118,7 @@ def _reading(points: Sequence[CostPoint]) -> str:
     return (
         f"Half of the answers are within a factor of {math.exp(score.median):.2f} of what the best measured servers "
         f"cost at their speed{tried}; {_percent(score.dearer)} are dearer by more than a quarter, "
-        f"{_percent(score.out_of_reach)} of the servers are out of reach.{own}"
+        f"{_percent(score.out_of_reach)} of the servers are out of reach.{alike}"
     )
 
 
@@ -139,10 +139,10 @@ def record(report: Report) -> dict[str, object]:
 
 def _cells(score: CostScore) -> tuple[str, ...]:
     tried = "" if score.tried_median is None else f"{score.tried}: {score.tried_median:.2f}"
-    own = "" if score.own_median is None else f"{score.own}: {score.own_ratio:.2f}, {score.own_median:.2f}"
+    alike = "" if score.own_median is None else f"{score.own}: {score.own_ratio:.2f}, {score.own_median:.2f}"
     return (
         str(score.servers), str(score.compared), _number(score.ratio), _number(score.median), _percent(score.dearer),
-        _percent(score.cheaper), _percent(score.out_of_reach), _percent(score.inside), tried, own,
+        _percent(score.cheaper), _percent(score.out_of_reach), _percent(score.inside), tried, alike,
     )  # fmt: skip
 
 

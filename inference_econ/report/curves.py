@@ -1,4 +1,4 @@
-"""What reports say of curves, whether their points are services or decode steps alone."""
+"""Curves in reports, whether their points are services or decode steps alone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def curve_record(front: AnyFrontier) -> dict[str, object]:
 
 
 def curve_details(front: AnyFrontier) -> dict[str, list[float | str]]:
-    """What hovering over each point of a frontier says."""
+    """Texts of hovering over the points of a frontier."""
     if isinstance(front, ServiceFrontier):
         return serving.point_details(front)
     return decoding.point_details(front)
@@ -81,7 +81,7 @@ def stacked(frames: Iterable[Frame]) -> Frame:
 
 
 def warned(fronts: Mapping[str, AnyFrontier]) -> list[str]:
-    """What a reader of some series must not miss."""
+    """Warnings on some series, which a reader must not miss."""
     setups = [front.setup for front in fronts.values()]
     return [*doubts(setups, _preferred(fronts)), *scale_notes(setups)]
 

@@ -31,11 +31,11 @@ from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.power import power_notes
 from inference_econ.report.promises import kept_with
-from inference_econ.report.service import slots_notes, spread_label
+from inference_econ.report.service import milliseconds, slots_notes, spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.report.start import start_of_fleet
 from inference_econ.report.startable import doubts, grounds, with_engines
-from inference_econ.report.table import Frame, Table, amount, assumptions_label, dollars, layout_label
+from inference_econ.report.table import Frame, Table, assumptions_label, dollars, layout_label
 
 
 class DisaggregatedPage(AnswerPage[Disaggregation]):
@@ -58,16 +58,16 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
         return {"frontiers": charts.line_chart(comparison_chart(self.answer.comparison))}
 
     def question(self) -> str:
-        """Whether pools of their own are cheaper."""
+        """Question about whether pools of their own are cheaper."""
         subject = subject_label(self.answer.comparison.pools.prefill.setup)
         return f"Is {subject} cheaper with prompts and answers on instances of their own?"
 
     def conclusion(self) -> Pieces:
-        """Where disaggregated serving is cheaper."""
+        """Sentence on the speeds at which disaggregated serving is cheaper."""
         return (verdict(self.answer.comparison),)
 
     def setups(self) -> Sequence[Setup]:
-        """Those of both pools."""
+        """Setups of both pools."""
         pools = self.answer.comparison.pools
         return [pools.prefill.setup, pools.decode.setup]
 
@@ -130,7 +130,7 @@ def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
         front = compared.aggregated[kind]
         cost = float(front.dollars[point])
         label = _label(pools.aggregated[kind], int(front.layout[point]), kind=len(pools.aggregated) > 1)
-        aggregated = dollars(cost), label, _milliseconds(front.ttft_seconds[point])
+        aggregated = dollars(cost), label, milliseconds(front.ttft_seconds[point])
     if index < 0:
         return (f"{speed:g}", *aggregated, "-", "", "", "", "", "", "")
     return (
@@ -142,7 +142,7 @@ def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
         _label(pools.decode, int(apart.layout[index])),
         f"{apart.prefill_instances[index]} : {apart.decode_instances[index]}",
         f"{100 * apart.prefill_utilization[index]:.0f}, {100 * apart.utilization[index]:.0f}",
-        _milliseconds(apart.ttft_seconds[index]),
+        milliseconds(apart.ttft_seconds[index]),
     )
 
 
@@ -153,10 +153,6 @@ def _engines(compared: Comparison, speed: float) -> dict[str, float | str]:
     if index < 0 or not pools.decode.setup.engines:
         return {}
     return {"engine": ", ".join(pools.engines_of(int(apart.prefill[index]), int(apart.layout[index])))}
-
-
-def _milliseconds(seconds: float) -> str:
-    return amount(1e3 * seconds)
 
 
 def common_speeds(compared: Comparison, most: int) -> list[float]:
@@ -171,7 +167,7 @@ def common_speeds(compared: Comparison, most: int) -> list[float]:
 
 
 def verdict(compared: Comparison) -> str:
-    """Where disaggregated serving is cheaper, by how much, and at which promise and load."""
+    """Sentence on the speeds at which disaggregated serving is cheaper, by how much, and at which promise and load."""
     ranges = compared.cheaper()
     apart = compared.disaggregated.tokens_per_second.max()
     reach = max((float(front.tokens_per_second.max()) for front in compared.aggregated if len(front)), default=0.0)
@@ -210,7 +206,7 @@ def _ttfts(compared: Comparison, speed: float) -> str:
         return ""
     theirs = compared.aggregated[both[0]].ttft_seconds[both[1]]
     ours = compared.disaggregated.ttft_seconds[index]
-    return f", where the TTFT is {_milliseconds(ours)} ms against {_milliseconds(theirs)} ms"
+    return f", where the TTFT is {milliseconds(ours)} ms against {milliseconds(theirs)} ms"
 
 
 def _promised_speed(compared: Comparison) -> tuple[str, ...]:
@@ -231,7 +227,7 @@ def _promised_speed(compared: Comparison) -> tuple[str, ...]:
 
 
 def transfer_note(compared: Comparison) -> str:
-    """How the cache of a prompt moves, over the pairs of the frontier."""
+    """Sentence on how the cache of a prompt moves, over the pairs of the frontier."""
     pools, apart = compared.pools, compared.disaggregated
     moved, pairs = pools.transfer, (apart.prefill, apart.layout)
     size = f"The cache of a prompt is {pools.bytes_per_prompt / 1e6:,.0f} MB"
@@ -263,7 +259,7 @@ def _assumed(compared: Comparison) -> str:
 
 
 def _seen(targets: Targets) -> str:
-    """Which requests see the speeds and the TTFTs that are shown."""
+    """Words for the requests that see the speeds and the TTFTs that are shown."""
     ttft, tpot = (targets.percentile_of(name) for name in ("ttft", "tpot"))
     if ttft == tpot:
         return f"Speeds and TTFTs are those that {_requests(tpot)}"
@@ -308,7 +304,7 @@ def _fleet_notes(fleet: Fleet | None, together: Choice | None, targets: Targets)
 
 
 def _chain_notes(compared: Comparison, fleet: Fleet | None) -> tuple[str, ...]:
-    """What a chain is, where one is chosen."""
+    """Note on chains of processes, where one is chosen."""
     pool, chosen = compared.pools.prefill, compared.disaggregated.prefill.tolist()
     if not any(pool.processes_of(index) > 1 for index in [*chosen, *([] if fleet is None else [fleet.prefill])]):
         return ()
@@ -317,7 +313,7 @@ def _chain_notes(compared: Comparison, fleet: Fleet | None) -> tuple[str, ...]:
 
 
 def _rule(fleet: Fleet, together: Choice | None) -> str:
-    """What the fleet is the best in, and of how much."""
+    """Sentence on why this fleet was chosen, and from how many."""
     best = "serves the most requests" if together is None else "is the cheapest at this rate"
     pools = fleet.pools
     pairs = len(pools.prefill.accelerators) * len(pools.decode.accelerators)
@@ -378,8 +374,8 @@ def _line(label: str, prefill: Pool, decode: Pool, front: PoolFrontier) -> Serie
     )
     details |= {
         "in flight": front.batch.tolist(),
-        "TTFT ms": [_milliseconds(seconds) for seconds in front.ttft_seconds],
-        "TPOT ms": [_milliseconds(seconds) for seconds in front.seconds],
+        "TTFT ms": [milliseconds(seconds) for seconds in front.ttft_seconds],
+        "TPOT ms": [milliseconds(seconds) for seconds in front.seconds],
     }
     axes = front.tokens_per_second[::-1], front.dollars[::-1]
     return curve_line(label, axes, None, {name: values[::-1] for name, values in details.items()})

@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 import csv
+import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
 
-from inference_econ.calibration import (
-    QUANTITIES,
-    Measurement,
-    Quantity,
-    Report,
-    Row,
-    Servers,
-    Violation,
-    overall,
-    overheads,
-)
+from inference_econ import calibration
+from inference_econ.calibration import Overhead
 from inference_econ.inputs import catalog
+from inference_econ.report import held_out
 from inference_econ.report.by_engine import held, links, overview
 from inference_econ.report.costs import tables as cost_tables
-from inference_econ.report.held_out import (
-    BY_NAME,
-    ENOUGH,
-    MAIN,
-    alike,
-    intervals,
-    left_out,
-    reached,
-    side_by_side,
-    undetermined,
-    worst,
-)
 from inference_econ.report.launch import templates
-from inference_econ.report.overheads import overhead_table
 from inference_econ.report.servers import LEGEND, NOTES, SPECULATING, beyond, coverage, errors, missing
 from inference_econ.report.table import Table
 
 _KEYS = ("dataset", "hardware", "model", "engine", "load")
-_TTFT = Quantity("ttft", "TTFT", "ttft_seconds")
+_TTFT = calibration.Quantity("ttft", "TTFT", "ttft_seconds")
 
 
 class Slice(NamedTuple):
@@ -49,11 +30,11 @@ class Slice(NamedTuple):
 
     title: str
     beside: str
-    takes: Callable[[Measurement], bool]
-    quantities: tuple[Quantity, ...]
+    takes: Callable[[calibration.Measurement], bool]
+    quantities: tuple[calibration.Quantity, ...]
 
 
-_TPOT, _REQUEST, _OUTPUT = (BY_NAME[name] for name in ("tpot", "request_latency", "output_rate"))
+_TPOT, _REQUEST, _OUTPUT = (held_out.BY_NAME[name] for name in ("tpot", "request_latency", "output_rate"))
 _SLICES = (
     Slice(
         "InferenceX runs on one machine",
@@ -73,12 +54,12 @@ _SLICES = (
 
 
 def document(
-    report: Servers,
-    others: Sequence[Servers],
-    violations: Sequence[Violation],
+    report: calibration.Servers,
+    others: Sequence[calibration.Servers],
+    violations: Sequence[calibration.Violation],
     picture: str,
     command: str,
-    costs: Report | None = None,
+    costs: calibration.Report | None = None,
 ) -> str:
     """The report as Markdown.
 
@@ -109,24 +90,24 @@ def document(
         links=links(report, PurePath(picture).stem),
         held=held(report),
         published=published(report),
-        reached=reached(report),
+        reached=held_out.reached(report),
         picture=picture,
         errors=errors(report),
         legend=LEGEND,
         compared=_compared([report, *others]),
         ours=_ours(report),
         tools=tools(),
-        alike=alike(report),
-        left_out=left_out(),
-        intervals=intervals(),
-        worst=worst(report),
-        undetermined=undetermined(),
-        groups={key: side_by_side(parts, key, MAIN) for key in _KEYS},
-        overhead=overhead_table(overheads(report.counted())),
+        alike=held_out.alike(report),
+        left_out=held_out.left_out(),
+        intervals=held_out.intervals(),
+        worst=held_out.worst(report),
+        undetermined=held_out.undetermined(),
+        groups={key: held_out.side_by_side(parts, key, held_out.MAIN) for key in _KEYS},
+        overhead=overhead_table(calibration.overheads(report.counted())),
         coverage=coverage(report),
         notes=NOTES,
         speculating=SPECULATING,
-        speculations=[side_by_side(speculative, key, MAIN) for key in ("engine", "speculation")],
+        speculations=[held_out.side_by_side(speculative, key, held_out.MAIN) for key in ("engine", "speculation")],
         missing=missing(report),
         beyond=beyond(violations),
         shown=_shown,
@@ -134,8 +115,8 @@ def document(
     )
 
 
-def published(report: Servers) -> Table:
-    """What tools publish that are held against runs of InferenceX, beside the same kind of error here."""
+def published(report: calibration.Servers) -> Table:
+    """Table of the published errors of tools against runs of InferenceX, beside the same kind of error here."""
     subset, measure = _SLICES[0], "mean absolute percentage error"
     cells = ((quantity, _shares(report.counted(), subset, quantity)) for quantity in subset.quantities)
     numbers = [(quantity.title, number, mean) for quantity, (number, mean, _) in cells if number]
@@ -147,7 +128,7 @@ def published(report: Servers) -> Table:
 
 
 def tools() -> Table:
-    """What is published on the accuracy of other tools."""
+    """Table of published statements on the accuracy of other tools."""
     references = catalog.references()
     rows = tuple(
         (line["tool"], line["error"], line["of"], line["against"],
@@ -162,11 +143,11 @@ def _tool_errors() -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def _compared(reports: Sequence[Servers]) -> Table:
+def _compared(reports: Sequence[calibration.Servers]) -> Table:
     """Median errors under several assumptions."""
     rows = []
-    for quantity in QUANTITIES:
-        cells = [overall(report.counted(), quantity) for report in reports]
+    for quantity in calibration.QUANTITIES:
+        cells = [calibration.overall(report.counted(), quantity) for report in reports]
         if any(cell is not None for cell in cells):
             medians = (
                 "-" if cell is None or cell.median is None else f"{cell.median:.3f}, {cell.bias:+z.3f}"
@@ -176,21 +157,21 @@ def _compared(reports: Sequence[Servers]) -> Table:
     return Table("", ("median error, bias", *(report.assumptions for report in reports)), tuple(rows))
 
 
-def _ours(report: Servers) -> Table:
+def _ours(report: calibration.Servers) -> Table:
     """Mean absolute percentage errors where other tools give theirs: of all rows, and of those not fitted."""
     lines = []
     parts = report.split()
     for subset in _SLICES:
         for quantity in subset.quantities:
             cells = [_shares(parts.get(which, ()), subset, quantity) for which in ("all", "not fitted")]
-            if int(cells[0][0] or 0) >= ENOUGH:
+            if int(cells[0][0] or 0) >= held_out.ENOUGH:
                 lines.append((subset.title, subset.beside, quantity.title, *cells[0], *cells[1]))
     heads = ("rows", "mean absolute error", "median")
     columns = ("here", "beside", "quantity", *heads, *(f"{head}, not fitted" for head in heads))
     return Table("", columns, tuple(lines))
 
 
-def _shares(rows: Iterable[Row], subset: Slice, quantity: Quantity) -> tuple[str, str, str]:
+def _shares(rows: Iterable[calibration.Row], subset: Slice, quantity: calibration.Quantity) -> tuple[str, str, str]:
     """Number, mean and median of |predicted / measured - 1| [1]."""
     pairs = [
         (row.measured(quantity), row.predicted(quantity))
@@ -211,3 +192,48 @@ def _shown(table: Table) -> str:
     """A table and what is said below it."""
     notes = [note for note in table.every_note if note != LEGEND or "quantity" in table.columns]
     return "\n\n".join((table.markdown().rstrip("\n"), *notes))
+
+
+#: Implied over predicted overhead that counts as right [1].
+_LOW, _HIGH = 0.85, 1.15
+_NOTE = (
+    "Implied is what the measured time per token leaves beside predicted arithmetic, memory, transfers and prompts; "
+    "predicted are launches, latencies of collectives and time of the host. Median over layouts and lengths, each at "
+    "its lowest concurrency, up to eight requests at an instance."
+)
+#: Why engines are off where somebody found out: beginnings of engine, model and chip, and the reason.
+_REASONS: tuple[tuple[str, str, str, str], ...] = (
+    ("vllm", "qwen3_235b", "", "a series that says something else than its name"),
+    ("trtllm", "gpt_oss", "h200", "a development version whose source is not public"),
+)
+
+
+def overhead_table(overheads: Sequence[Overhead]) -> Table:
+    """Implied over predicted overhead by engine, model and chip; those outside of the aim say why, as far as known."""
+    groups: dict[tuple[str, str, str], list[Overhead]] = defaultdict(list)
+    for overhead in overheads:
+        groups[overhead.row.engine, overhead.row.model, overhead.row.hardware].append(overhead)
+    rows = tuple(_line(*names, groups[names]) for names in sorted(groups))
+    columns = ("engine", "model", "chip", "layouts", "implied / predicted", "us per layer", "remark")
+    return Table("Overhead of decode steps", columns, rows, (_NOTE,))
+
+
+def _line(engine: str, model: str, chip: str, overheads: Sequence[Overhead]) -> tuple[str, ...]:
+    ratios = [overhead.ratio for overhead in overheads]
+    ratio = statistics.median(ratios)
+    spread = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
+    implied, predicted = (
+        statistics.median(1e6 * seconds / overhead.layers for overhead, seconds in zip(overheads, column, strict=True))
+        for column in ([overhead.implied for overhead in overheads], [overhead.predicted for overhead in overheads])
+    )
+    times = f"{implied:.0f} / {predicted:.0f}"
+    remark = "" if _LOW <= ratio <= _HIGH else _reason(engine, model, chip)
+    return engine, model, chip, str(len(overheads)), f"{ratio:.2f}{spread}", times, remark
+
+
+def _reason(engine: str, model: str, chip: str) -> str:
+    """Reason for which a group is outside of the aim, as far as somebody has looked into it."""
+    for begin, kind, board, why in _REASONS:
+        if engine == begin and model.startswith(kind) and chip.startswith(board):
+            return why
+    return "not explained"

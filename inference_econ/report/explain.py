@@ -11,24 +11,13 @@ import numpy as np
 from inference_econ.answers.explain import Explanation, operator_records, quantities_of, ridge, seconds_by_part
 from inference_econ.engine import MACHINE, MEASURED, Setup, bounds, recorded_key
 from inference_econ.errors import InputError
-from inference_econ.report import caveats, charts, step_pictures
+from inference_econ.report import caveats, charts, step_pictures, table
 from inference_econ.report.fields import view
 from inference_econ.report.heading import step_heading, subject_label
 from inference_econ.report.page import Bar, Block, Pieces, RecordPage
 from inference_econ.report.power import power_basis
 from inference_econ.report.service import milliseconds
 from inference_econ.report.startable import doubts, startable_notes, started
-from inference_econ.report.table import (
-    PART_NAMES,
-    Frame,
-    Table,
-    amount,
-    dollars,
-    frame_of,
-    layout_label,
-    remarks,
-    warnings,
-)
 
 
 @dataclass(frozen=True)
@@ -51,7 +40,7 @@ class ExplanationPage(RecordPage[Explanation]):
     operators: bool | None = None
     memory: bool | None = None
 
-    def tables(self) -> Sequence[Table]:
+    def tables(self) -> Sequence[table.Table]:
         """The parts of the step; its operators and what takes the memory, unless they are not wanted."""
         wanted = self.operators is not False
         return (
@@ -60,7 +49,7 @@ class ExplanationPage(RecordPage[Explanation]):
             *([memory_table(self.answer)] if (wanted if self.memory is None else self.memory) else []),
         )
 
-    def frame(self) -> Frame:
+    def frame(self) -> table.Frame:
         """The parts of the step, or its operators, or what takes the memory, if they are wanted."""
         if self.operators and self.memory:
             raise InputError(
@@ -87,7 +76,7 @@ class ExplanationPage(RecordPage[Explanation]):
         charts.write(self.charts()["roofline"], path)
 
     def question(self) -> str:
-        """Where time goes."""
+        """Question about where time goes."""
         phase = "decode" if self.answer.prompt is None else "prefill"
         return f"Where does the time of a {phase} step of {subject_label(self.answer.setup)} go?"
 
@@ -96,16 +85,16 @@ class ExplanationPage(RecordPage[Explanation]):
         step, parts = self.answer, named_parts(self.answer)
         largest, total = sorted(parts.items(), key=lambda part: -part[1])[:3], sum(parts.values())
         shares = ", ".join(f"{100 * value / total:.0f} % {name}" for name, value in largest)
-        time = f"It takes {milliseconds(step.seconds)} ms, limited by {PART_NAMES[step.limited_by]}: {shares}"
-        cost = [] if step.dollars is None else ["; a million tokens cost $", dollars(step.dollars)]
+        time = f"It takes {milliseconds(step.seconds)} ms, limited by {table.PART_NAMES[step.limited_by]}: {shares}"
+        cost = [] if step.dollars is None else ["; a million tokens cost $", table.dollars(step.dollars)]
         return (time, *cost, ".")
 
     def setups(self) -> Sequence[Setup]:
-        """What takes the step."""
+        """Setup of the step."""
         return [self.answer.setup]
 
 
-def explain_table(explanation: Explanation) -> Table:
+def explain_table(explanation: Explanation) -> table.Table:
     """The parts of one step, largest first."""
     total = explanation.seconds
     rows = tuple(
@@ -113,7 +102,7 @@ def explain_table(explanation: Explanation) -> Table:
         for name, seconds in _shown_parts(explanation)
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
-    return Table(
+    return table.Table(
         step_heading(explanation),
         ("part", "ms", "share %"),
         rows,
@@ -132,20 +121,20 @@ def _part_name(explanation: Explanation, name: str) -> str:
     """A part for people; what servers were measured to take beyond operators with the factor, and of how many rows."""
     levels = explanation.setup.levels
     if name != MEASURED or levels is None:
-        return PART_NAMES[name]
+        return table.PART_NAMES[name]
     level = levels.level(recorded_key(explanation.layout))
     assert level is not None
     return f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
 
 
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
-    """What was asked, what a step means for users and money, and what a reader must not miss."""
+    """Notes on the layout, the meaning of the step for users and money, and warnings."""
     setup = explanation.setup
     kind = "output" if explanation.prompt is None else "prompt"
     cost = (
         "no price known"
         if explanation.dollars is None
-        else f"${dollars(explanation.dollars)} per million {kind} tokens"
+        else f"${table.dollars(explanation.dollars)} per million {kind} tokens"
     )
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
     if explanation.prompt is not None:
@@ -154,18 +143,19 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     split = (
         f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
     )
+    layout = f"{table.layout_label(explanation.layout)}{started(explanation.layout)}"
     return (
-        f"Layout {layout_label(explanation.layout)}{started(explanation.layout)}, batch {explanation.batch:g}{split}.",
-        f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
+        f"Layout {layout}, batch {explanation.batch:g}{split}.",
+        f"Limited by {table.PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         *_drawn(explanation),
         *_beside(explanation),
         *doubts([setup], explanation.subjects()),
-        *warnings(setup),
+        *table.warnings(setup),
     )
 
 
 def _drawn(explanation: Explanation) -> list[str]:
-    """What boards draw in the step, and the energy of a token."""
+    """Sentence on the power of boards in the step, and on the energy of a token."""
     if explanation.joules is None:
         return []
     uncapped, chip = explanation.uncapped_seconds, explanation.setup.hardware
@@ -174,13 +164,13 @@ def _drawn(explanation: Explanation) -> list[str]:
     drawn, limit = explanation.joules / explanation.seconds, chip.watts
     tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
     return [
-        f"Each board draws {drawn:.0f} of {limit:g} W, {amount(explanation.joules / tokens)} J "
+        f"Each board draws {drawn:.0f} of {limit:g} W, {table.amount(explanation.joules / tokens)} J "
         f"per token ({power_basis(explanation.setup)}){cap}."
     ]
 
 
 def _beside(explanation: Explanation) -> list[str]:
-    """What the same step would take with a cache, or with all sequences at the mean of their contexts."""
+    """Sentence on the time of the step with a cache, or with all sequences at the mean of their contexts."""
     usual, setup = explanation.beside_seconds, explanation.setup
     if usual is None:
         return []
@@ -191,11 +181,11 @@ def _beside(explanation: Explanation) -> list[str]:
             f"With all sequences at the mean of {setup.context:g} tokens it takes {alone}, "
             f"{100 * (1 / times - 1):+z.2f} %; the longest has {longest:g}."
         ]
-    return [f"No cache is kept: with one the step takes {alone}, {amount(times)} times less."]
+    return [f"No cache is kept: with one the step takes {alone}, {table.amount(times)} times less."]
 
 
 def _explain_why(explanation: Explanation) -> tuple[str, ...]:
-    """What a step rests on: memory, stages, errors, who can start it."""
+    """Notes on the basis of a step: memory, stages, errors, engines that can start it."""
     setup, needed = explanation.setup, explanation.memory
     weights, cache, available = needed.of_one_plan()
     workspace = float(np.ravel(needed.workspace_bytes)[0])
@@ -214,12 +204,12 @@ def _explain_why(explanation: Explanation) -> tuple[str, ...]:
         *_fast_domain(explanation),
         *caveats.extrapolations(*explanation.subjects()),
         *startable_notes([setup]),
-        *remarks(setup),
+        *table.remarks(setup),
     )
 
 
 def _fast_domain(explanation: Explanation) -> tuple[str, ...]:
-    """What it is worth that more chips than those of a machine share the fast link."""
+    """Sentence on the worth of a fast link that more chips share than a machine has."""
     apart = explanation.in_machines_seconds
     if apart is None:
         return ()
@@ -230,7 +220,7 @@ def _fast_domain(explanation: Explanation) -> tuple[str, ...]:
 
 
 def _streamed(explanation: Explanation) -> str:
-    """What a step reads that lies in the memory of the host."""
+    """Sentence on what a step reads from the memory of the host."""
     seconds, rate = explanation.streamed_seconds, explanation.setup.host_bytes_per_second
     waited = float(np.ravel(explanation.costs.parts["host_memory"])[0])
     read = {"weights": explanation.streamed_bytes, "KV cache": explanation.paged_bytes}
@@ -252,7 +242,7 @@ def _interval(explanation: Explanation) -> str:
     return f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: {spread}"
 
 
-def operator_table(explanation: Explanation) -> Table:
+def operator_table(explanation: Explanation) -> table.Table:
     """The operator table of a step: what each row does, and what bounds it."""
     ridges = [f"{ridge(explanation.setup, row.unit):.0f} {row.unit}" for row in explanation.operators]
     columns = (
@@ -281,7 +271,7 @@ def operator_table(explanation: Explanation) -> Table:
 
 
 def _mesh(explanation: Explanation) -> list[str]:
-    """What a tensor-parallel group has of links that are a full mesh; nothing behind a switch."""
+    """Sentence on the links that a tensor-parallel group has of a full mesh; none behind a switch."""
     setup, ranks = explanation.setup, float(explanation.layout["tp"])
     peers, link = setup.hardware.link_peers, setup.hardware.link_bytes_per_second_one_way
     if peers is None or link is None or ranks < 2 or setup.assumptions.network.mesh_links == "pooled":
@@ -294,48 +284,33 @@ def _mesh(explanation: Explanation) -> list[str]:
 
 
 #: What takes the memory of an accelerator, as people read it.
-_HELD_NAMES = {
-    "attention": "attention weights",
-    "feed_forward": "other layers' weights",
-    "shared_experts": "shared experts",
-    "experts": "routed experts",
-    "embeddings": "embeddings",
-    "vision": "vision tower",
-    "adapters": "adapters (LoRA)",
-    "kv_cache": "KV cache",
-    "shared_prefix": "KV cache of the shared prefix",
-    "state": "states of recurrent layers",
-    "workspace": "workspace of a step",
-    "reserved": "engine: context, links, graphs",
-    "head_room": "head-room",
-    "free": "free",
-}
+_HELD_NAMES = table.words("memory")
 
 
-def memory_table(explanation: Explanation) -> Table:
-    """What takes the memory of each accelerator."""
+def memory_table(explanation: Explanation) -> table.Table:
+    """Table of the memory of each accelerator by use."""
     held, total = explanation.held, sum(explanation.held.values())
     parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held.get(name)]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
     notes = ("Averages over the accelerators; copies of weights and cache are counted.",)
-    return Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
+    return table.Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
 
 
-def memory_frame(explanation: Explanation) -> Frame:
-    """What takes the memory of each accelerator, one row each as in the table: bytes, and the share of all."""
+def memory_frame(explanation: Explanation) -> table.Frame:
+    """Rows of the memory of each accelerator by use, as in the table: bytes, and the share of all."""
     held, total = explanation.held, sum(explanation.held.values())
     names = [name for name in _HELD_NAMES if held.get(name)]
-    return frame_of({"part": names, "bytes": [held[name] for name in names]}).assign(
+    return table.frame_of({"part": names, "bytes": [held[name] for name in names]}).assign(
         share=lambda frame: frame["bytes"] / total
     )
 
 
-def operator_frame(explanation: Explanation) -> Frame:
+def operator_frame(explanation: Explanation) -> table.Frame:
     """The operator table, one row each: the fields of :class:`OperatorCosts` in base units, and what follows."""
-    return frame_of(operator_records(explanation))
+    return table.frame_of(operator_records(explanation))
 
 
-def part_frame(explanation: Explanation) -> Frame:
+def part_frame(explanation: Explanation) -> table.Frame:
     """The parts of a step as in the table, unrounded, and how far off the step may be; of a part nobody knows."""
     (instances,), total = explanation.subjects(), explanation.seconds
     parts = _shown_parts(explanation)
@@ -344,11 +319,11 @@ def part_frame(explanation: Explanation) -> Frame:
     rows = [
         (_part_name(explanation, name), 1e3 * seconds, 100.0 * seconds / total, None, None) for name, seconds in parts
     ]
-    return frame_of(
+    return table.frame_of(
         [*rows, ("step", 1e3 * total, 100.0, *ends)], columns=["part", "ms", "share %", "ms_low", "ms_high"]
     )
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:
     """Seconds by part under the names that people read."""
-    return {PART_NAMES[name]: seconds for name, seconds in seconds_by_part(explanation.costs).items()}
+    return {table.PART_NAMES[name]: seconds for name, seconds in seconds_by_part(explanation.costs).items()}

@@ -1,4 +1,4 @@
-"""What the numbers of records are called and how they are written, each once: for tables, charts, schemas, documents.
+"""Glossary of fields: names and ways to write numbers of records, each once, for tables, charts, schemas and documents.
 
 ``fields.csv`` is the glossary, by the names that JSON has. A record of an answer holds numbers in base units under
 these names; a table is a view of records. Where a name says something else in one kind of record, the row is that of
@@ -47,19 +47,19 @@ class Field(NamedTuple):
     """A number or text of records as people see it."""
 
     name: str
-    """In JSON and CSV; ``RECORD.NAME`` where it says something else in other records."""
+    """Name in JSON and CSV; ``RECORD.NAME`` where it says something else in other records."""
     type: str
-    """Of its values: a type of JSON or the name of a record; ``[]`` for lists, ``{}`` by name, ``?`` for null."""
+    """Type of its values: one of JSON or the name of a record; ``[]`` for lists, ``{}`` by name, ``?`` for null."""
     unit: str
-    """In records, 1 where it has none; empty of texts and records."""
+    """Unit in records, 1 where it has none; empty of texts and records."""
     heading: str
-    """Of a column, with the unit that is written; ``{}`` stands for a percentile."""
+    """Heading of a column, with the unit that is written; ``{}`` stands for a percentile."""
     writing: str
-    """How a value is written: a factor if there is one, and a format specification or one of some words."""
+    """Way to write a value: a factor if there is one, and a format specification or one of some words."""
     missing: str
-    """What is written for null."""
+    """Text for null."""
     meaning: str
-    """What it is, in a sentence."""
+    """Meaning in a sentence."""
 
     def text(self, value: Any) -> str:
         """Write a value in base units."""
@@ -75,12 +75,12 @@ class Field(NamedTuple):
 
     @property
     def tables_alone(self) -> bool:
-        """Whether it is a column that no record has."""
+        """True for a column that no record has."""
         return self.name.startswith(_COLUMN)
 
     @property
     def factor(self) -> float:
-        """What is written over the value: 1000 where seconds are written as milliseconds."""
+        """Factor from the value to the written number: 1000 where seconds are written as milliseconds."""
         first, *form = self.writing.split()
         return float(first) if form else 1.0
 

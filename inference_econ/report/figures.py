@@ -22,6 +22,8 @@ from inference_econ.studies.results import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.ticker import Locator
 
 #: Okabe and Ito's palette: eight colours that colour-blind readers can tell apart (yellow left out: too light).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
@@ -79,16 +81,11 @@ def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
 
 def _title_above(figure: Figure, title: str) -> None:
     """A title over the whole width of a single chart."""
-    figure.suptitle(_wrapped(title, _TITLE_WIDTH), fontsize=_TITLE_SIZE)
-
-
-def _wrapped(title: str, width: int) -> str:
-    """A title whose lines are broken where they are too long."""
-    return "\n".join(textwrap.fill(line, width) for line in title.splitlines())
+    figure.suptitle("\n".join(textwrap.fill(line, _TITLE_WIDTH) for line in title.splitlines()), fontsize=_TITLE_SIZE)
 
 
 def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
-    """What was drawn, below the axes, in as many columns as the figure is wide enough for."""
+    """Legend below the axes, in as many columns as the figure is wide enough for."""
     texts = [textwrap.fill(label, _LEGEND_WIDTH) for label in drawn]
     longest = max(len(line) for text in texts for line in text.splitlines())
     columns = int(figure.get_figwidth() * _LEGEND_DENSITY / (longest + _LEGEND_SIGN))
@@ -116,8 +113,7 @@ def _chart(axes: Axes, chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
         if name in chart.logarithmic:
             (axes.set_xscale if name == "x" else axes.set_yscale)("log")
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-            axis.set_minor_formatter(NullFormatter())
+            label_ticks(axis, "{:,.10g}")
     axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
     return drawn
 
@@ -158,16 +154,29 @@ def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
 
 
 def _included(curves: Sequence[Curve]) -> str:
-    """What the cost of services includes; of decode steps, the study's among them, nothing is said."""
+    """Words for what the cost of services includes; none of decode steps, the study's among them."""
     return ", prefill included" if any(isinstance(curve.frontier, ServiceFrontier) for curve in curves) else ""
 
 
+def label_ticks(axis: Axis, form: str = "{:g}", locator: Locator | None = None) -> None:
+    """Label the large ticks of an axis in a form, and no small ones.
+
+    Parameters
+    ----------
+    axis : matplotlib Axis
+        Of a figure.
+    form : str
+        Form of a number.
+    locator : Locator, optional
+        Places of the large ticks, where they are not the usual ones.
+    """
+    if locator is not None:
+        axis.set_major_locator(locator)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def _dollar_axis(axes: Axes) -> None:
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if _decades(axes) < 3 else (1.0,)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"${value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _decades(axes: Axes) -> float:
     low, high = axes.get_ylim()
-    return float(np.log10(high / low))
+    few = float(np.log10(high / low)) < 3
+    label_ticks(axes.yaxis, "${:g}", LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))

@@ -31,7 +31,7 @@ _BORNE = 40
 
 
 def ending_of(path: Path | str) -> str:
-    """How a name ends, in lower case; a name such as ``.csv`` or ``..csv`` is nothing but its ending.
+    """Ending of a name in lower case; a name such as ``.csv`` or ``..csv`` is nothing but its ending.
 
     Examples
     --------

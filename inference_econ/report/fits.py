@@ -1,4 +1,4 @@
-"""Whether a model fits a chip, as a table and as data."""
+"""Fit of a model on a chip, as a table and as data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FitsPage(RowsPage[Fits]):
         return (view(title, records, [*columns, "weight_bytes"], kind="fit", notes=notes, why=why),)
 
     def question(self) -> str:
-        """Whether it fits."""
+        """Question about whether a model fits."""
         return f"Does {subject_label(self.answer.setup)} fit?"
 
     def conclusion(self) -> Pieces:
@@ -44,5 +44,5 @@ class FitsPage(RowsPage[Fits]):
         )
 
     def setups(self) -> Sequence[Setup]:
-        """That of each size."""
+        """Setup of each size."""
         return [fit.service.setup for fit in self.answer.instances]

@@ -89,7 +89,7 @@ class FleetPage(RowsPage[DayOfFleet]):
         return under_load((lot.service, lot.load) for lot in self.answer.lots)
 
     def _saved(self) -> str:
-        """What knowing the day saves, and a fleet that never changes costs more, in words."""
+        """Sentence on the savings of knowing the day, and on the cost of a fleet that never changes."""
         days = {run: float(day.dollars.sum()) for run, day in self.answer.runs.items()}
         share = 100.0 * self.answer.saved_by_knowing
         worth = (
@@ -143,13 +143,13 @@ class FleetPage(RowsPage[DayOfFleet]):
         return {"fleet": charts.line_charts(plots, f"{self.question()}\n{self._title()}")}
 
     def question(self) -> str:
-        """Which fleet carries the day for the least money."""
+        """Question about the fleet that carries the day for the least money."""
         model, promise = self.answer.lots[0].setup.model.name, promises_label(self.answer.targets)
         promised = f" with {promise}" if promise else ""
         return f"Which fleet carries {self._span()} of {model}{promised} for the least money?"
 
     def conclusion(self) -> Pieces:
-        """What the autoscaled fleet costs, and what knowing would save."""
+        """Sentence on the cost of the autoscaled fleet, and on the savings of knowing the day."""
         day = self.answer.runs["autoscaled"]
         return (
             f"Autoscaled it takes {amount(float(day.gpu_hours.sum()))} GPU-hours and ${day.dollars.sum():,.2f}, and "
@@ -157,12 +157,12 @@ class FleetPage(RowsPage[DayOfFleet]):
         )
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all chips."""
+        """Setups of all chips."""
         return list({lot.chip: lot.setup for lot in self.answer.lots}.values())
 
 
 def lot_prices(lots: Iterable[Lot]) -> list[str]:
-    """What an hour of a chip costs in each way to pay for it, and who says so, in words."""
+    """Sentences on the price of an hour of a chip in each way to pay for it, and on who says so."""
     # Elsewhere an hour of one's own carries the hours in which nothing is to do.
     every = {"owned": " of every hour, used or not"}
     return [

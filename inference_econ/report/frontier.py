@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.record import HEAD, facts
 from inference_econ.answers.sources import source_records, sources
-from inference_econ.engine import Instances, Setup, bounds
-from inference_econ.report import charts
-from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import Column, Record, column, field, view
+from inference_econ.engine import Instances, bounds
+from inference_econ.report import charts, speed_cost
+from inference_econ.report.charts.plot import Plot
+from inference_econ.report.fields import view
 from inference_econ.report.heading import DECODE_STEPS, context_label, heading, subject_label
-from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.metrics import AXES
-from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.speed_cost import costs_by_speed, curve_line, metric_column, speed_cost_chart, speed_question
 from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes
-from inference_econ.report.summarised import summary_notes, summary_record
 from inference_econ.report.table import PART_NAMES, Frame, Table, remarks, warnings
 from inference_econ.search import Frontier, Metric, PlanTable, Point
-
-if TYPE_CHECKING:
-    from inference_econ.report.charts import Steps
 
 #: What a point is, in words.
 DECODED = "The bill is that of decode steps alone; prefill is not in it."
@@ -37,39 +27,29 @@ PREFILL_TOO = ", with prefill"
 
 
 @dataclass(frozen=True)
-class FrontierPage(AnswerPage[Frontier]):
+class FrontierPage(speed_cost.CurvePage[Frontier]):
     """A frontier, ready to be shown.
 
     Attributes
     ----------
     plans : PlanTable or None
         Every plan of its grid, dominated ones included, if they are wanted.
-    y : str
-        What is held against speed.
     """
 
     plans: PlanTable | None = None
-    y: Metric = "cost"
 
     def tables(self) -> Sequence[Table]:
         """Some points; how many plans there are, if they are wanted."""
         points = with_notes(frontier_table(self.answer, y=self.y), saving_note(self.answer.saving))
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
-    def record(self) -> object:
+    def points_record(self) -> dict[str, object]:
         """Every point, and every plan."""
-        record = frontier_record(self.answer, self.plans)
-        return record if self.answer.saving is None else {**record, "any_layout": self.answer.saving._asdict()}
+        return frontier_record(self.answer, self.plans)
 
     def frame(self) -> Frame:
         """Every point, or every plan."""
-        return frontier_frame(self.answer, self.plans)
-
-    def blocks(self) -> Sequence[Block]:
-        """The tables, and the frontier drawn with characters."""
-        speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
-        height = field(AXES[self.y].field, "frontier_point").heading
-        return (*self.tables(), Sketch(speed, metric, "tokens/s per user", height))
+        return super().frame() if self.plans is None else self.plans.to_frame()
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontier, with the step of a point that is clicked."""
@@ -78,16 +58,8 @@ class FrontierPage(AnswerPage[Frontier]):
         return {"frontier": charts.frontier_chart([panel], chart.title, _steps(self.answer))}
 
     def question(self) -> str:
-        """What decoding costs."""
+        """Question about the cost of decoding."""
         return f"What does decoding {subject_label(self.answer.setup)} cost at each speed, without prefill?"
-
-    def conclusion(self) -> Pieces:
-        """Ends of the frontier and its preferred point."""
-        return costs_by_speed(self.answer)
-
-    def setups(self) -> Sequence[Setup]:
-        """What decodes."""
-        return [self.answer.setup]
 
 
 def frontier_table(front: Frontier, rows: int = 14, y: Metric = "cost") -> Table:
@@ -107,19 +79,15 @@ def frontier_table(front: Frontier, rows: int = 14, y: Metric = "cost") -> Table
     InputError
         If it takes watts, and the hardware file has none.
     """
-    speed = front.tokens_per_second
-    wanted = np.linspace(speed[0], speed[-1], rows)
-    shown = sorted({int(np.argmin(np.abs(speed - value))) for value in wanted} | {front.preferred_index()})
-    best = front.preferred_index()
+    shown = speed_cost.some_points(front, rows)
     points = front.points(shown)
     records = [point.record() for point in points]
     table = view(
         frontier_title(front),
         records,
         (
-            speeds_column(records, shown.index(best)), "dollars_per_million_output_tokens",
-            *metric_column(front, y, shown), "accelerators", "layout", "batch", "mfu", "bandwidth_utilization",
-            "limited_by",
+            *speed_cost.speed_columns(front, y, shown, records), "accelerators", "layout", "batch", "mfu",
+            "bandwidth_utilization", "limited_by",
         ),
         kind="frontier_point",
         notes=frontier_notes(front, points),
@@ -129,19 +97,13 @@ def frontier_table(front: Frontier, rows: int = 14, y: Metric = "cost") -> Table
     return with_engines(table, [point.layout for point in points], [front.setup])
 
 
-def speeds_column(records: Sequence[Record], best: int) -> Column:
-    """The speeds of points, one of them marked."""
-    head, cells = column(records, "tokens_per_second_per_user")
-    return head, [f"{cell}{' *' if row == best else ''}" for row, cell in enumerate(cells)]
-
-
 def frontier_title(front: Frontier) -> str:
-    """What is counted, of what, at which context, in one line."""
+    """Heading of a frontier: what is counted, model and chip, context, in one line."""
     return frontiers_title([front])
 
 
 def frontiers_title(fronts: Sequence[Frontier]) -> str:
-    """The same of several that are compared."""
+    """Heading of several frontiers that are compared."""
     return heading(
         DECODE_STEPS,
         [front.setup for front in fronts],
@@ -154,37 +116,36 @@ def frontier_chart(front: Frontier, y: Metric = "cost") -> Plot:
     """A frontier to be drawn: its preferred point, where measured values lie, and of cost measured servers like it."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
-    best, lengths = front.preferred_index(), lengths_of(front)
-    speed, metric = front.tokens_per_second, front.metric(y)
+    lengths, curve = lengths_of(front), (front.tokens_per_second, front.metric(y))
     lines = [
-        curve_line("Pareto frontier of decode steps", (speed, metric), front.ends(), point_details(front), y),
-        Series("largest speed³ / cost", [float(speed[best])], [float(metric[best] * AXES[y].factor)], points=True),
+        speed_cost.curve_line("Pareto frontier of decode steps", curve, front.ends(), point_details(front), y),
+        speed_cost.preferred_point(front, y),
     ]
     if lengths is not None and y == "cost":
         drawn = [Drawn(lines[0].label, front.setup, lengths)]
         lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, PREFILL_TOO)
-    question = speed_question(y, "What does decoding cost at each speed?")
-    return speed_cost_chart(f"{question}\n{frontier_title(front)}", lines, [front.setup], y)
+    question = speed_cost.speed_question(y, "What does decoding cost at each speed?")
+    return speed_cost.speed_cost_chart(f"{question}\n{frontier_title(front)}", lines, [front.setup], y)
 
 
 def point_details(front: Frontier) -> dict[str, list[float | str]]:
-    """What hovering over each point says: its deployment, its time per token and its cost, with their ends."""
+    """Texts of hovering over each point: its deployment, its time per token and its cost, with their ends."""
     points, ends = front.points(), front.ends()
-    details = deployed(points)
+    details = speed_cost.deployed(points)
     details["batch"] = [point.batch for point in points]
-    details["TPOT ms"] = [between(1e3 / point.tokens_per_second_per_user, ends["milliseconds"]) for point in points]
+    details["TPOT ms"] = [
+        speed_cost.between(1e3 / point.tokens_per_second_per_user, ends["milliseconds"]) for point in points
+    ]
     costs = [point.dollars_per_million_output_tokens for point in points]
-    return details | priced(costs, ends["dollars_per_million_output_tokens"])
+    return details | speed_cost.priced(costs, ends["dollars_per_million_output_tokens"])
 
 
-def _steps(front: Frontier) -> Steps:
-    """Where the time per token of every point goes."""
-    from inference_econ.report.charts import Steps
-
+def _steps(front: Frontier) -> charts.Steps:
+    """Parts of the time per token of every point."""
     points = front.points()
     names = dict.fromkeys(name for point in points for name in point.parts)
     parts = {PART_NAMES[name]: [1e3 * point.parts.get(name, 0.0) for point in points] for name in names}
-    return Steps(parts, len(front), front.preferred_index())
+    return charts.Steps(parts, len(front), front.preferred_index())
 
 
 def lengths_of(front: Frontier) -> tuple[float, float] | None:
@@ -196,7 +157,7 @@ def lengths_of(front: Frontier) -> tuple[float, float] | None:
 
 
 def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
-    """What a reader must know to use the numbers."""
+    """Notes that a reader must know to use the numbers."""
     return (
         f"{len(points)} of {len(front)} points; * maximises speed^3 / cost.",
         *doubts([front.setup], front.subjects(points)),
@@ -205,7 +166,7 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
 
 
 def frontier_why(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
-    """What the numbers rest on."""
+    """Notes on the basis of the numbers."""
     setup = front.setup
     notes = [f"{DECODED} Assumptions: {setup.assumptions.name}."]
     if any(point.layout["dp"] != 1.0 for point in points):
@@ -213,7 +174,7 @@ def frontier_why(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
             "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
             "all tp x dp of them: over ep ranks, and each expert over the rest."
         )
-    notes += summary_notes(front)
+    notes += speed_cost.summary_notes(front)
     return (*notes, *grounds([setup], front.subjects(points)), *remarks(setup))
 
 
@@ -222,8 +183,8 @@ def _listed(front: Frontier, plans: PlanTable | None) -> tuple[Instances]:
     (points,) = front.subjects()
     if plans is None:
         return (points,)
-    (every,) = plans.subjects()
-    return (every._replace(isl=points.isl, osl=points.osl, speculates=points.speculates),)
+    (listed,) = plans.subjects()
+    return (listed._replace(isl=points.isl, osl=points.osl, speculates=points.speculates),)
 
 
 def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
@@ -236,7 +197,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
         "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
         "speculation": None if front.speculation is None else front.speculation.record(),
         "calibration": calibration_record(instances),
-        "summary": summary_record(front),
+        "summary": speed_cost.summary_record(front),
         "points": [bounds.bounded(point.record(), factors) for point in front.points()],
         "sources": source_records(sources(front)),
     }
@@ -246,13 +207,8 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
     return record
 
 
-def frontier_frame(front: Frontier, plans: PlanTable | None = None) -> Frame:
-    """Every point of a frontier, one row each, or every plan of its grid, if they are given."""
-    return front.to_frame() if plans is None else plans.to_frame()
-
-
 def plans_table(plans: PlanTable) -> Table:
-    """How many plans of a grid can run and how many of them are of use, and why the others cannot run."""
+    """Table of the plans of a grid: how many can run, how many of them are of use, and why the others cannot run."""
     dominated = int(plans.dominated.sum())
     counts = {
         "feasible, on the frontier": len(plans) - dominated,

@@ -26,7 +26,7 @@ from inference_econ.studies.scenario import run
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What :func:`reproduce` made.
+    """Result of :func:`reproduce`.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class ReproductionPage(Page):
-    """What was made, ready to be shown."""
+    """Page of a reproduction."""
 
     reproduction: Reproduction
 

@@ -64,21 +64,21 @@ def heading(
 
 
 def step_heading(explanation: Explanation) -> str:
-    """What is counted, of what, at which context, in one line."""
+    """Heading of a step: what is counted, model and chip, context, in one line."""
     phase = "decode" if explanation.prompt is None else "prefill"
     counted = f"One {phase} step on {explanation.accelerators:g} GPU{'s' if explanation.accelerators > 1 else ''}"
     return heading(counted, [explanation.setup], [_length(explanation)])
 
 
 def _length(explanation: Explanation) -> str:
-    """What is cached before the step, and what a prompt adds."""
+    """Words for the tokens that are cached before the step, and for those that a prompt adds."""
     spread = explanation.setup.spread
     context = context_label(explanation.setup, f" on average, of answers of {spread:g}" if spread else "")
     return context if explanation.prompt is None else f"{explanation.prompt:g} prompt tokens after {context} cached"
 
 
 def context_label(setup: Setup, spread: str = "") -> str:
-    """What sequences have in the cache, all of them or by their share; and how it is spread."""
+    """Words for the tokens that sequences have in the cache, all of them or by their share, and for their spread."""
     shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
     if not setup.contexts:
         return f"context {setup.context:g}{spread}{shared}"
@@ -104,7 +104,7 @@ def subject_label(setup: Setup) -> str:
 
 
 def promises_label(promises: Targets) -> str:
-    """What is promised, of which requests; nothing if nothing is."""
+    """Words for promises, and for the requests that see them; empty without promises."""
     if not promises.given:
         return ""
     common = promises.common
@@ -126,7 +126,7 @@ def _priced(setup: Setup) -> str:
 
 
 def _price_class(setups: Iterable[Setup]) -> str:
-    """Of several chips the kind, seller and source of their prices, where they have one; nothing of a single chip.
+    """Kind, seller and source that the prices of several chips share, where they do; empty of a single chip.
 
     A chip whose price is another where it stands alone is named with that.
     """
@@ -153,7 +153,7 @@ def _named(spec: HardwareSpec | ModelSpec) -> str:
 
 
 def unknown_label(model: ModelSpec) -> str:
-    """That a block of a model is unknown, and how much of it that is; or that only keys are."""
+    """Words for unknown blocks of a model and their share, or for unknown keys alone."""
     blocks = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters) if part.parameters]
     names = blocks or [part.name for part in model.unknown]
     if not names:
@@ -171,7 +171,7 @@ def formats_title(setup: Setup) -> str:
 
 
 def _formats(setups: Sequence[Setup]) -> str:
-    """What all setups have in common of their formats; caches may differ by recipe."""
+    """Words for the formats that all setups have in common; caches may differ by recipe."""
     caches = dict.fromkeys(setup.precision.kv for setup in setups)
     weights = dict.fromkeys(_weights_title(setup) for setup in setups)
     if len(weights) > 1:
@@ -184,7 +184,7 @@ def _weights_title(setup: Setup) -> str:
 
 
 def _common(texts: Iterable[str], what: str) -> str:
-    """What all have in common, or that it differs."""
+    """Text that all have in common, or that it differs."""
     distinct = list(dict.fromkeys(texts))
     return distinct[0] if len(distinct) == 1 else f"{what} as in each row" if distinct else ""
 

@@ -1,4 +1,4 @@
-"""How far predictions are off on rows that no fit has seen, beside the aim, and what they lack."""
+"""Errors of predictions on rows that no fit has seen, beside the aim, and their lacks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Aim(NamedTuple):
     title: str
     """For people."""
     quantity: Quantity
-    """What is predicted."""
+    """Predicted quantity."""
     median: float
     """Most of the median [1]."""
     p90: float | None = None
     """Most of the 90th percentile [1]."""
     fitted: Fitted | None = None
-    """What errors of fits that left rows out are called that speak for it."""
+    """Name of the quantity in errors of fits that left rows out and speak for it."""
     takes: Callable[[Measurement], bool] | None = None
     """The rows that it is about; all if not given."""
 

@@ -7,16 +7,10 @@ from collections.abc import Sequence
 from inference_econ.answers.hour_cost import HourCost
 from inference_econ.answers.record import node_record
 from inference_econ.report.page import Pieces, RecordPage
-from inference_econ.report.table import Table, amount
+from inference_econ.report.table import Table, amount, words
 
 #: The parts of an hour, as people call them.
-_PARTS = {
-    "depreciation": "depreciation",
-    "capital": "cost of capital",
-    "operations": "operations",
-    "accelerator_energy": "energy of the accelerator",
-    "host_energy": "energy of host and network",
-}
+_PARTS = words("hour")
 
 
 class HourCostPage(RecordPage[HourCost]):
@@ -56,7 +50,7 @@ class HourCostPage(RecordPage[HourCost]):
         )
 
     def _seller(self) -> str:
-        """Who said the purchase price, where it is that of the file."""
+        """Words for who said the purchase price, where it is that of the file."""
         bought = self.answer.hardware.purchase
         if bought is None or bought.dollars_per_accelerator != self.answer.purchase_dollars:
             return ""
@@ -69,7 +63,7 @@ class HourCostPage(RecordPage[HourCost]):
         return [f"A node of {node['gpus_per_node']} costs ${node['usd_per_node_hour']:.4g} per hour."]
 
     def question(self) -> str:
-        """What an hour costs."""
+        """Question about the cost of an hour."""
         return f"What does an hour of {self.answer.hardware.name} cost its owner?"
 
     def conclusion(self) -> Pieces:

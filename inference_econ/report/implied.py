@@ -67,14 +67,14 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         return flat_frame([self.record()])
 
     def _ends(self) -> tuple[float | None, float | None]:
-        """Where the price lies with 80 %, as more throughput pays for more."""
+        """Interval of 80 % of the price, as more throughput pays for more."""
         (instances,) = self.answer.subjects()
         likely = bounds.around(instances, "throughput")
         price = self.answer.dollars_per_accelerator_hour
         return (None, None) if likely is None else (price * likely.low, price * likely.high)
 
     def question(self) -> str:
-        """What tokens pay for an hour."""
+        """Question about the price of an hour that tokens pay for."""
         setup = self.answer.front.setup
         return f"What do tokens of {setup.model.name} pay for an hour of {setup.hardware.name}?"
 
@@ -105,12 +105,12 @@ class AcceptancePage(Page):
         return (Table("Share of proposals accepted that a speed-up implies", heads, rows, (), why),)
 
     def record(self) -> object:
-        """The same as plain data."""
+        """Record of the speed-up and the acceptance behind it."""
         return attributes(self, "speedup draft_length draft_cost acceptance")
 
 
 class ExponentsPage(AnswerPage[RevealedExponents]):
-    """What choices among offers say of buyers, ready to be shown."""
+    """Page of what choices among offers reveal of buyers."""
 
     proportional = False
 
@@ -164,7 +164,7 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
         return list(zip(exponents.low.tolist(), exponents.high.tolist(), strict=True))
 
     def question(self) -> str:
-        """Which buyers choose which offer."""
+        """Question about which buyers choose which offer."""
         return "Which buyers would choose which offer?"
 
 

@@ -29,10 +29,10 @@ class ImportedModelPage(Page):
 
     model: ModelSpec
     checkpoint: Checkpoint | None = None
-    """What lies beside its configuration."""
+    """Checkpoint beside its configuration."""
 
     def tables(self) -> Sequence[Table]:
-        """What is counted, then what is cached, then in which formats; and what the checkpoint holds."""
+        """Tables of what is counted, of what is cached, of the formats, and of the checkpoint."""
         table = model_table(self.model)
         unknown = (unknown_table(self.model),) if self.model.unknown else ()
         checked = () if self.checkpoint is None else (stored_table(self.model, self.checkpoint),)
@@ -75,7 +75,7 @@ def _formats(model: ModelSpec) -> dict[str, str]:
 
 
 def stored_record(model: ModelSpec, checkpoint: Checkpoint) -> dict[str, object]:
-    """What a checkpoint holds beside what is counted, as plain data."""
+    """Record of a checkpoint beside what is counted."""
     uncounted = _uncounted(model, checkpoint)
     return {
         "bytes": checkpoint.size,
@@ -95,7 +95,7 @@ def _uncounted(model: ModelSpec, checkpoint: Checkpoint) -> int | None:
 
 
 def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
-    """What a checkpoint holds beside what is counted: all of it, its parts, and names where they differ."""
+    """Table of a checkpoint beside what is counted: all of it, its parts, and names where they differ."""
     checkpoint = checkpoint.apart({part.name for part in model.unknown})
     uncounted, parts, notes = _uncounted(model, checkpoint), checkpoint.parameters, []
     counted = {part: round(count) for part, count in model.parameter_parts().items()}
@@ -118,7 +118,7 @@ def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
 
 
 def unknown_table(model: ModelSpec) -> Table:
-    """What is unknown of a model: families of tensors with their parameters, and keys."""
+    """Table of the unknown parts of a model: families of tensors with their parameters, and keys."""
     share = unknown_share(model)
     note = (
         "They are counted as read once per step and multiplied with every token; intervals of answers hold that they "
@@ -127,14 +127,14 @@ def unknown_table(model: ModelSpec) -> Table:
     tables = "Tables of more rows than the vocabulary are looked up: they take room, and are in no step."
     keys = "Of keys that nobody here reads no parameter follows; what else they change is not counted."
     rows = [(part.name, f"{part.parameters:,}" if part.parameters else "-") for part in model.unknown]
-    said = {note: bool(share), tables: any(part.looked_up for part in model.unknown)}
-    said[keys] = not all(part.parameters for part in model.unknown)
-    notes = [text for text, holds in said.items() if holds]
+    sentences = {note: bool(share), tables: any(part.looked_up for part in model.unknown)}
+    sentences[keys] = not all(part.parameters for part in model.unknown)
+    notes = [text for text, holds in sentences.items() if holds]
     return Table("What is unknown", ("what", "parameters"), tuple(rows), tuple(notes))
 
 
 def _difference(model: ModelSpec, checkpoint: Checkpoint, uncounted: int) -> list[str]:
-    """By how many parameters a checkpoint differs, which of its tensors may be why, and what time they take."""
+    """Sentences on the parameters by which a checkpoint differs, on the tensors behind them, and on their time."""
     counted = model.parameter_parts()
     off = {part for part, count in checkpoint.parameters.items() if count != round(counted.get(part, 0))} - OUTSIDE
     names = [(count, name) for (part, name), count in checkpoint.elements.items() if part in off]

@@ -1,4 +1,4 @@
-"""What could be behind the offers of a closed model: tables, data and pictures."""
+"""Closed models that could be behind offers: tables, data and pictures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BILLION = 1e9
 
 
 class InferencePage(AnswerPage[Inferred]):
-    """What could be behind the offers of a closed model, ready to be shown."""
+    """Page of the closed models that could be behind offers."""
 
     proportional = False
 
@@ -30,8 +30,34 @@ class InferencePage(AnswerPage[Inferred]):
         return (sizes_table(self.answer), options_table(self.answer), offers_table(self.answer))
 
     def record(self) -> object:
-        """The same as plain data."""
-        return inferred_record(self.answer)
+        """The answer as plain data."""
+        inferred = self.answer
+        truth = inferred.truth
+        return {
+            "priors": inferred.priors.name,
+            "samples": int(inferred.weights.size),
+            "effective_samples": inferred.effective,
+            "total_parameters": inferred.total_parameters._asdict(),
+            "active_parameters": inferred.active_parameters._asdict(),
+            "families": inferred.families,
+            "chips": inferred.mean_of(lambda served: served.chips),
+            "weights": inferred.mean_of(lambda served: served.formats),
+            "speculation": inferred.mean_of(lambda served: {"yes": served.speculation})["yes"],
+            "offers": [_offer_record(served) for served in inferred.served],
+            **(
+                {}
+                if truth is None
+                else {
+                    "truth": {
+                        "model": truth.name,
+                        "total_parameters": truth.total_parameters,
+                        "active_parameters": truth.active_parameters,
+                        "total_inside": inferred.total_parameters.holds(truth.total_parameters),
+                        "active_inside": inferred.active_parameters.holds(truth.active_parameters),
+                    }
+                }
+            ),
+        }
 
     def frame(self) -> Frame:
         """Models drawn from the priors with their weights, one row each, unrounded."""
@@ -50,7 +76,7 @@ class InferencePage(AnswerPage[Inferred]):
         return {"infer": charts.line_charts(inferred_charts(self.answer), picture_title(self.answer))}
 
     def question(self) -> str:
-        """How large the model could be."""
+        """Question about the size of the model."""
         return "How large could the model behind these offers be?"
 
     def conclusion(self) -> Pieces:
@@ -73,7 +99,7 @@ def sizes_table(inferred: Inferred) -> Table:
             name,
             *_three(interval(values, even), unit),
             *_three(interval(values, inferred.weights), unit),
-            *_true(true, unit),
+            *(() if true is None else (amount(true / unit),)),
         )
         for (name, values, unit), true in zip(
             (
@@ -93,12 +119,8 @@ def _three(values: Interval, unit: float) -> tuple[str, ...]:
     return tuple(amount(value / unit) for value in values)
 
 
-def _true(value: float | None, unit: float) -> tuple[str, ...]:
-    return () if value is None else (amount(value / unit),)
-
-
 def title(inferred: Inferred) -> str:
-    """What is sought, and from what, in one line."""
+    """Title: the model that is sought, and the offers that are known, in one line."""
     count = len(inferred.offers)
     seen = inferred.offers[0].words if count == 1 else f"{count} offers"
     return f"Sizes of a closed model, by {seen}"
@@ -145,7 +167,7 @@ def _summed(pairs: Any) -> dict[str, float]:
 
 
 def offers_table(inferred: Inferred) -> Table:
-    """How each offer is probably served."""
+    """Table of how each offer is probably served."""
     rows = tuple(_offer_row(served) for served in inferred.served)
     heads = ("offer", "chip", "weights", "speculates %", "in flight", "price over cost", "stray %")
     why = (
@@ -188,43 +210,13 @@ def _notes(inferred: Inferred) -> list[str]:
 
 
 def _why(inferred: Inferred) -> list[str]:
-    """What the numbers rest on."""
+    """Sentences on the basis of the numbers."""
     priors = inferred.priors
     return [
         f"Priors: {priors.name}; they are opinions, and where the offers say little they are the answer.",
         f"{inferred.weights.size} models drawn, {inferred.effective:.0f} effective. A request has {priors.isl:g} input "
         f"and {priors.osl:g} output tokens.",
     ]
-
-
-def inferred_record(inferred: Inferred) -> dict[str, Any]:
-    """The answer as plain data."""
-    truth = inferred.truth
-    return {
-        "priors": inferred.priors.name,
-        "samples": int(inferred.weights.size),
-        "effective_samples": inferred.effective,
-        "total_parameters": inferred.total_parameters._asdict(),
-        "active_parameters": inferred.active_parameters._asdict(),
-        "families": inferred.families,
-        "chips": inferred.mean_of(lambda served: served.chips),
-        "weights": inferred.mean_of(lambda served: served.formats),
-        "speculation": inferred.mean_of(lambda served: {"yes": served.speculation})["yes"],
-        "offers": [_offer_record(served) for served in inferred.served],
-        **(
-            {}
-            if truth is None
-            else {
-                "truth": {
-                    "model": truth.name,
-                    "total_parameters": truth.total_parameters,
-                    "active_parameters": truth.active_parameters,
-                    "total_inside": inferred.total_parameters.holds(truth.total_parameters),
-                    "active_inside": inferred.active_parameters.holds(truth.active_parameters),
-                }
-            }
-        ),
-    }
 
 
 def _offer_record(served: Served) -> dict[str, Any]:

@@ -30,15 +30,27 @@ _LINES = 3
 
 
 class IntensityPage(RecordPage[Intensity]):
-    """Where a step turns from memory traffic to arithmetic, ready to be shown."""
+    """Page of the turn of a step from memory traffic to arithmetic."""
 
     def tables(self) -> Sequence[Table]:
         """A line for each operator, and one for the step."""
         return (intensity_table(self.answer),)
 
     def frame(self) -> Frame:
-        """A row for each operator at each value."""
-        return intensity_frame(self.answer)
+        """A row for each operator and the step at each value."""
+        answer = self.answer
+        frames = [
+            frame_of(
+                {
+                    "operator": sweep.name or STEP,
+                    answer.over: answer.values,
+                    **{name: getattr(sweep, name) for name in COLUMNS},
+                    "turns_at": np.nan if sweep.turns_at is None else sweep.turns_at,
+                }
+            )
+            for sweep in (*answer.operators, answer.step)
+        ]
+        return joined(frames)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Intensity over what is varied, and the same operators on their way along the roofline."""
@@ -46,20 +58,20 @@ class IntensityPage(RecordPage[Intensity]):
         return {"intensity": charts.line_charts(intensity_charts(self.answer), title)}
 
     def question(self) -> str:
-        """From where on arithmetic is the limit."""
+        """Question about where arithmetic becomes the limit."""
         return f"From which {self.answer.over} on is arithmetic the limit of {subject_label(self.answer.setup)}?"
 
     def conclusion(self) -> Pieces:
-        """What the whole step waits for."""
-        return [said_of_step(self.answer)]
+        """Sentence on what the whole step waits for."""
+        return [step_sentence(self.answer)]
 
     def setups(self) -> Sequence[Setup]:
-        """What takes the step."""
+        """Setup of the step."""
         return [self.answer.setup]
 
 
 def intensity_title(answer: Intensity) -> str:
-    """What is varied, of what, at which lengths, in one line."""
+    """Heading: what is varied, model and chip, lengths, in one line."""
     setup, over = answer.setup, answer.over
     gpus = f"{answer.accelerators:g} GPU{'s' if answer.accelerators > 1 else ''}"
     phase = "decode" if answer.prompt is None else "prefill"
@@ -99,7 +111,7 @@ def _ridge(answer: Intensity, sweep: Sweep) -> str:
 
 
 def _turns(sweep: Sweep) -> tuple[str, str]:
-    """Where it is bound by memory traffic, and where by arithmetic."""
+    """Cells of the ranges in which memory traffic, and in which arithmetic, is the limit."""
     if sweep.turns_at is None:
         throughout = ("throughout", "-")
         return throughout if sweep.bound == "memory" else throughout[::-1]
@@ -111,17 +123,17 @@ def _notes(answer: Intensity) -> tuple[str, ...]:
     """The answer in sentences, and what a reader must not miss."""
     layout = f"Layout {layout_label(answer.layout)}{started(answer.layout)}."
     return (
-        f"{layout} {said_of_step(answer)}",
-        *_said_of_room(answer),
-        *_said_of_attention(answer),
-        *_said_of_experts(answer),
+        f"{layout} {step_sentence(answer)}",
+        *_room_sentence(answer),
+        *_attention_sentence(answer),
+        *_experts_sentence(answer),
         *cannot_start([answer.setup]),
         *warnings(answer.setup),
     )
 
 
-def said_of_step(answer: Intensity) -> str:
-    """What the whole step waits for, in a sentence."""
+def step_sentence(answer: Intensity) -> str:
+    """Sentence on what the whole step waits for."""
     step, words, unit = answer.step, _WORDS[answer.over][0], _WORDS[answer.over][2]
     names = {"compute": "arithmetic", "memory": "memory traffic"}
     if step.turns_at is None:
@@ -131,7 +143,7 @@ def said_of_step(answer: Intensity) -> str:
     return f"From {value} on the step waits for {names[step.bound]}, before for {other}."
 
 
-def _said_of_room(answer: Intensity) -> Iterator[str]:
+def _room_sentence(answer: Intensity) -> Iterator[str]:
     room = answer.room
     if room is None:
         return
@@ -140,8 +152,8 @@ def _said_of_room(answer: Intensity) -> Iterator[str]:
     yield f"{text}, which is before that." if turn is not None and room < turn else f"{text}."
 
 
-def _said_of_attention(answer: Intensity) -> Iterator[str]:
-    """Why attention of decode steps never becomes arithmetic."""
+def _attention_sentence(answer: Intensity) -> Iterator[str]:
+    """Sentence on why attention of decode steps never becomes arithmetic."""
     for sweep in answer.operators:
         if answer.over == "batch" and sweep.name == "attention" and sweep.bound == "memory" and sweep.turns_at is None:
             yield (
@@ -150,7 +162,7 @@ def _said_of_attention(answer: Intensity) -> Iterator[str]:
             )
 
 
-def _said_of_experts(answer: Intensity) -> Iterator[str]:
+def _experts_sentence(answer: Intensity) -> Iterator[str]:
     sparsity = answer.sparsity
     if sparsity > 1.0 and answer.over != "context":
         yield (
@@ -172,22 +184,6 @@ def _why(answer: Intensity) -> tuple[str, ...]:
         else "Ridge: FLOP per byte at the peaks of the chip.",
         *remarks(answer.setup),
     )
-
-
-def intensity_frame(answer: Intensity) -> Frame:
-    """A row for each operator and the step at each value."""
-    frames = [
-        frame_of(
-            {
-                "operator": sweep.name or STEP,
-                answer.over: answer.values,
-                **{name: getattr(sweep, name) for name in COLUMNS},
-                "turns_at": np.nan if sweep.turns_at is None else sweep.turns_at,
-            }
-        )
-        for sweep in (*answer.operators, answer.step)
-    ]
-    return joined(frames)
 
 
 def intensity_charts(answer: Intensity) -> list[Plot]:
@@ -229,7 +225,7 @@ def _kind(name: str) -> str:
 
 
 def _roof(answer: Intensity, unit: str, lines: Sequence[Sweep]) -> Series:
-    """What the chip could do at each intensity."""
+    """Line of what the chip could do at each intensity."""
     setup, peak = answer.setup, answer.setup.peaks[unit]
     seen = np.concatenate([sweep.flop_per_byte[sweep.flop_per_byte > 0.0] for sweep in lines])
     across = [float(seen.min()) / 2.0, ridge(setup, unit), max(2.0 * float(seen.max()), 2.0 * ridge(setup, unit))]

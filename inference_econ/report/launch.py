@@ -1,4 +1,4 @@
-"""What one types to start a deployment, and to hold it to account: a script for one instance."""
+"""Scripts that start one instance of a deployment, and hold it to account."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _NUMBER, _RANK, _LEADER = "${2:-0}", Expanded("${3:-0}"), Expanded("${4:-localho
 
 
 class _Before(NamedTuple):
-    """What stands on the machines of a role before its own instances."""
+    """Instances that stand on the machines of a role before its own."""
 
     instances: int
-    """Of the other role [1]."""
+    """Instances of the other role [1]."""
     places: int
     """Instances of this size that would take up as many accelerators [1]."""
 
@@ -57,7 +57,7 @@ def templates() -> Environment:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What one word behind the name of the script does."""
+    """Case of the script: one word behind its name, and what it does."""
 
     name: str
     command: str
@@ -116,7 +116,7 @@ def script(deployment: Deployment, size: int) -> str:
 
 
 def _before(instances: Sequence[Instance], instance: Instance) -> _Before:
-    """What shares the machines of a role, on the same chips, and is numbered before it."""
+    """Instances of other roles on the same chips, which are numbered before this one."""
     earlier = [
         other
         for other in instances[: instances.index(instance)]
@@ -127,7 +127,7 @@ def _before(instances: Sequence[Instance], instance: Instance) -> _Before:
 
 
 def _serve(instance: Instance, size: int, before: _Before) -> _Kind:
-    """How one instance, or one machine of it, is started."""
+    """Case that starts one instance, or one machine of it."""
     name = "serve" if instance.role == "both" else instance.role
     count, port = machines(instance, size), instance.engine.launch.port
     address = ["--host", "0.0.0.0", "--port", _numbered(port, instance, before.instances)]
@@ -155,7 +155,7 @@ def files(instance: Instance) -> dict[str, str]:
 
 
 def _devices(instance: Instance, size: int, before: int) -> list[str]:
-    """Which accelerators of its machine the instance with a number gets, where there are several."""
+    """Lines that choose the accelerators of an instance on its machine, where there are several instances."""
     count, sharing = instance.accelerators, size // instance.accelerators
     if instance.replicas + before == 1 or sharing == 1:
         return []
@@ -175,7 +175,7 @@ def _first_device(instance: Instance, size: int, before: int) -> str:
 
 
 def _side_channel(instance: Instance, size: int, before: int) -> list[str]:
-    """Where instances of vLLM are found by those of the other role, each rank on a port of its own."""
+    """Lines that tell instances of vLLM where those of the other role are, each rank on a port of its own."""
     if "--kv-transfer-config" not in instance.arguments:
         return []
     shared = size > instance.accelerators
@@ -202,7 +202,7 @@ def shell_word(word: str) -> str:
 
 
 def remarks(deployment: Deployment) -> list[str]:
-    """What a deployment is, what it needs, and what was predicted of it, as lines of comments."""
+    """Comments on a deployment: its parts, its needs and its predictions, in lines."""
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
     if deployment.pick:
         lines.append(f"picked: {deployment.pick}")
@@ -224,7 +224,7 @@ def remarks(deployment: Deployment) -> list[str]:
 
 
 def _refused(instance: Instance) -> list[str]:
-    """Which of the requests are longer than an instance takes."""
+    """Remark on requests that are longer than an instance takes."""
     requests, tokens = instance.service.requests, instance.limits.tokens
     if requests.longest > tokens:
         most = instance.service.setup.model.max_context
@@ -236,7 +236,7 @@ def _refused(instance: Instance) -> list[str]:
 
 
 def notes(deployment: Deployment) -> list[str]:
-    """What a run is not like the prediction in."""
+    """Remarks on where a run differs from the prediction."""
     remarks, instance = [*deployment.said], deployment.instances[0]
     if deployment.asked is not None and instance.service.speculation is None:
         remarks.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")

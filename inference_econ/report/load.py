@@ -59,7 +59,7 @@ class LoadPage(RowsPage[LoadCurve]):
         return {"load": charts.line_charts(shown, picture_title(points))}
 
     def question(self) -> str:
-        """What users wait and tokens cost as traffic grows."""
+        """Question about waits of users and costs of tokens as traffic grows."""
         sheet = self.answer.points[0].sheet
         return (
             f"What do users of {subject_label(sheet.service.setup)} wait, and what do tokens cost, as traffic on "
@@ -67,7 +67,7 @@ class LoadPage(RowsPage[LoadCurve]):
         )
 
     def conclusion(self) -> Pieces:
-        """What the fleet completes, and what its users see at a load that is fit to be run."""
+        """Sentence on what the fleet completes, and on latencies at a load that is fit to be run."""
         point = self._working()
         sheet, load = point.sheet, point.load
         most = sheet.replicas * sheet.service.most_requests_per_second
@@ -97,7 +97,7 @@ class LoadPage(RowsPage[LoadCurve]):
 
 
 def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
-    """What users see and what tokens cost, one row per load."""
+    """Table of latencies and costs, one row per load."""
     promised = points[0].kept is not None
     shown = [(name, which) for name in NAMES for which in in_order(_PERCENTILES[name] | _promised_of(name, targets))]
     columns: list[Column] = [
@@ -115,7 +115,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
         *_saturation(points),
         *_preempted(points),
-        *_found(points),
+        *_reuse(points),
         *doubts([setup], subjects),
     ]
     why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
@@ -139,7 +139,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
 
 
 def _saturation(points: Sequence[LoadPoint]) -> list[str]:
-    """From which load on the fleet is saturated, in words."""
+    """Sentence on the load from which on the fleet is saturated."""
     sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
     saturated = [point for point in points if point.load.saturated]
@@ -167,8 +167,8 @@ def _preempted(points: Sequence[LoadPoint]) -> list[str]:
     ]
 
 
-def _found(points: Sequence[LoadPoint]) -> list[str]:
-    """What of prompts was found at which loads, where their blocks are known, in words."""
+def _reuse(points: Sequence[LoadPoint]) -> list[str]:
+    """Sentence on the share of prompts that was found at each load, where their blocks are known."""
     reuse = [
         f"{100 * point.hit_rate:.1f} % at {point.requests_per_second:.4g} requests/s"
         for point in points
@@ -190,7 +190,7 @@ def _unproven(points: Sequence[LoadPoint]) -> list[str]:
 
 
 def _not_played(points: Sequence[LoadPoint]) -> list[str]:
-    """That nothing is played, and at which loads closed forms are doubtful, in words."""
+    """Sentences that nothing is played, and at which loads closed forms are doubtful."""
     rates = _doubtful(points)
     return [
         "Closed forms alone: nothing is simulated.",
@@ -211,7 +211,7 @@ def _doubtful(points: Iterable[LoadPoint]) -> str:
 
 
 def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
-    """How probable it is that promises hold, and that requests were counted with a margin, in words."""
+    """Sentences on how probably promises hold, and on the margin with which requests were counted."""
     notes = chances_notes(targets, [point.chances for point in points])
     if targets.confidence is None:
         return notes
@@ -284,8 +284,8 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
     if arrival_scv == assumed_scv == POISSON:
         return [_counted(point) for point in points]
     service, replicas = points[0].sheet.service, points[0].sheet.replicas
-    as_said = arrival_scv == assumed_scv
-    load = served(service, arrivals_of(service.requests, arrival_scv) if as_said else Gamma(arrival_scv))
+    as_assumed = arrival_scv == assumed_scv
+    load = served(service, arrivals_of(service.requests, arrival_scv) if as_assumed else Gamma(arrival_scv))
     return [load(point.load.requests_per_second, replicas) for point in points]
 
 
@@ -334,7 +334,7 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
 
 
 def _promised(targets: Targets, name: str) -> dict[str, float]:
-    """What is promised of a latency, by what a legend says of it [ms]."""
+    """Promise of a latency by its entry in the legend [ms]."""
     if name not in targets.given:
         return {}
     limit = 1e3 * targets.given[name]

@@ -80,7 +80,7 @@ def compose(deployment: Deployment, size: int) -> str:
 
 
 def _values(instance: Instance, port: int | None = None) -> Record:
-    """What templates say of an instance."""
+    """Values of an instance for templates."""
     launch = instance.engine.launch
     return {
         "name": _name(instance),
@@ -118,7 +118,7 @@ def _kubernetes(deployment: Deployment, size: int, beside: Sequence[Record] = ()
 
 
 def keda(deployment: Deployment, size: int) -> str:
-    """The same as :func:`kubernetes`, with a ScaledObject of KEDA that changes the number of instances.
+    """Manifest of :func:`kubernetes` with a ScaledObject of KEDA that changes the number of instances.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def keda(deployment: Deployment, size: int) -> str:
 
 
 def llm_d_autoscaling(deployment: Deployment, size: int) -> str:
-    """The same with a HorizontalPodAutoscaler that the autoscaler of llm-d manages, cheap variants first.
+    """Manifest of :func:`kubernetes` with a HorizontalPodAutoscaler that llm-d manages, cheap variants first.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def llm_d_autoscaling(deployment: Deployment, size: int) -> str:
 
 
 def _scaling(deployment: Deployment, form: str) -> Scaling:
-    """How many instances there are over a day.
+    """Scaling of the instances over a day.
 
     Raises
     ------
@@ -276,7 +276,7 @@ def dynamo(deployment: Deployment, size: int) -> str:
 
 
 def _worker(instance: Instance, size: int) -> Record:
-    """What the template says of the workers that an instance is."""
+    """Values of the workers that an instance is, for the template."""
     return {
         "name": _WORKERS[instance.role],
         "role": instance.role,

@@ -1,4 +1,4 @@
-"""What is held against the speed of a user in pictures: how each metric is called, and which end of it is good."""
+"""Metrics against the speed of a user in pictures: the name of each, and which end of it is good."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Axis(NamedTuple):
     field: str
     """Its name in the glossary of fields."""
     label: str
-    """Of the axis, with the unit."""
+    """Label of the axis, with the unit."""
     head: str
     """Above the picture."""
     factor: float = 1.0
-    """What is drawn, over base units [1]."""
+    """Factor from base units to the drawn number [1]."""
     good: str = "low"
-    """Which end is good: ``low`` or ``high``; empty where neither is."""
+    """Good end of it: ``low`` or ``high``; empty where neither is."""
     dollars: bool = False
-    """Whether it is in proportion to the price of a chip."""
+    """True if it is in proportion to the price of a chip."""
     question: str = "What do chips give at each speed?"
-    """That a picture of it answers, where that is not one of cost."""
+    """Question that a picture of it answers, where that is not one of cost."""
 
 
 #: By name, as ``--y`` has them.

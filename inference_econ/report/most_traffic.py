@@ -24,68 +24,64 @@ class MostTrafficPage(RowsPage[MostTraffic]):
     """Deployments that carry the most with some means, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per deployment."""
-        return (most_traffic_table(self.answer),)
+        """Deployments, the one that carries most first."""
+        answer = self.answer
+        targets = answer.targets
+        ttft, tpot = (f"{name}_seconds.{targets.percentile_of(name)}" for name in ("ttft", "tpot"))
+        kept = [choice_chances(choice, targets) for choice in answer]
+        subjects = under_load((choice.service, choice.instance_load) for choice in answer)
+        setups = [choice.service.setup for choice in answer]
+        power = () if answer.means.provisioned_watts is None else ("provisioned_watts",)
+        columns = (
+            *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",
+            "output_tokens_per_second", *power, "dollars_per_hour", "dollars_per_million_output_tokens", "utilization",
+            ttft, tpot, *chances_column(targets, kept), "binding",
+        )  # fmt: skip
+        services = [choice.service for choice in answer]
+        together = "With an SLO of the E2E no pools that prefill and decode apart are compared."
+        table = view(
+            service_title(f"Most requests for {answer.means.text}", services, promises=answer.targets),
+            [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
+            columns,
+            notes=(
+                f"The most requests for {answer.means.text}, {_within(targets)}.",
+                *planned_notes(targets, kept),
+                *([together] if "e2e" in targets.given else []),
+                *doubts(setups, subjects),
+            ),
+            why=(
+                "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
+                f"instances, see 'disaggregate') the fuller pool binds; binding: what a little more would break. "
+                f"Assumptions: {assumptions_label(setups)}.",
+                *grounds(setups, subjects, SEEN),
+            ),
+            least=(
+                *("output_tokens_per_second", "utilization", "accelerators_rented"),
+                *("dollars_per_million_output_tokens", "binding", *(("dollars_per_hour",) if power else ())),
+            ),
+        )
+        return (with_practices(table, answer),)
 
     def question(self) -> str:
-        """How much the means carry."""
+        """Question about how much the means carry."""
         means, promise = self.answer.means.text, promises_label(self.answer.targets)
         model = self.answer[0].service.setup.model.name
         return f"How much traffic of {model} do {means} carry{f' with {promise}' if promise else ''}?"
 
     def conclusion(self) -> Pieces:
-        """What carries the most."""
+        """Sentence on the deployment that carries the most."""
         best = self.answer[0]
         rate, fleet = best.load.requests_per_second * best.replicas, fleet_name(best.service, best.replicas)
         return (f"{rate:.4g} requests/s on {fleet}, for $", per_hour(best.dollars_per_hour), " per hour.")
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all deployments."""
+        """Setups of all deployments."""
         return [choice.service.setup for choice in self.answer]
 
     @property
     def proportional(self) -> bool:
-        """Of chips alone: at other prices a budget buys other fleets."""
+        """True for chips alone: at other prices a budget buys other fleets."""
         return self.answer.means.dollars_per_hour is None
-
-
-def most_traffic_table(answer: MostTraffic) -> Table:
-    """Deployments, the one that carries most first."""
-    targets = answer.targets
-    ttft, tpot = (f"{name}_seconds.{targets.percentile_of(name)}" for name in ("ttft", "tpot"))
-    kept = [choice_chances(choice, targets) for choice in answer]
-    subjects = under_load((choice.service, choice.instance_load) for choice in answer)
-    setups = [choice.service.setup for choice in answer]
-    power = () if answer.means.provisioned_watts is None else ("provisioned_watts",)
-    columns = (
-        *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",
-        "output_tokens_per_second", *power, "dollars_per_hour", "dollars_per_million_output_tokens", "utilization",
-        ttft, tpot, *chances_column(targets, kept), "binding",
-    )  # fmt: skip
-    services = [choice.service for choice in answer]
-    together = "With an SLO of the E2E no pools that prefill and decode apart are compared."
-    table = view(
-        service_title(f"Most requests for {answer.means.text}", services, promises=answer.targets),
-        [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
-        columns,
-        notes=(
-            f"The most requests for {answer.means.text}, {_within(targets)}.",
-            *planned_notes(targets, kept),
-            *([together] if "e2e" in targets.given else []),
-            *doubts(setups, subjects),
-        ),
-        why=(
-            "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
-            f"instances, see 'disaggregate') the fuller pool binds; binding: what a little more would break. "
-            f"Assumptions: {assumptions_label(setups)}.",
-            *grounds(setups, subjects, SEEN),
-        ),
-        least=(
-            *("output_tokens_per_second", "utilization", "accelerators_rented"),
-            *("dollars_per_million_output_tokens", "binding", *(("dollars_per_hour",) if power else ())),
-        ),
-    )
-    return with_practices(table, answer)
 
 
 def _within(targets: Targets) -> str:

@@ -30,11 +30,11 @@ class Named(NamedTuple):
     """A point with a name."""
 
     name: str
-    """What is written beside it."""
+    """Text beside it."""
     place: tuple[float, float]
-    """In the units of the axes."""
+    """Place in the units of the axes."""
     colour: str
-    """Of the name."""
+    """Colour of the name."""
 
 
 def write_names(axes: Axes, points: Sequence[Named]) -> None:
@@ -87,5 +87,5 @@ def _stepped(line: Array) -> Array:
 
 
 def _inside(box: Bbox, points: Array) -> int:
-    """How many points lie in a box [1]."""
+    """Number of points in a box [1]."""
     return int(np.all((points >= box.min) & (points <= box.max), axis=1).sum())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference_econ.answers import buyer
-from inference_econ.inputs import Offer, catalog, known_offers, offers
+from inference_econ.inputs import catalog, known_offers, offers
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
@@ -33,11 +33,7 @@ class OffersPage(Page):
     def record(self) -> list[dict[str, object]]:
         """One record per offer."""
         listed = known_offers() if self.model is None else buyer.offers_of(catalog.model(self.model))
-        return [_record(offer) for offer in offers.latest(listed)]
-
-
-def _record(offer: Offer) -> dict[str, object]:
-    return offer.model_dump()
+        return [offer.model_dump() for offer in offers.latest(listed)]
 
 
 def _row(record: dict[str, object]) -> tuple[str, ...]:

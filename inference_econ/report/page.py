@@ -1,4 +1,4 @@
-"""What can be shown of an answer: one small protocol for people, spreadsheets, programs and pictures."""
+"""Pages of answers: one small protocol for people, spreadsheets, programs and pictures."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """What all tables rest on; a terminal shows it when it is asked for.
+    """Remarks on the basis of all tables; a terminal shows them when it is asked to.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ Block = Table | Sketch | Bar | Remarks | Headline
 
 
 class Page(ABC):
-    """What can be shown of an answer; each form is made only when it is asked for."""
+    """Page of an answer; each form is made only when it is asked for."""
 
     @abstractmethod
     def tables(self) -> Sequence[Table]:
@@ -139,7 +139,7 @@ class Page(ABC):
         return self.tables()
 
     def summary(self) -> Sequence[Block]:
-        """What a terminal shows while the rows go into a file: nothing, unless the rows hide the answer."""
+        """Blocks that a terminal shows while the rows go into a file: none, unless the rows hide the answer."""
         return ()
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -148,12 +148,12 @@ class Page(ABC):
 
     @property
     def has_picture(self) -> bool:
-        """Whether :meth:`draw` draws something."""
+        """True if :meth:`draw` draws something."""
         return type(self).charts is not Page.charts or type(self).draw is not Page.draw
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """How the name of a picture may end: charts are written as pages too."""
+        """Endings that the name of a picture may have: charts are written as pages too."""
         return PICTURES if type(self).charts is Page.charts else CHARTS
 
     def draw(self, path: str) -> None:
@@ -184,11 +184,11 @@ class Page(ABC):
         return self.tables()[0].notes[:1]
 
     def setups(self) -> Sequence[Setup]:
-        """What was asked about, on what, how."""
+        """Setups that were asked about."""
         return ()
 
     def sources(self) -> Sequence[UsedSource]:
-        """What the answer rests on: the sources of setups that have a price."""
+        """Sources of the answer: those of setups that have a price."""
         from inference_econ.answers.sources import priced_sources
 
         priced = (setup for setup in self.setups() if setup.price is not None)
@@ -196,7 +196,7 @@ class Page(ABC):
 
     @property
     def proportional(self) -> bool:
-        """Whether all that is shown as an amount is in proportion to the price of a chip."""
+        """True if all that is shown as an amount is in proportion to the price of a chip."""
         return True
 
     def start(self) -> Start | None:
@@ -214,7 +214,7 @@ class Page(ABC):
 
     @property
     def still(self) -> bool:
-        """Whether a report shows the picture that :meth:`draw` draws, which is no chart."""
+        """True if a report shows the picture that :meth:`draw` draws, which is no chart."""
         return False
 
 

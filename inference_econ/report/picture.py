@@ -89,7 +89,7 @@ def _drawn(page: Page, path: Path | None) -> str:
 
 
 def brief(page: Page) -> str:
-    """What an answer is about, and how many rows its first table has."""
+    """Heading of an answer in short, and how many rows its first table has."""
     first = page.tables()[0]
     return f"{textwrap.shorten(first.title, _BRIEF, placeholder=' ...')} ({len(first.rows)} rows)"
 

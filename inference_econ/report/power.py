@@ -7,6 +7,7 @@ from typing import Any
 
 from inference_econ.engine import Setup, chip_power
 from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
+from inference_econ.report.quantities import prefixed
 from inference_econ.report.table import amount
 
 #: Maths units that multiply formats of less than a byte.
@@ -14,7 +15,7 @@ _NARROW = ("fp4", "int4")
 
 
 def power_basis(setup: Setup) -> str:
-    """What power of a chip rests on, in words; empty where its file has no watts."""
+    """Words for the basis of the power of a chip; empty where its file has no watts."""
     power, chip = chip_power(setup.hardware), setup.hardware
     if power is None:
         return ""
@@ -30,14 +31,16 @@ def power_basis(setup: Setup) -> str:
 
 
 def power_notes(setup: Setup, record: Mapping[str, Any]) -> list[str]:
-    """What boards, servers and the facility draw, as notes; none where the file of the chip has no watts."""
+    """Notes on the power of boards, servers and the facility; none where the file of the chip has no watts."""
     if record["board_watts"] is None:
         return []
     grams = record.get("grams_co2e_per_million_output_tokens")
     carbon = "" if grams is None or setup.grid is None else f", {amount(grams)} gCO2e per million at {setup.grid.text}"
+    watts = ("board_watts", "server_watts", "facility_watts", "provisioned_watts")
+    drawn = {name: f"{prefixed(record[name], 'Mk', ',.3g')}W" for name in watts}
     return [
-        f"Power: boards {kilowatts(record['board_watts'])}, with host and network {kilowatts(record['server_watts'])}, "
-        f"facility {kilowatts(record['facility_watts'])} of {kilowatts(record['provisioned_watts'])} provisioned; "
+        f"Power: boards {drawn['board_watts']}, with host and network {drawn['server_watts']}, "
+        f"facility {drawn['facility_watts']} of {drawn['provisioned_watts']} provisioned; "
         f"{amount(record['joules_per_output_token'])} J per output token of the boards, "
         f"{amount(record['facility_joules_per_output_token'])} J of the facility{carbon} ({power_basis(setup)})."
     ]
@@ -48,8 +51,3 @@ def power_columns(setups: Iterable[Setup]) -> Sequence[str]:
     measurable = [setup for setup in setups if setup.hardware.watts is not None]
     grams = ("grams_co2e_per_million_output_tokens",) if any(setup.grid for setup in measurable) else ()
     return ("board_watts", "joules_per_output_token", *grams) if measurable else ()
-
-
-def kilowatts(watts: float) -> str:
-    """Power in words."""
-    return f"{watts / 1e3:,.3g} kW" if watts < 1e6 else f"{watts / 1e6:,.3g} MW"

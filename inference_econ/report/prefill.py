@@ -33,7 +33,7 @@ class PrefillPage(RowsPage[PrefillWays]):
         return {"prefill": charts.line_charts(speed_up_plots(self.answer), title(self.answer))}
 
     def question(self) -> str:
-        """Which way is the fastest."""
+        """Question about the fastest way."""
         return f"How do several chips read one prompt of {self.answer.setup.model.name} fastest?"
 
     def conclusion(self) -> Pieces:
@@ -47,19 +47,19 @@ class PrefillPage(RowsPage[PrefillWays]):
         return (f"{'; '.join(fastest)}.",) if fastest else ()
 
     def setups(self) -> Sequence[Setup]:
-        """What reads the prompts."""
+        """Setups that read the prompts."""
         return _setups(self.answer)
 
 
 def title(ways: PrefillWays) -> str:
-    """What is counted, of what, on what."""
+    """Heading: what is counted, model and chips."""
     prompts = "One prompt" if ways.batch == 1 else f"{ways.batch} prompts read together"
     after = f" after {ways.cached:,.10g} cached tokens" if ways.cached else ""
     return heading(f"{prompts}{after}, nothing else on the GPUs", _setups(ways), [])
 
 
 def _setups(ways: PrefillWays) -> list[Setup]:
-    """What reads the prompts, each kind of chips once."""
+    """Setups that read the prompts, each kind of chips once."""
     kinds = {id(setup): setup for row in ways.rows for setup, _ in row.stages}
     return list({id(ways.setup): ways.setup, **kinds}.values())
 
@@ -110,18 +110,11 @@ def times_table(ways: PrefillWays) -> Table:
 
 
 #: Heads of columns.
-_SHORT: Mapping[str, str] = {
-    "tensor": "tensor",
-    "sequence": "sequence",
-    "gathered": "gathered",
-    "ring": "ring",
-    "even": "even chain",
-    "chain": "chain",
-}
+_SHORT = {name: "even chain" if name == "even" else name for name in WAYS}
 
 
 def _missing(ways: PrefillWays) -> list[str]:
-    """Why some ways cannot be."""
+    """Reasons for which some ways cannot be."""
     reasons: dict[str, list[str]] = {}
     for row in ways.rows:
         for name, reason in row.missing.items():
@@ -144,7 +137,7 @@ def _ms(way: Way | None) -> str:
 
 
 def links_table(ways: PrefillWays) -> Table:
-    """What goes over links, and the share of the time that is due to them; the parts of chains."""
+    """Table of bytes over links and the share of the time that is due to them, with the parts of chains."""
     rows = tuple(
         (f"{row.prompt}", _chips(ways, row), *(_moved(row.ways.get(name)) for name in WAYS), _parts(row))
         for row in ways.rows
@@ -158,7 +151,7 @@ def links_table(ways: PrefillWays) -> Table:
 
 
 def dollars_table(ways: PrefillWays) -> Table:
-    """What prompts cost by way: all GPUs from start to first token."""
+    """Table of costs of prompts by way: all GPUs from start to first token."""
     rows = tuple(
         (
             f"{row.prompt}",

@@ -41,7 +41,7 @@ class PrefixCachePage(RowsPage[Offloading]):
         return {"prefix": charts.line_chart(offload_chart(self.answer))}
 
     def question(self) -> str:
-        """Whether a cache is quicker."""
+        """Question about whether a cache is quicker."""
         subject = subject_label(self.answer.service.setup)
         return f"Is a repeated prefix of {subject} better read from a cache than computed again?"
 
@@ -112,7 +112,7 @@ def _played(traffic: str) -> str:
 
 
 def _routing(offloading: Offloading) -> list[str]:
-    """How turns reach replicas and what the other way would find in HBM, in words; nothing of a single instance."""
+    """Sentence on how turns reach replicas, and on what the other way would find in HBM; none of a single instance."""
     conversation = offloading.conversation
     if conversation is None or conversation.replicas == 1:
         return []

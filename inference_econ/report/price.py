@@ -38,11 +38,11 @@ class PricePage(RowsPage[Sheet]):
         return (with_notes(price_table(sheet, sheet.api), [*_picked(sheet), *kept]),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """How the bill of an hour is shared."""
+        """Chart of the shares of the bill of an hour."""
         return {"price": charts.waterfall_chart(price_waterfall(self.answer))}
 
     def question(self) -> str:
-        """What each kind of token costs."""
+        """Question about the cost of each kind of token."""
         sheet = self.answer
         rate = sheet.load.requests_per_second * sheet.replicas
         return f"What does each kind of token cost on {subject_label(sheet.service.setup)} at {rate:.4g} requests/s?"
@@ -65,7 +65,7 @@ class PricePage(RowsPage[Sheet]):
         return self.answer.api is None
 
     def start(self) -> Start:
-        """What is priced."""
+        """Start of the deployment that is priced."""
         return start_of_sheet(self.answer, self.answer.targets, "what is priced")
 
     def mix(self) -> Mapping[str, float] | None:
@@ -126,7 +126,7 @@ def offer_label(offer: Offer) -> str:
 
 
 def price_title(sheet: Sheet) -> str:
-    """What is served at which rate, and how fast one user is answered, in one line."""
+    """Heading: model and chip, rate, and the speed of one user, in one line."""
     rate = sheet.load.requests_per_second * sheet.replicas
     promises = sheet.targets if sheet.usual is None else None
     title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=promises)
@@ -136,14 +136,14 @@ def price_title(sheet: Sheet) -> str:
 
 
 def _label(sheet: Sheet) -> str:
-    """What serves, in words."""
+    """Label of the deployment."""
     if sheet.fleet is None:
         return fleet_label(sheet.service, sheet.replicas)
     return choice_label(PooledChoice(sheet.fleet))
 
 
 def _picked(sheet: Sheet) -> list[str]:
-    """How the deployment was chosen; a layout that somebody could take another of only where instances do both."""
+    """Sentence on the choice of the deployment, and on how to take instances that do both."""
     pick = sheet.pick
     if sheet.fleet is None or pick is None:
         return picked(sheet.service, pick)

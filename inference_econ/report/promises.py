@@ -14,7 +14,7 @@ _COLUMN = "P(SLO) %"
 
 def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
     """A column of the probabilities of what is promised; none where nothing is promised, or nobody knows."""
-    if not _known(targets, shown):
+    if not _is_predicted(targets, shown):
         return []
     return [
         (_COLUMN, ["/".join(chance_percent(getattr(chances, name)) for name in targets.given) for chances in shown])
@@ -22,18 +22,18 @@ def chances_column(targets: Targets, shown: Sequence[Chances]) -> list[Column]:
 
 
 def planned_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """What the column means where deployments are chosen, and how probable promises were made."""
+    """Notes on the meaning of the column where deployments are chosen, and on how probable promises were made."""
     if targets.confidence is not None:
         return [f"{_meaning(targets, shown)} Planned so that each is at least {100 * targets.confidence:g} %."]
-    named = _known(targets, shown)
+    named = _is_predicted(targets, shown)
     return [f"{note} --confidence 80 plans with a margin." if named else note for note in chances_notes(targets, shown)]
 
 
 def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
-    """What the column means, or that nobody knows; nothing where nothing is promised."""
+    """Notes on the meaning of the column, or that nobody knows; none where nothing is promised."""
     if not targets.given:
         return []
-    if _known(targets, shown):
+    if _is_predicted(targets, shown):
         return [_meaning(targets, shown)]
     names = " or ".join(name.upper() for name in targets.given)
     return [
@@ -42,7 +42,7 @@ def chances_notes(targets: Targets, shown: Sequence[Chances]) -> list[str]:
     ]
 
 
-def _known(targets: Targets, shown: Sequence[Chances]) -> bool:
+def _is_predicted(targets: Targets, shown: Sequence[Chances]) -> bool:
     return any(getattr(chances, name) is not None for chances in shown for name in targets.given)
 
 
@@ -57,7 +57,7 @@ def _meaning(targets: Targets, shown: Sequence[Chances]) -> str:
 
 
 def kept_with(chances: Chances, targets: Targets) -> list[str]:
-    """What is promised and how probable it is that one deployment keeps it, in a line; none if nothing is."""
+    """Line on the promises and how probably one deployment keeps them; none without promises."""
     if not targets.given:
         return []
     if all(getattr(chances, name) is None for name in targets.given):

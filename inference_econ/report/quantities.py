@@ -1,4 +1,4 @@
-"""Quantities in base units, as people write them."""
+"""Quantities in base units, as people write them: with the prefix that leaves a number from 1 on."""
 
 from __future__ import annotations
 
@@ -6,11 +6,34 @@ from collections.abc import Mapping
 
 from inference_econ.inputs import units
 
-#: Prefixes of what is large, and of what is small, each a thousand times the one before.
-_LARGE, _SMALL = ("", "k", "M", "G", "T", "P"), ("", "m", "u", "n")
-_THOUSAND = 1000.0
-#: Units that get a prefix.
-_PREFIXED: Mapping[str, tuple[str, ...]] = {"B": _LARGE, "B/s": _LARGE, "FLOP/s": _LARGE, "s": _SMALL}
+#: Prefixes, the largest first; a blank stands for none.
+_SIZES: Mapping[str, float] = {
+    prefix: 10.0 ** (15 - 3 * place) for place, prefix in enumerate(("P", "T", "G", "M", "k", " ", "m", "u", "n"))
+}
+#: Prefixes that units get.
+_PREFIXES: Mapping[str, str] = {**dict.fromkeys(("B", "B/s", "FLOP/s"), "PTGMk "), "s": " mun"}
+
+
+def prefixed(value: float, prefixes: str, form: str = "") -> str:
+    """Write a number before the largest of some prefixes that leaves 1 or more, else before the smallest.
+
+    Parameters
+    ----------
+    value : float
+        In base units.
+    prefixes : str
+        Letters, the largest first; a blank for none.
+    form : str
+        How the number is written: a format specification; as :func:`.units.number` without.
+
+    Examples
+    --------
+    >>> prefixed(9.894e14, "PTG ", ".3g"), prefixed(2e-9, "mu"), prefixed(12.0, "PTG ")
+    ('989 T', '0.002 u', '12 ')
+    """
+    prefix = next((prefix for prefix in prefixes if value >= _SIZES[prefix]), prefixes[-1])
+    scaled = value / _SIZES[prefix]
+    return f"{format(scaled, form) if form else units.number(scaled)} {prefix.strip()}"
 
 
 def quantity(value: float, unit: str) -> str:
@@ -23,9 +46,4 @@ def quantity(value: float, unit: str) -> str:
     """
     if unit == "USD/h":
         return f"${units.number(value)}/h"
-    prefixes = _PREFIXED.get(unit, ("",))
-    step = _THOUSAND if prefixes is not _SMALL else 1.0 / _THOUSAND
-    place = 0
-    while place + 1 < len(prefixes) and (value >= _THOUSAND if step > 1.0 else value < 1.0):
-        value, place = value / step, place + 1
-    return f"{units.number(value)} {prefixes[place]}{unit}".strip()
+    return f"{prefixed(value, _PREFIXES.get(unit, ' '))}{unit}".strip()

@@ -1,4 +1,4 @@
-"""How engines are run with a model on a chip: their recipes, with who published them and when."""
+"""Recipes by which engines are run with a model on a chip, with who published them and when."""
 
 from __future__ import annotations
 

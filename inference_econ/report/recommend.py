@@ -47,12 +47,12 @@ class RecommendationPage(RowsPage[Recommendation]):
         return (with_notes(recommend_table(self.answer, self.answer.targets), notes),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """What deployments cost against what their users wait, the cheapest marked."""
+        """Charts of the costs of deployments against waits of their users, the cheapest marked."""
         title = f"What do deployments that meet the SLOs cost?\n{recommend_title(self.answer, self.answer.targets)}"
         return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
 
     def question(self) -> str:
-        """Which deployment is the cheapest."""
+        """Question about the cheapest deployment."""
         best, promise = self.answer[0], promises_label(self.answer.targets)
         rate = best.load.requests_per_second * best.replicas
         return (
@@ -75,7 +75,7 @@ class RecommendationPage(RowsPage[Recommendation]):
         )  # fmt: skip
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all deployments."""
+        """Setups of all deployments."""
         return [choice.service.setup for choice in self.answer]
 
     def start(self) -> Start:
@@ -87,7 +87,7 @@ class RecommendationPage(RowsPage[Recommendation]):
 
 
 def _rule(layouts: int, targets: Targets) -> list[str]:
-    """By which rule the rows were chosen, and what binds them."""
+    """Sentence on the rule that chose the rows, and on what binds them."""
     kept = "meet the SLOs" if targets.given else f"are at most {100 * targets.fullest:g} % full"
     return [
         f"Of {layouts} layouts, each with the fewest instances that serve this rate and {kept}, the "
@@ -97,7 +97,7 @@ def _rule(layouts: int, targets: Targets) -> list[str]:
 
 
 def _distance(bound: AnyChoice, startable: AnyChoice | None) -> list[str]:
-    """What any layout saves over the cheapest that an engine can start; nothing where that was not asked."""
+    """Sentence on the savings of any layout over the cheapest that an engine can start, where that was asked."""
     if startable is None:
         return []
     saved = max(1.0 - bound.dollars_per_hour / startable.dollars_per_hour, 0.0)
@@ -177,7 +177,7 @@ def with_practices(table: Table, choices: Sequence[AnyChoice]) -> Table:
 
 
 def instances_label(choice: AnyChoice) -> str:
-    """How many instances there are; of pools ``4P2D``."""
+    """Number of instances; of pools ``4P2D``."""
     if isinstance(choice, PooledChoice):
         return f"{choice.fleet.prefill_instances}P{choice.fleet.decode_instances}D"
     return str(choice.replicas)
@@ -193,7 +193,7 @@ def choice_layout(choice: AnyChoice) -> dict[str, float | str]:
 
 
 def recommend_title(choices: Sequence[AnyChoice], targets: Targets) -> str:
-    """What is served, at which rate, with which promises, in one line."""
+    """Heading: model and chips, rate, promises, in one line."""
     rate = choices[0].load.requests_per_second * choices[0].replicas
     return service_title("Cheapest deployments", [choice.service for choice in choices], rate=rate, promises=targets)
 
@@ -232,7 +232,7 @@ def _points(label: str, wait: str, records: Sequence[Record], which: str) -> Ser
 
 
 def _idle(best: AnyChoice) -> list[str]:
-    """That a fleet hardly works, as what is promised is all but what an idle server reaches, in words."""
+    """Sentence on a fleet that hardly works, as its promise is all but what an idle server reaches."""
     if best.binding not in NAMES or best.load.utilization >= _IDLE:
         return []
     return [
@@ -242,7 +242,7 @@ def _idle(best: AnyChoice) -> list[str]:
 
 
 def _before(choices: Sequence[AnyChoice]) -> list[str]:
-    """How probably the first choice is cheaper than the next one that costs more, in words."""
+    """Sentence on how probably the first choice is cheaper than the next one that costs more."""
     chance, place = first_before_second(choices)
     if chance is None:
         return []
@@ -250,7 +250,7 @@ def _before(choices: Sequence[AnyChoice]) -> list[str]:
 
 
 def _played(choices: Sequence[AnyChoice]) -> list[str]:
-    """Which choices do not rest on closed forms, in words."""
+    """Sentence on choices that do not rest on closed forms."""
     rows = [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]
     if not rows:
         return []

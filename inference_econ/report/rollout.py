@@ -109,7 +109,7 @@ class RolloutPage(RowsPage[Rollout]):
         return {"rollout": charts.line_charts(plots, f"{self.question()}\n{self._title()}")}
 
     def question(self) -> str:
-        """What trajectories cost."""
+        """Question about the cost of trajectories."""
         best = self.answer.runs[0]
         return f"What do 1,000 trajectories of {best.service.setup.model.name} cost, and how long do they take?"
 
@@ -123,7 +123,7 @@ class RolloutPage(RowsPage[Rollout]):
         )  # fmt: skip
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all deployments."""
+        """Setups of all deployments."""
         return [run.service.setup for run in self.answer.runs]
 
 
@@ -134,7 +134,7 @@ def _label(run: Run) -> str:
 
 
 def _in_short(run: Run, *, chip: bool) -> str:
-    """The same for a legend."""
+    """Label of a deployment in a legend."""
     layout, way = layout_of(run.service), "" if run.way == "generation" else f"{run.way.replace('_', ' ')}: "
     named = f" on {run.service.setup.hardware.name.split()[1]}" if chip else ""
     return f"{way}{run.instances} x {layout_label(layout)}{named}{started(layout)}"

@@ -25,8 +25,36 @@ class SamplingRulePage(Page):
         return (check_table(self.check),)
 
     def record(self) -> object:
-        """Tests by position, and tokens per round."""
-        return check_record(self.check)
+        """Record of the check; a p-value of an impossible token is 0, and its chi-square null."""
+        check = self.check
+        fits = [
+            {
+                "position": position + 1,
+                "tokens": fit.tokens,
+                "chi_square": fit.statistic if np.isfinite(fit.statistic) else None,
+                "degrees_of_freedom": fit.degrees,
+                "p_value": fit.p_value,
+            }
+            for position, fit in enumerate(check.fits)
+        ]
+        accepted = [
+            {
+                "expected": float(chance),
+                "drawn": None if np.isnan(drawn.value) else drawn.value,
+                "half_width": None if np.isnan(drawn.half_width) else drawn.half_width,
+            }
+            for chance, drawn in zip(check.acceptance, check.accepted, strict=True)
+        ]
+        width = check.tokens.half_width
+        return {
+            **attributes(check, "vocabulary draft_length rounds exact"),
+            "p_value": check.fit.p_value,
+            "expected_tokens_per_round": check.expected_tokens,
+            "drawn_tokens_per_round": check.tokens.value,
+            "half_width_95": None if np.isnan(width) else width,
+            "positions": fits,
+            "acceptance": accepted,
+        }
 
 
 def check_table(check: Check) -> Table:
@@ -49,38 +77,6 @@ def check_table(check: Check) -> Table:
     )
     name = f"Speculative sampling: {check.vocabulary} tokens, {check.draft_length} proposals, {check.rounds:,} rounds"
     return Table(name, columns, tuple(rows), notes)
-
-
-def check_record(check: Check) -> dict[str, object]:
-    """The same as plain data; a p-value of an impossible token is 0, and its chi-square null."""
-    fits = [
-        {
-            "position": position + 1,
-            "tokens": fit.tokens,
-            "chi_square": fit.statistic if np.isfinite(fit.statistic) else None,
-            "degrees_of_freedom": fit.degrees,
-            "p_value": fit.p_value,
-        }
-        for position, fit in enumerate(check.fits)
-    ]
-    accepted = [
-        {
-            "expected": float(chance),
-            "drawn": None if np.isnan(drawn.value) else drawn.value,
-            "half_width": None if np.isnan(drawn.half_width) else drawn.half_width,
-        }
-        for chance, drawn in zip(check.acceptance, check.accepted, strict=True)
-    ]
-    width = check.tokens.half_width
-    return {
-        **attributes(check, "vocabulary draft_length rounds exact"),
-        "p_value": check.fit.p_value,
-        "expected_tokens_per_round": check.expected_tokens,
-        "drawn_tokens_per_round": check.tokens.value,
-        "half_width_95": None if np.isnan(width) else width,
-        "positions": fits,
-        "acceptance": accepted,
-    }
 
 
 def _share(probability: float) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
 #: Heads of files: of answers that Python saved, with their rows; of those of the command line, with what was asked.
-_SAVED, _ASKED = "saved", "asked"
+_SAVED, _QUESTION = "saved", "asked"
 _PROGRAM = "inference-econ"
 #: How files are written that :func:`load_answer` reads, and those that can be asked again.
 _ANY = "write one with .save('answer.json'), or on the command line with -o answer.json"
@@ -71,13 +71,13 @@ class SavedAnswer:
         return frame_of(self.rows["data"], columns=self.rows["columns"])
 
     def __repr__(self) -> str:
-        """What it was, and of which release."""
+        """Kind of the answer, and its release."""
         return f"<SavedAnswer: {self.kind} of inference-econ {self.version}>"
 
 
-def asked(command: str, options: Mapping[str, Any]) -> dict[str, object]:
-    """What was asked, as a part of an answer's JSON: enough to ask again."""
-    return {_ASKED: {"program": _PROGRAM, "version": _version(), "command": command, "options": {**options}}}
+def question_record(command: str, options: Mapping[str, Any]) -> dict[str, object]:
+    """Question as a part of an answer's JSON: enough to ask again."""
+    return {_QUESTION: {"program": _PROGRAM, "version": _version(), "command": command, "options": {**options}}}
 
 
 def save(page: Page, kind: str, path: str | Path) -> None:
@@ -126,7 +126,7 @@ def load_answer(path: str | Path) -> SavedAnswer:
     record = read_json(path, _ANY)
     if not isinstance(record, dict):
         raise InputError(f"{path}: no saved answer; {_ANY}")
-    head = next((record[key] for key in (_SAVED, _ASKED) if isinstance(record.get(key), dict)), None)
+    head = next((record[key] for key in (_SAVED, _QUESTION) if isinstance(record.get(key), dict)), None)
     if head is None or head.get("program") != _PROGRAM:
         raise InputError(f"{path}: not written by inference-econ, or of a kind that does not say so; {_ANY}")
     return _answer(record, head, str(path))
@@ -151,12 +151,12 @@ def question(path: str) -> SavedAnswer:
 
 
 def is_answer(path: str) -> bool:
-    """Whether a file says that this program wrote it; not whether it can be used."""
+    """Return whether a file says that this program wrote it; not whether it can be used."""
     try:
         record = json.loads(read_text(path))
     except (InputError, OSError, ValueError, RecursionError):
         return False
-    return isinstance(record, dict) and isinstance(record.get(_ASKED), dict)
+    return isinstance(record, dict) and isinstance(record.get(_QUESTION), dict)
 
 
 def read_json(path: str | Path, how: str) -> object:
@@ -183,7 +183,7 @@ def of_command(record: object, origin: str, how: str) -> SavedAnswer:
     InputError
         If the record does not say what was asked, with how such files are written, or is of another release.
     """
-    head = record.get(_ASKED) if isinstance(record, dict) else None
+    head = record.get(_QUESTION) if isinstance(record, dict) else None
     if not isinstance(record, dict) or not isinstance(head, dict) or not _says_what_was_asked(head):
         raise InputError(f"{origin}: no saved answer that says what was asked; {how}; in Python an answer has launch()")
     if head.get("version") != _version():
@@ -203,5 +203,5 @@ def _says_what_was_asked(head: Mapping[str, Any]) -> bool:
 
 def _answer(record: Mapping[str, Any], head: Mapping[str, Any], origin: str) -> SavedAnswer:
     kind, options = str(head.get("kind") or head.get("command")), head.get("options")
-    rest = {key: value for key, value in record.items() if key not in (_SAVED, _ASKED)}
+    rest = {key: value for key, value in record.items() if key not in (_SAVED, _QUESTION)}
     return SavedAnswer(kind, str(head.get("version")), rest, head.get("rows"), options or {}, origin)

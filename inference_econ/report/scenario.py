@@ -77,16 +77,16 @@ class ScenarioPage(AnswerPage[Result]):
         return self.tables()[0].notes[-1:]
 
     def setups(self) -> Sequence[Setup]:
-        """Those of the series, or of the measured deployment."""
+        """Setups of the series, or of the measured deployment."""
         return setups_of(self.answer.curves) if self._assessed is None else self._assessed.setups()
 
     def sources(self) -> Sequence[UsedSource]:
-        """What the numbers rest on."""
+        """Sources of the numbers."""
         return self.answer.sources
 
     @property
     def proportional(self) -> bool:
-        """Of a measured deployment alone."""
+        """True for a measured deployment alone."""
         return self._assessed is not None
 
     @property
@@ -96,7 +96,7 @@ class ScenarioPage(AnswerPage[Result]):
 
     @property
     def still(self) -> bool:
-        """Whether the scenario has a figure."""
+        """True if the scenario has a figure."""
         return self._assessed is None and self.answer.scenario.figure is not None
 
     @property
@@ -137,7 +137,7 @@ def scenario_table(result: Result) -> Table:
 
 
 def _whole(curve: Curve) -> bool:
-    """Of deployments in whole numbers: those of the published study's grid are not held against servers."""
+    """True for deployments in whole numbers: those of the published study's grid are not held against servers."""
     front = curve.frontier
     return isinstance(front, ServiceFrontier) or (front is not None and isinstance(front.grid.layouts, WholeLayouts))
 
@@ -155,7 +155,7 @@ def _beside_printed(answer: CellTable) -> Table:
 
 
 def _matches(compared: Sequence[Cell]) -> list[str]:
-    """Which printed cells are not met, and how many are."""
+    """Sentences on printed cells that are not met, and on how many are."""
     notes = [f"{cell.row}, {cell.column}: printed {cell.printed}. {cell.note}" for cell in compared if not cell.match]
     if compared:
         notes.append(f"{sum(cell.match for cell in compared)} of {len(compared)} printed cells match.")
@@ -203,7 +203,7 @@ def cells(result: Result) -> list[Cell]:
 
 
 def _index(curve: Curve, spec: TableSpec) -> int:
-    """Where the point of a table is on a curve."""
+    """Index of the point of a table on a curve."""
     if spec.point == "preferred":
         return curve.preferred_index(spec.exponent)
     cheap = np.flatnonzero(curve.dollars <= (np.inf if spec.cost is None else spec.cost))
@@ -229,7 +229,7 @@ def values(curve: Curve, spec: TableSpec) -> dict[str, float]:
 
 
 def _of_its_kind(curve: Curve, index: int) -> dict[str, float]:
-    """What only services, or only decode steps, have."""
+    """Quantities that only services, or only decode steps, have."""
     front = curve.frontier
     if isinstance(front, ServiceFrontier):
         waits = 1e3 * float(front.ttft_seconds[index])

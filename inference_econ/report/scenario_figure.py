@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator
 
 from inference_econ.report.assess import assessment_chart
-from inference_econ.report.figures import COLOURS, MARKERS, STYLE, chart_figure, charts_figure, plot_frontiers
+from inference_econ.report.figures import (
+    COLOURS,
+    MARKERS,
+    STYLE,
+    chart_figure,
+    charts_figure,
+    label_ticks,
+    plot_frontiers,
+)
 from inference_econ.report.offer_labels import Named, write_names
 from inference_econ.studies.offered import BesideSeries
 from inference_econ.studies.results import Result, SquareRootLaw
@@ -74,7 +82,7 @@ def draw(result: Result) -> Figure:
 
 
 def _offers(axes: Axes, result: Result) -> None:
-    """What providers offered, in the colours of the series; a marker for each day."""
+    """Marks for the offers of providers, in the colours of the series, with a marker for each day."""
     days = list(dict.fromkeys(beside.offer.date for beside in result.offers))
     for beside in result.offers:
         marker = MARKERS[days.index(beside.offer.date) % len(MARKERS)]
@@ -120,9 +128,7 @@ def _comparison(axes: Axes, comparison: SquareRootLaw, title: str) -> None:
     axes.set_yscale("log")
     axes.set_xlim(left=line.min() / 4)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
+        label_ticks(axis, locator=LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.set_xlabel("parameters (billions)")
     axes.set_ylabel("milliseconds per token")
     axes.set_title(title)

@@ -1,4 +1,4 @@
-"""What answers hold, as JSON schemas and as a page of the documents: made of the glossary of fields."""
+"""Schemas of answers as JSON and as a page of the documents, made of the glossary of fields."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class Entry(NamedTuple):
     """A field of a kind of record."""
 
     field: Field
-    """What it says there."""
+    """Row of the glossary that holds there."""
     name: str
-    """In the record."""
+    """Name in the record."""
     type: str
-    """Of its values there."""
+    """Type of its values there."""
     ends: bool
-    """Whether the record has both ends of it, too."""
+    """True if the record has both ends of it, too."""
     optional: bool
-    """Whether some records of the kind lack it."""
+    """True if some records of the kind lack it."""
 
 
 @cache
@@ -212,7 +212,7 @@ class FieldsPage(Page):
         return [field._asdict() for field in self._fields()]
 
     def markdown(self) -> str:
-        """Of all fields, the page of the documents."""
+        """Markdown of the tables; of all fields, the page of the documents."""
         if self.name is not None:
             return super().markdown()
         answers = [f"- `{question}`: {_listed(question)}\n" for question in questions()]
@@ -240,7 +240,7 @@ def _patterns(fields: Iterable[Field], heading: str) -> list[Field]:
 
 
 def _names(field: Field) -> set[str]:
-    """What a field is asked for by: its name in records, and its headings, with their units or without."""
+    """Names that ask for a field: its name in records, and its headings, with their units or without."""
     headings = {field.head(), field.head("p90")}
     return {_in_records(field), *headings, *(heading.rpartition(" ")[0] for heading in headings)} - {""}
 

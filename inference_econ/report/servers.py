@@ -6,19 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from inference_econ.calibration import (
-    BY_HARDWARE,
-    QUANTITIES,
-    Accuracy,
-    Quantity,
-    Row,
-    Servers,
-    Violation,
-    inside,
-    layout_of,
-    scores,
-    version_of,
-)
+from inference_econ import calibration
 from inference_econ.engine import formats
 from inference_econ.inputs import catalog, number, percent
 from inference_econ.report.fields import attributes
@@ -59,8 +47,8 @@ _VALUES = (
 )  # fmt: skip
 
 
-def tables(report: Servers, by: Sequence[str] = ()) -> list[Table]:
-    """What a report says: who takes part, errors, errors by groups, and what could not be predicted.
+def tables(report: calibration.Servers, by: Sequence[str] = ()) -> list[Table]:
+    """Tables of a report: who takes part, errors, errors by groups, and rows that could not be predicted.
 
     Of a few rows, as those of a load test, each is shown; who takes part is not where all do.
 
@@ -85,12 +73,12 @@ def tables(report: Servers, by: Sequence[str] = ()) -> list[Table]:
     return shown
 
 
-def is_few(report: Servers) -> bool:
-    """Whether the rows that count are shown one by one, instead of their errors in the median."""
+def is_few(report: calibration.Servers) -> bool:
+    """Return whether the rows that count are shown one by one, instead of their errors in the median."""
     return 0 < len(report.counted()) <= _FEW
 
 
-def coverage(report: Servers) -> Table:
+def coverage(report: calibration.Servers) -> Table:
     """Rows by file: read, understood, counted, predicted."""
     names: list[str | None] = [*report.datasets]
     if len(names) > 1:
@@ -109,13 +97,13 @@ def coverage(report: Servers) -> Table:
     return Table(f"Measured servers under {_named(report)}: rows", columns, tuple(rows), least=least)
 
 
-def errors(report: Servers) -> Table:
+def errors(report: calibration.Servers) -> Table:
     """Errors of all that count, by quantity, and of those that the assumptions were and were not fitted to."""
     rows = [
         (quantity.title, which, *_numbers(accuracy), share_inside(part, quantity))
-        for quantity in QUANTITIES
+        for quantity in calibration.QUANTITIES
         for which, part in report.split().items()
-        for accuracy in scores(part, quantity).values()
+        for accuracy in calibration.scores(part, quantity).values()
     ]
     notes = tuple(
         _reading(title, accuracy) for title, accuracy in _overall(report.counted()) if accuracy.median is not None
@@ -124,14 +112,14 @@ def errors(report: Servers) -> Table:
     return Table(f"Errors under {_named(report)}", columns, tuple(rows), notes, (LEGEND,), ("p90", "mean"))
 
 
-def row_by_row(report: Servers) -> Table:
-    """What was measured and predicted of each row that counts, how far off that is, and why some are unlike others."""
+def row_by_row(report: calibration.Servers) -> Table:
+    """Table of measured and predicted numbers of each row that counts, and why some rows are unlike others."""
     counted = report.counted()
     named = len(report.rows) > 1
     rows = [
         ((row.id,) if named else ()) + _compared(row, quantity)
         for row in counted
-        for quantity in QUANTITIES
+        for quantity in calibration.QUANTITIES
         if row.measured(quantity) is not None
     ]
     off, settings = off_by(report), tuple(dict.fromkeys(map(_settings, counted)))
@@ -141,7 +129,7 @@ def row_by_row(report: Servers) -> Table:
     return Table(f"Measured beside predicted under {_named(report)}", columns, tuple(rows), readings, notes)
 
 
-def _compared(row: Row, quantity: Quantity) -> tuple[str, ...]:
+def _compared(row: calibration.Row, quantity: calibration.Quantity) -> tuple[str, ...]:
     unit, factor = (" [ms]", 1e3) if quantity.field.endswith("_seconds") else ("", 1.0)
     measured, predicted, where = row.measured(quantity), row.predicted(quantity), row.interval(quantity.field)
     off = "-" if not measured or predicted is None else f"{100 * (predicted / measured - 1):+z.0f} %"
@@ -150,24 +138,26 @@ def _compared(row: Row, quantity: Quantity) -> tuple[str, ...]:
     return (quantity.title + unit, *values, off, ends)
 
 
-def share_inside(rows: Iterable[Row], quantity: Quantity) -> str:
+def share_inside(rows: Iterable[calibration.Row], quantity: calibration.Quantity) -> str:
     """Share of the measured values that are in the intervals of their predictions, in per cent; "-" without any."""
-    where = inside(rows, quantity)
+    where = calibration.inside(rows, quantity)
     return f"{100 * where.held / where.known:.0f} %" if where.known else "-"
 
 
-def grouped(report: Servers, key: str, quantities: Iterable[Quantity] = QUANTITIES) -> Table:
+def grouped(
+    report: calibration.Servers, key: str, quantities: Iterable[calibration.Quantity] = calibration.QUANTITIES
+) -> Table:
     """Errors by the values of one key, quantity after quantity."""
     rows = [
         (value, quantity.title, *_numbers(accuracy))
         for quantity in quantities
-        for (value,), accuracy in scores(report.counted(), quantity, (key,)).items()
+        for (value,), accuracy in calibration.scores(report.counted(), quantity, (key,)).items()
     ]
     return Table(f"Errors by {key} under {_named(report)}", (key, "quantity", *_ERRORS), tuple(rows))
 
 
-def missing(report: Servers) -> Table:
-    """Why rows have no prediction."""
+def missing(report: calibration.Servers) -> Table:
+    """Table of the reasons for which rows have no prediction."""
     rows = []
     for reason, skipped in report.reasons().items():
         ids = [row.id for row in skipped]
@@ -176,7 +166,7 @@ def missing(report: Servers) -> Table:
     return Table("Not predicted", ("rows", "because", "dataset", "which"), tuple(rows))
 
 
-def beyond(violations: Sequence[Violation]) -> Table:
+def beyond(violations: Sequence[calibration.Violation]) -> Table:
     """Measurements that beat the bound, and why."""
     rows = tuple(
         (violation.row.id, violation.row.dataset, violation.quantity.title, f"{violation.measured:.4g}",
@@ -189,13 +179,13 @@ def beyond(violations: Sequence[Violation]) -> Table:
     return Table("Beyond the bound", columns, rows, (reading,), ("In seconds and tokens/s per accelerator.",))
 
 
-def record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
+def record(report: calibration.Servers, by: Sequence[str] = ()) -> dict[str, object]:
     """A report as plain data."""
     groups = [
         {key: value, "quantity": quantity.name, **accuracy.record()}
         for key in by
-        for quantity in QUANTITIES
-        for (value,), accuracy in scores(report.counted(), quantity, (key,)).items()
+        for quantity in calibration.QUANTITIES
+        for (value,), accuracy in calibration.scores(report.counted(), quantity, (key,)).items()
     ]
     return {
         "dataset": "servers",
@@ -215,17 +205,17 @@ def record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
     }
 
 
-def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
+def bound_record(violations: Sequence[calibration.Violation]) -> dict[str, object]:
     """Measurements that beat the bound as plain data."""
     return {"dataset": "bound", "beyond": [_violation_record(violation) for violation in violations]}
 
 
-def _violation_record(violation: Violation) -> dict[str, object]:
+def _violation_record(violation: calibration.Violation) -> dict[str, object]:
     quantity, numbers = violation.quantity.name, attributes(violation, "measured bound factor")
     return {**attributes(violation.row, "id dataset"), "quantity": quantity, **numbers, "diagnosis": violation.why}
 
 
-def predictions(reports: Sequence[Servers]) -> Table:
+def predictions(reports: Sequence[calibration.Servers]) -> Table:
     """One line for every row of the input, in its order: predictions in the units of their files, or why there is none.
 
     Intervals hold 80 % of such measurements; they are empty for quantities that the assumptions were not fitted to.
@@ -237,7 +227,7 @@ def predictions(reports: Sequence[Servers]) -> Table:
     return Table("Predictions", columns, rows)
 
 
-def _lines(report: Servers) -> Iterator[dict[str, object]]:
+def _lines(report: calibration.Servers) -> Iterator[dict[str, object]]:
     published = [(file.unit, value) for file in report.files for value in file.published]
     units = list(dict.fromkeys(file.unit for file in report.files))
     points = any(value is not None for _, value in published)
@@ -263,7 +253,7 @@ def _lines(report: Servers) -> Iterator[dict[str, object]]:
         yield {**line, "skipped": skipped, "counted": not (skipped or row.apart), "reason": row.skipped or row.apart}
 
 
-def _cells(row: Row, name: str, field: str, factor: float) -> dict[str, float | None]:
+def _cells(row: calibration.Row, name: str, field: str, factor: float) -> dict[str, float | None]:
     value = None if row.prediction is None else getattr(row.prediction, field)
     measured = None if row.measurement is None else getattr(row.measurement, field)
     where = row.interval(field)
@@ -279,7 +269,7 @@ def _empty(name: str) -> dict[str, float | None]:
     return dict.fromkeys((f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high"))))
 
 
-def _value(row: Row, published: str, unit: str) -> dict[str, float | None]:
+def _value(row: calibration.Row, published: str, unit: str) -> dict[str, float | None]:
     """A prediction and its interval in the unit of a published number."""
     for field in _VALUES:
         measured = None if row.measurement is None else getattr(row.measurement, field)
@@ -296,51 +286,51 @@ def _value(row: Row, published: str, unit: str) -> dict[str, float | None]:
     return _empty("value")
 
 
-def _assumptions(report: Servers, row: Row) -> str:
-    """What a row is predicted under; empty if that depends on what nobody understood."""
-    if report.assumptions != BY_HARDWARE:
+def _assumptions(report: calibration.Servers, row: calibration.Row) -> str:
+    """Name of the assumptions of a row; empty if they depend on something that nobody understood."""
+    if report.assumptions != calibration.BY_HARDWARE:
         return report.assumptions
     return "" if row.assumptions is None else row.assumptions.name
 
 
-def _outside(report: Servers, row: Row) -> list[str]:
-    """Why a row is unlike what its assumptions were fitted to, if they were."""
+def _outside(report: calibration.Servers, row: calibration.Row) -> list[str]:
+    """Reasons for which a row is unlike those that its assumptions were fitted to, if they were."""
     if row.assumptions is None or row.assumptions.calibration is not None:
         return row.outside
-    chosen = report.assumptions != BY_HARDWARE
+    chosen = report.assumptions != calibration.BY_HARDWARE
     unfitted = f"{row.assumptions.name} was fitted to no measured server" if chosen else "no profile for the chip"
     return [unfitted, *row.outside]
 
 
-def _by_quantity(rows: Sequence[Row]) -> Iterator[tuple[Quantity, Accuracy]]:
-    for quantity in QUANTITIES:
-        for accuracy in scores(rows, quantity).values():
+def _by_quantity(rows: Sequence[calibration.Row]) -> Iterator[tuple[calibration.Quantity, calibration.Accuracy]]:
+    for quantity in calibration.QUANTITIES:
+        for accuracy in calibration.scores(rows, quantity).values():
             yield quantity, accuracy
 
 
-def _overall(rows: Sequence[Row]) -> list[tuple[str, Accuracy]]:
+def _overall(rows: Sequence[calibration.Row]) -> list[tuple[str, calibration.Accuracy]]:
     return [(quantity.title, accuracy) for quantity, accuracy in _by_quantity(rows)]
 
 
-def _speculative(report: Servers) -> Table:
+def _speculative(report: calibration.Servers) -> Table:
     """Speculating servers, a class of their own: all quantities, and the main one by engine, chip and draft."""
     speculating = report.speculative()
     rows = [("all", title, *_numbers(accuracy)) for title, accuracy in _overall(speculating)]
     which = ("engine", "hardware", "speculation")
-    parts = scores(speculating, QUANTITIES[0], which)
-    rows += [(" ".join(part), QUANTITIES[0].title, *_numbers(accuracy)) for part, accuracy in parts.items()]
+    parts = calibration.scores(speculating, calibration.QUANTITIES[0], which)
+    rows += [(" ".join(part), calibration.QUANTITIES[0].title, *_numbers(accuracy)) for part, accuracy in parts.items()]
     columns = ("which", "quantity", *_ERRORS)
     title = f"Speculating servers under {_named(report)}"
     return Table(title, columns, tuple(rows), _by_recipe(speculating), (SPECULATING,))
 
 
-def _by_recipe(speculating: Sequence[Row]) -> tuple[str, ...]:
-    """What was taken for rows whose rounds are not recorded, and for how many."""
+def _by_recipe(speculating: Sequence[calibration.Row]) -> tuple[str, ...]:
+    """Sentences on assumptions for rows whose rounds are not recorded, and on how many these are."""
     assumed = Counter(row.rounds for row in speculating if row.rounds)
     return tuple(f"Not recorded of {count} rows, and assumed: {text}." for text, count in assumed.most_common())
 
 
-def _assumed(report: Servers) -> Table:
+def _assumed(report: calibration.Servers) -> Table:
     assumed = [row for row in report.counted() if row.assumed]
     rows = [(title, *_numbers(accuracy)) for title, accuracy in _overall(assumed)]
     reading = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
@@ -348,15 +338,15 @@ def _assumed(report: Servers) -> Table:
     return Table(title, ("quantity", *_ERRORS), tuple(rows), why=(reading,))
 
 
-def off_by(report: Servers) -> str:
-    """How far each quantity of the rows that count is off, in one line; empty where nothing is predicted."""
+def off_by(report: calibration.Servers) -> str:
+    """Line on the error of each quantity of the rows that count; empty where nothing is predicted."""
     rows = report.counted()
     return "; ".join(_off_by(rows, quantity, errors) for quantity, errors in _by_quantity(rows) if errors.predicted)
 
 
-def _off_by(rows: Sequence[Row], quantity: Quantity, accuracy: Accuracy) -> str:
-    """How far a quantity is off, and whether its interval holds that."""
-    where = inside(rows, quantity)
+def _off_by(rows: Sequence[calibration.Row], quantity: calibration.Quantity, accuracy: calibration.Accuracy) -> str:
+    """Words for the error of a quantity, and for whether its interval holds that."""
+    where = calibration.inside(rows, quantity)
     outside = where.known - where.held
     if accuracy.predicted == 1:
         beyond = ", outside of its 80 % interval" if outside else ""
@@ -365,39 +355,41 @@ def _off_by(rows: Sequence[Row], quantity: Quantity, accuracy: Accuracy) -> str:
     return f"{quantity.title} at most {percent(accuracy.median or 0.0)} for half of {accuracy.predicted}{beyond}"
 
 
-def _settings(row: Row) -> str:
-    """What a row was predicted as."""
+def _settings(row: calibration.Row) -> str:
+    """Sentence on the server that a row was predicted as."""
     server = row.measurement
     assert server is not None and row.assumptions is not None
     published = "" if server.weights else ", as published"
     weights = formats(catalog.model(server.model), server.weights)
-    layout, engine = layout_of(server) or row.assumed, version_of(server) or "no engine"
+    layout, engine = calibration.layout_of(server) or row.assumed, calibration.version_of(server) or "no engine"
     return (
         f"Predicted as {server.model} with weights in {weights}{published}, {layout} on {server.hardware}, by {engine} "
         f"({row.assumptions.name})."
     )
 
 
-def _reading(title: str, accuracy: Accuracy) -> str:
+def _reading(title: str, accuracy: calibration.Accuracy) -> str:
     half = percent(accuracy.median or 0.0)
     which = "the prediction is" if accuracy.predicted == 1 else f"half of the {accuracy.predicted} predictions are"
     return f"{title[0].upper()}{title[1:]}: {which} within {half}."
 
 
-def error_cells(accuracy: Accuracy) -> tuple[str, ...]:
+def error_cells(accuracy: calibration.Accuracy) -> tuple[str, ...]:
     """Median, mean, ninth tenth and bias of some errors for people."""
     sizes = ("-" if value is None else f"{value:.3f}" for value in (accuracy.median, accuracy.mean, accuracy.p90))
     return (*sizes, "-" if accuracy.bias is None else f"{accuracy.bias:+z.3f}")
 
 
-def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
+def _numbers(accuracy: calibration.Accuracy) -> tuple[str, ...]:
     return (str(accuracy.rows), str(accuracy.predicted), *error_cells(accuracy))
 
 
-def _part(rows: Sequence[Row], quantity: Quantity, accuracy: Accuracy) -> dict[str, object]:
-    where = inside(rows, quantity)
+def _part(
+    rows: Sequence[calibration.Row], quantity: calibration.Quantity, accuracy: calibration.Accuracy
+) -> dict[str, object]:
+    where = calibration.inside(rows, quantity)
     return {**accuracy.record(), "with_interval": where.known, "inside": where.held, "interval_width": where.width}
 
 
-def _named(report: Servers) -> str:
-    return "the profiles of their hardware" if report.assumptions == BY_HARDWARE else report.assumptions
+def _named(report: calibration.Servers) -> str:
+    return "the profiles of their hardware" if report.assumptions == calibration.BY_HARDWARE else report.assumptions

@@ -26,7 +26,7 @@ def spread_label(load: Loaded, name: str, targets: Targets) -> str:
 
 
 def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
-    """What users see at a load, in words."""
+    """Sentences on latencies at a load."""
     rate, played = load.requests_per_second * replicas, ", played" if load.played else ""
     if load.saturated:
         return [
@@ -58,7 +58,7 @@ def fleet_name(service: Service, replicas: int) -> str:
 
 
 def picked(service: Service, pick: Pick | None) -> list[str]:
-    """Which of the layouts that were left open was taken, by which rule, and how to take another."""
+    """Sentence on the layout that was taken, the rule, and how to take another."""
     if pick is None:
         return []
     label = layout_label(layout_of(service))
@@ -87,7 +87,7 @@ def milliseconds(seconds: float) -> str:
 
 
 def slots_notes(fleet: Fleet) -> tuple[str, ...]:
-    """That decode instances of pools have fewer requests in flight than their memory holds, and why, in words."""
+    """Sentence on decode instances of pools with fewer requests in flight than their memory holds, and why."""
     held = int(fleet.pools.decode.services.slots[fleet.decode])
     if fleet.slots >= held:
         return ()

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.launching.benchmark import OfferedLoad
@@ -17,26 +14,20 @@ from inference_econ.answers.service_record import SERVED
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import source_records, sources
 from inference_econ.answers.token_parts import token_parts
-from inference_econ.engine import Setup, key_degrees
-from inference_econ.report import charts
+from inference_econ.engine import key_degrees
+from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import expected_in_flight
-from inference_econ.report.fields import field, view
-from inference_econ.report.frontier import speeds_column
+from inference_econ.report.fields import view
 from inference_econ.report.heading import SERVICES, heading, lengths_label, subject_label
-from inference_econ.report.hovering import between, deployed, priced
 from inference_econ.report.metrics import AXES
-from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.speed_cost import costs_by_speed, curve_line, metric_column, speed_cost_chart, speed_question
 from inference_econ.report.start import parts_of_pools
 from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes, with_recipes
-from inference_econ.report.summarised import summary_notes, summary_record
-from inference_econ.report.table import PART_NAMES, Frame, Table, assumptions_label, remarks, warnings
+from inference_econ.report.table import PART_NAMES, Table, assumptions_label, remarks, warnings
 from inference_econ.search import Metric
 
 if TYPE_CHECKING:
     from inference_econ.calibration.alike import MeasuredServer
-    from inference_econ.report.charts import Steps
     from inference_econ.report.measured_points import Drawn
 
 #: What a point is, in words.
@@ -48,56 +39,26 @@ MEANS = (
 )
 
 
-@dataclass(frozen=True)
-class ServingFrontierPage(AnswerPage[ServiceFrontier]):
-    """A frontier of services, ready to be shown.
-
-    Attributes
-    ----------
-    y : str
-        What is held against speed.
-    """
-
-    y: Metric = "cost"
+class ServingFrontierPage(speed_cost.CurvePage[ServiceFrontier]):
+    """A frontier of services, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
         """Some points."""
         return (with_notes(service_frontier_table(self.answer, self.y), saving_note(self.answer.saving)),)
 
-    def record(self) -> object:
+    def points_record(self) -> dict[str, object]:
         """Every point."""
-        record = service_frontier_record(self.answer)
-        return record if self.answer.saving is None else {**record, "any_layout": self.answer.saving._asdict()}
-
-    def frame(self) -> Frame:
-        """Every point."""
-        return service_frontier_frame(self.answer)
-
-    def blocks(self) -> Sequence[Block]:
-        """The table, and the frontier drawn with characters."""
-        speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
-        height = field(AXES[self.y].field, "frontier_point").heading
-        return (*self.tables(), Sketch(speed, metric, "tokens/s per user", height))
+        return service_frontier_record(self.answer)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """What is held against speed with the step of a point that is clicked, and the time to first token."""
-        title = (
-            f"{speed_question(self.y, 'What do services cost at each speed?')}\n{service_frontier_title(self.answer)}"
-        )
-        shown = service_frontier_charts(self.answer, self.y)
-        return {"frontier": charts.frontier_chart(shown, title, _steps(self.answer))}
+        """Charts of a metric against speed, with the step of the clicked point, and of the time to first token."""
+        question = speed_cost.speed_question(self.y, "What do services cost at each speed?")
+        title, shown = service_frontier_title(self.answer), service_frontier_charts(self.answer, self.y)
+        return {"frontier": charts.frontier_chart(shown, f"{question}\n{title}", _steps(self.answer))}
 
     def question(self) -> str:
-        """What services cost."""
+        """Question about the cost of services."""
         return f"What does it cost to serve {subject_label(self.answer.setup)} at each speed?"
-
-    def conclusion(self) -> Pieces:
-        """Ends of the frontier and its preferred point."""
-        return costs_by_speed(self.answer)
-
-    def setups(self) -> Sequence[Setup]:
-        """That of the preferred point."""
-        return [self.answer.setup]
 
     def start(self) -> Start:
         """The preferred point, with a constant number of requests in flight."""
@@ -130,14 +91,12 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     InputError
         If the hardware file has no watts, and power is asked for.
     """
-    speed, _, best = front.tokens_per_second, front.metric(y), front.preferred_index()
-    wanted = np.linspace(speed[0], speed[-1], rows)
-    shown = sorted({int(np.argmin(np.abs(speed - value))) for value in wanted} | {best})
+    shown = speed_cost.some_points(front, rows)
     points = front.points(shown)
     records = [point.record() for point in points]
     columns = (
-        speeds_column(records, shown.index(best)), "dollars_per_million_output_tokens", *metric_column(front, y, shown),
-        "ttft_seconds", "tpot_seconds", "accelerators", "layout", "concurrency",
+        *speed_cost.speed_columns(front, y, shown, records), "ttft_seconds", "tpot_seconds", "accelerators", "layout",
+        "concurrency",
     )  # fmt: skip
     notes = (
         f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
@@ -146,7 +105,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     )
     why = (
         f"{MEANS} Assumptions: {assumptions_label(front.setups)}.",
-        *summary_notes(front),
+        *speed_cost.summary_notes(front),
         *grounds(front.setups, front.subjects(points), SERVED),
         *remarks(front.setup),
     )
@@ -164,12 +123,12 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
 
 
 def service_frontier_title(front: ServiceFrontier) -> str:
-    """What is counted, of what, for which requests, in one line."""
+    """Heading of a frontier: what is counted, model and chips, requests, in one line."""
     return frontiers_title([front])
 
 
 def frontiers_title(fronts: Sequence[ServiceFrontier]) -> str:
-    """The same of several that are compared."""
+    """Heading of several frontiers that are compared."""
     return heading(
         SERVICES,
         [setup for front in fronts for setup in front.setups],
@@ -191,26 +150,20 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
         "speculation": None if front.speculation is None else front.speculation.record(),
         "promises": targets_record(front.promises),
         "calibration": {instances.label: calibration_record(instances, SERVED) for instances in front.subjects()},
-        "summary": summary_record(front),
+        "summary": speed_cost.summary_record(front),
         "points": [record for record, _ in front.bounded_points()],
         "sources": source_records(sources(front)),
     }
 
 
-def service_frontier_frame(front: ServiceFrontier) -> Frame:
-    """Every point, one row each."""
-    return front.to_frame()
-
-
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
-    """What is held against speed, the time to first token of the same points, and measured servers like them."""
+    """Plots of a metric against speed, with measured servers, and of the time to first token of the same points."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
     requests, factor = front.requests, AXES[y].factor
-    speed, metric, best = front.tokens_per_second, front.metric(y), front.preferred_index()
+    speed, metric = front.tokens_per_second, front.metric(y)
     details = point_details(front)
-    line = curve_line("Pareto frontier of services", (speed, metric), front.ends(), details, y)
-    preferred = Series("largest speed³ / cost", [float(speed[best])], [float(metric[best] * factor)], points=True)
+    line = speed_cost.curve_line("Pareto frontier of services", (speed, metric), front.ends(), details, y)
     drawn = Drawn(line.label, front.setup, (requests.isl.mean, requests.osl.mean))
     # What measured servers drew is not recorded.
     alike = [drawn] if measured_alike(front) and AXES[y].good and y != "joules" else []
@@ -222,42 +175,42 @@ def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:
     waits = Series("TTFT of its points", speed.tolist(), ttft, points=True, beside=line.label, details=details)
     head = f"{AXES[y].head}{', prefill included' if y == 'cost' else ''}"
     return [
-        speed_cost_chart(head, (line, preferred, *measured_lines(alike, measured)), [front.setup], y),
+        speed_cost.speed_cost_chart(
+            head, (line, speed_cost.preferred_point(front, y), *measured_lines(alike, measured)), [front.setup], y
+        ),
         Plot("Time to first token", "tokens per second per user", "milliseconds", (waits,), "y", from_zero=True),
     ]
 
 
 def measured_alike(front: ServiceFrontier) -> bool:
-    """Whether measured servers, of which those without speculation are drawn, are like some candidates."""
+    """Return whether measured servers, of which those without speculation are drawn, are like some candidates."""
     plain = any(candidate.speculation is None for candidate in front.candidates)
     return plain and not front.requests.cached
 
 
 def point_details(front: ServiceFrontier) -> dict[str, list[float | str]]:
-    """What hovering over each point says: its deployment, its times and its cost, with their ends."""
+    """Texts of hovering over each point: its deployment, its times and its cost, with their ends."""
     points = front.points()
     both = list(zip(points, front.ends_each(), strict=True))
-    details = deployed(points)
+    details = speed_cost.deployed(points)
     details |= {
         "recipe": [point.practice for point in points],
         "in flight": [point.concurrency for point in points],
         "batch": [point.batch for point in points],
-        "TTFT ms": [between(1e3 * point.ttft_seconds, end["ttft_seconds"]) for point, end in both],
-        "TPOT ms": [between(1e3 * point.tpot_seconds, end["tpot_seconds"]) for point, end in both],
+        "TTFT ms": [speed_cost.between(1e3 * point.ttft_seconds, end["ttft_seconds"]) for point, end in both],
+        "TPOT ms": [speed_cost.between(1e3 * point.tpot_seconds, end["tpot_seconds"]) for point, end in both],
     }
-    return details | priced(front.dollars, front.ends()["dollars_per_million_output_tokens"])
+    return details | speed_cost.priced(front.dollars, front.ends()["dollars_per_million_output_tokens"])
 
 
-def _steps(front: ServiceFrontier) -> Steps | None:
-    """Where the time per token of every point goes; None of those that speculate."""
-    from inference_econ.report.charts import Steps
-
+def _steps(front: ServiceFrontier) -> charts.Steps | None:
+    """Parts of the time per token of every point; None of those that speculate."""
     parts = {PART_NAMES[name]: (1e3 * seconds).tolist() for name, seconds in token_parts(front).items()}
-    return Steps(parts, len(front), front.preferred_index()) if parts else None
+    return charts.Steps(parts, len(front), front.preferred_index()) if parts else None
 
 
 def measured_metric(front: ServiceFrontier, y: Metric, server: MeasuredServer) -> float:
-    """What a measured server has of a metric, at the price and the watts of a frontier.
+    """Metric of a measured server at the price and the watts of a frontier.
 
     Tokens per second of a chip are in proportion to those of a megawatt, and to those of a dollar.
     """

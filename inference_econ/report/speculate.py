@@ -59,7 +59,7 @@ def speculation_table(speculated: Speculated) -> Table:
 
 
 def title(speculated: Speculated) -> str:
-    """What is counted, of which model, layout and lengths, in one line."""
+    """Heading: what is counted, model, layout and lengths, in one line."""
     setup, requests = speculated.plain.setup, speculated.plain.requests
     layout = layout_of(speculated.plain)
     where = f"{speculated.plain.accelerators} GPUs, {layout_label(layout)}{started(layout)}"
@@ -77,7 +77,7 @@ def picture_title(speculated: Speculated) -> str:
 
 
 def _notes(speculated: Speculated) -> list[str]:
-    """Whether it pays, and what a reader must not miss."""
+    """Sentences on whether it pays, and warnings."""
     return [
         _verdict(speculated),
         *_vocabularies(speculated),
@@ -86,7 +86,7 @@ def _notes(speculated: Speculated) -> list[str]:
 
 
 def _vocabularies(speculated: Speculated) -> list[str]:
-    """That the rule needs one vocabulary, where a draft model has another."""
+    """Sentence that the rule needs one vocabulary, where a draft model has another."""
     draft, model = speculation_of(speculated).model, speculated.plain.setup.model
     if draft is None or abs(draft.vocab_size / model.vocab_size - 1.0) <= _OTHER_VOCABULARY:
         return []
@@ -97,7 +97,7 @@ def _vocabularies(speculated: Speculated) -> list[str]:
 
 
 def _why(speculated: Speculated) -> list[str]:
-    """What the numbers rest on."""
+    """Sentences on the basis of the numbers."""
     speculation, setup = speculation_of(speculated), speculated.plain.setup
     notes = []
     if speculated.speculating.slots < speculated.plain.slots:
@@ -118,14 +118,14 @@ def _why(speculated: Speculated) -> list[str]:
 
 
 def _drafted(speculation: Speculation) -> str:
-    """What the number of proposals is, in words."""
+    """Words for the number of proposals."""
     if speculation.shortest == speculation.longest:
         return "every round has the same number of proposals, as engines run it"
     return "drafted is its best number of proposals, 0 where plain decoding is quickest"
 
 
 def _loss(speculated: Speculated) -> str:
-    """Where it is slowest against plain decoding, in words; nothing where it is not slower."""
+    """Sentence on where it is slowest against plain decoding; empty where it is not slower."""
     worst = int(np.argmin(speculated.speedup))
     if speculated.speedup[worst] >= 1.0 - 1e-6:
         return ""
@@ -134,7 +134,7 @@ def _loss(speculated: Speculated) -> str:
 
 
 def _verdict(speculated: Speculated) -> str:
-    """Where speculation pays, in words."""
+    """Sentence on where speculation pays."""
     pays = np.flatnonzero(speculated.pays)
     if not pays.size:
         most = f"{speculated.concurrency[-1]:.0f}"

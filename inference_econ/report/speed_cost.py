@@ -1,19 +1,93 @@
-"""Cost and other metrics against the speed of a user: pictures, and a sentence."""
+"""Cost and other metrics against the speed of a user: pictures with their texts of hovering, and sentences."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.engine import Setup, bounds
+from inference_econ.engine.bounds import Factors
+from inference_econ.errors import InputError
 from inference_econ.report import bands
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import Column, field
+from inference_econ.report.fields import Column, Field, Record, column, field
 from inference_econ.report.metrics import AXES
-from inference_econ.report.page import Pieces
-from inference_econ.report.table import amount, chips_label, dollars, layout_label
-from inference_econ.search import Frontier, Metric
+from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
+from inference_econ.report.table import Frame, amount, chips_label, dollars, layout_label
+from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
+
+Front = TypeVar("Front", ServiceFrontier, Frontier)
+
+
+@dataclass(frozen=True)
+class CurvePage(AnswerPage[Front]):
+    """Page of a frontier, whether its points are services or decode steps.
+
+    Attributes
+    ----------
+    y : str
+        What is held against speed.
+    """
+
+    y: Metric = "cost"
+
+    def record(self) -> dict[str, object]:
+        """Every point; and the savings of any layout, where that was asked."""
+        saving = self.answer.saving
+        return {**self.points_record(), **({} if saving is None else {"any_layout": saving._asdict()})}
+
+    @abstractmethod
+    def points_record(self) -> dict[str, object]:
+        """Every point."""
+
+    def frame(self) -> Frame:
+        """Every point, one row each."""
+        return self.answer.to_frame()
+
+    def blocks(self) -> Sequence[Block]:
+        """The tables, and the frontier drawn with characters."""
+        speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
+        return (*self.tables(), Sketch(speed, metric, "tokens/s per user", _field_of(self.y).heading))
+
+    def conclusion(self) -> Pieces:
+        """Ends of the frontier and its preferred point."""
+        return costs_by_speed(self.answer)
+
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the preferred point."""
+        return [self.answer.setup]
+
+
+def some_points(front: Front, most: int) -> list[int]:
+    """Indices of some points, evenly spaced in speed, the preferred one among them.
+
+    Parameters
+    ----------
+    front : Frontier or ServiceFrontier
+        The frontier.
+    most : int
+        Points beside the preferred one at most [1].
+    """
+    speed = front.tokens_per_second
+    nearest = {int(np.argmin(np.abs(speed - value))) for value in np.linspace(speed[0], speed[-1], most)}
+    return sorted(nearest | {front.preferred_index()})
+
+
+def preferred_point(front: Front, y: Metric) -> Series:
+    """The preferred point of a frontier, to be drawn."""
+    best = front.preferred_index()
+    value = float(front.metric(y)[best] * AXES[y].factor)
+    return Series("largest speed³ / cost", [float(front.tokens_per_second[best])], [value], points=True)
+
+
+def _field_of(y: Metric) -> Field:
+    return field(AXES[y].field, "frontier_point")
 
 
 def curve_line(
@@ -65,12 +139,26 @@ def speed_question(y: Metric, of_cost: str) -> str:
     return of_cost if AXES[y].dollars else AXES[y].question
 
 
-def metric_column(front: ServiceFrontier | Frontier, y: Metric, shown: Sequence[int]) -> list[Column]:
-    """The column of a metric beside the cost and the size of some points; none where one of these says it."""
-    if y in ("cost", "gpus", "mfu"):
-        return []
-    named = field(AXES[y].field, "frontier_point")
-    return [(named.heading, [named.text(value) for value in front.metric(y)[list(shown)]])]
+def speed_columns(front: Front, y: Metric, shown: Sequence[int], records: Sequence[Record]) -> list[Column]:
+    """Columns that tables of frontiers begin with: speeds, the preferred one marked, costs, and another metric.
+
+    Parameters
+    ----------
+    front : Frontier or ServiceFrontier
+        The frontier.
+    y : str
+        What is held against speed, which has a column of its own where no other column says it.
+    shown : sequence of int
+        Indices of points.
+    records : sequence of mapping
+        Their records.
+    """
+    best, metric = shown.index(front.preferred_index()), _field_of(y)
+    head, cells = column(records, "tokens_per_second_per_user")
+    speeds = head, [f"{cell}{' *' if row == best else ''}" for row, cell in enumerate(cells)]
+    values = [metric.text(value) for value in front.metric(y)[list(shown)]]
+    further: list[Column] = [] if y in ("cost", "gpus", "mfu") else [(metric.heading, values)]
+    return [speeds, "dollars_per_million_output_tokens", *further]
 
 
 def costs_by_speed(front: ServiceFrontier | Frontier) -> Pieces:
@@ -84,3 +172,77 @@ def costs_by_speed(front: ServiceFrontier | Frontier) -> Pieces:
         dollars(best.dollars_per_million_output_tokens),
         f", on {chips_label(best.accelerators)} ({layout_label(best.layout)}).",
     )  # fmt: skip
+
+
+def deployed(points: Sequence[ServicePoint | Point]) -> dict[str, list[float | str]]:
+    """The deployment of each point: its layout, its size, and the engines that can start it where that is known."""
+    details: dict[str, list[float | str]] = {
+        "layout": [layout_label(point.layout) for point in points],
+        "GPUs": [point.accelerators for point in points],
+    }
+    if any("engine" in point.layout for point in points):
+        details["engine"] = [str(point.layout.get("engine", "")) for point in points]
+    return details
+
+
+def between(value: float, factors: Factors) -> str:
+    """A value and where measured ones probably lie, if that is known.
+
+    Examples
+    --------
+    >>> between(20.0, (0.9, 1.2)), between(20.0, (None, None))
+    ('20.0 (18.0 to 24.0)', '20.0')
+    """
+    low, high = factors
+    return (
+        amount(value) if low is None or high is None else f"{amount(value)} ({_ends(value, float(low), float(high))})"
+    )
+
+
+def _ends(value: float, low: float, high: float) -> str:
+    return f"{amount(value * low)} to {amount(value * high)}"
+
+
+def priced(costs: Sequence[float] | Array, factors: Factors) -> dict[str, list[float | str]]:
+    """Costs and where measured ones probably lie, as numbers: what is proportional to the price of a chip.
+
+    Parameters
+    ----------
+    costs : sequence of float
+        [USD per 1e6 output tokens].
+    factors : tuple of float, ndarray or None
+        To the ends, of all or of each [1].
+    """
+    (low, high), prices = factors, np.asarray(costs)
+    named: dict[str, list[float | str]] = {"$/M output": prices.tolist()}
+    if low is not None and high is not None:
+        named |= {"$/M low": (prices * low).tolist(), "$/M high": (prices * high).tolist()}
+    return named
+
+
+def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
+    """The line that summarises a frontier; nothing where it has too few points."""
+    summary = _summary(front)
+    if summary is None:
+        return ()
+    slow, top, exponent = summary.slow_dollars, summary.top_tokens_per_second, summary.exponent
+    if summary.has_top:
+        curve = f"{slow:#.3g} (1 - x / {top:.4g})^-{exponent:#.3g}"
+    else:
+        curve = f"{slow:#.3g} exp(x / {top / exponent:.4g})"
+    between = f"{summary.slowest_tokens_per_second:.3g} to {summary.fastest_tokens_per_second:.3g}"
+    errors = f"{100 * summary.typical_error:.2g} % off typically, {100 * summary.largest_error:.2g} % at most"
+    return (f"In short, at x tokens/s from {between} a million output tokens cost ${curve}: {errors}.",)
+
+
+def summary_record(front: Choosable[Any]) -> dict[str, float] | None:
+    """The three numbers of a frontier with their errors; None where it has too few points."""
+    summary = _summary(front)
+    return None if summary is None else summary.record()
+
+
+def _summary(front: Choosable[Any]) -> FrontierSummary | None:
+    try:
+        return front.summary()
+    except InputError:
+        return None

@@ -1,4 +1,4 @@
-"""Which engines can start what is shown: a column of tables, and remarks below them."""
+"""Engines that can start what is shown: a column of tables, and remarks below them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def engine_cell(layout: Mapping[str, float | str]) -> str:
 
 
 def started(layout: Mapping[str, float | str]) -> str:
-    """The same behind a layout in a sentence; nothing where any layout is offered."""
+    """Engines behind a layout in a sentence; empty where any layout is offered."""
     return f" ({layout['engine']})" if "engine" in layout else ""
 
 
@@ -74,7 +74,7 @@ def with_notes(table: Table, notes: Sequence[str]) -> Table:
 
 
 def saving_note(saving: Saving | None) -> list[str]:
-    """What any layout saves over those that can be started; nothing where that was not asked."""
+    """Sentence on the savings of any layout over those that can be started; none where that was not asked."""
     if saving is None:
         return []
     if saving.share < _NOTICED:
@@ -86,19 +86,19 @@ def saving_note(saving: Saving | None) -> list[str]:
 
 
 def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
-    """What a reader of a table must not miss: what cannot be started, and where its numbers can be doubted."""
+    """Warnings on a table: layouts that cannot be started, and numbers that can be doubted."""
     return [*cannot_start(setups), *caveats.warnings(subjects)]
 
 
 def grounds(
     setups: Iterable[Setup], subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)
 ) -> list[str]:
-    """What the numbers of a table rest on: who can start what is shown, and how far off predictions are."""
+    """Notes on the basis of a table: who can start what is shown, and how far off predictions are."""
     return [*startable_notes(setups), *caveats.remarks(subjects, quantities)]
 
 
 def startable_notes(setups: Iterable[Setup]) -> list[str]:
-    """Who can start what is shown, or why nobody is asked; one remark per kind of chip."""
+    """Remarks on who can start what is shown, or on why nobody is asked; one per kind of chip."""
     return list(dict.fromkeys(note for setup in setups for note in _notes(setup)))
 
 
@@ -111,12 +111,12 @@ def cannot_start(setups: Sequence[Setup]) -> list[str]:
 
 
 def is_bound(setup: Setup) -> bool:
-    """Whether nothing is known to be as good: it was fitted to no server, or no known engine can start it."""
+    """Return whether nothing is known to be as good: it was fitted to no server, or no known engine can start it."""
     return setup.is_bound or _is_startable_by_none(setup)
 
 
 def _is_startable_by_none(setup: Setup) -> bool:
-    """Whether no engine is known for a model on a chip, where any is asked for."""
+    """Return whether no engine is known for a model on a chip, where any is asked for."""
     idle = setup.assumptions.layout.attention_groups == "idle"
     return not setup.engines and not idle and not engines_for(setup.model, setup.hardware, setup.precision)
 

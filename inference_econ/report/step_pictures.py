@@ -1,4 +1,4 @@
-"""What pictures of parts show: waterfalls on their way to a whole, and the operators of a step on a roofline."""
+"""Data of pictures of parts: waterfalls on their way to a whole, and the operators of a step on a roofline."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Waterfall:
 
     @property
     def band(self) -> str:
-        """What a legend says of where a measured whole probably lies."""
+        """Entry of a legend for where a measured whole probably lies."""
         return f"{100 * bounds.LEVEL:.0f} % of measured values"
 
     @property
@@ -152,7 +152,7 @@ def step_waterfall(explanation: Explanation, parts: Mapping[str, float]) -> Wate
 
 
 def _likely(explanation: Explanation) -> tuple[float, float] | None:
-    """Where a measured step of decode probably lies [ms]; None where nobody knows."""
+    """Interval of a measured step of decode [ms]; None where nobody knows."""
     if explanation.prompt is not None:
         return None
     (instances,), total = explanation.subjects(), 1e3 * explanation.seconds

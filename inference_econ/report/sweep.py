@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inference_econ.report import charts
 from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
 from inference_econ.report.table import Frame, Table, dollars, frame_of
 from inference_econ.studies.swept import Best, Reason, Swept
-
-if TYPE_CHECKING:
-    from inference_econ.report.charts.grid import Grid
 
 #: Behind what no measurement stands behind, and what that says.
 _MARK = "*"
@@ -42,34 +39,41 @@ class SweepPage(AnswerPage[Swept]):
         return [Headline((counted(self.answer),)), *self.tables()]
 
     def markdown(self) -> str:
-        """The same."""
+        """Markdown of the counts and of the tables below them."""
         tables = (f"**{table.title}**\n\n{table.markdown()}" for table in self.tables())
         return "\n".join([f"{counted(self.answer)}\n", *tables])
 
     def record(self) -> object:
-        """What there is, as plain data."""
-        return swept_record(self.answer)
+        """A sweep in short as plain data."""
+        swept = self.answer
+        return {
+            "title": swept.title,
+            **attributes(swept, "combinations frontiers points missing"),
+            "failures": [{name: getattr(reason, name) for name in reason.__slots__} for reason in swept.reasons],
+            "where": dict(swept.where),
+            "cheapest": [_best_record(swept, best) for best in _ordered(swept)],
+        }
 
     def frame(self) -> Frame:
-        """What is the cheapest, one row for each row and speed."""
+        """Rows of the cheapest, one for each row and speed."""
         return frame_of([_best_record(self.answer, best) for best in _ordered(self.answer)])
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """What is the cheapest, by colour."""
+        """Chart of the cheapest by colour."""
         return {"cheapest": charts.grid_chart(cheapest_grid(self.answer))}
 
     def question(self) -> str:
-        """What is the cheapest."""
+        """Question about the cheapest."""
         swept, only = self.answer, "".join(f", {name} {value}" for name, value in self.answer.where.items())
         return f"Which {swept.among} serves each {swept.rows} the cheapest at which speed{only}?"
 
     def conclusion(self) -> Pieces:
-        """How much there is."""
+        """Sentence on the size of a sweep."""
         return [counted(self.answer)]
 
 
 def counted(swept: Swept) -> str:
-    """How much there is, in words."""
+    """Sentence on the size of a sweep."""
     failed = f", {swept.failures:,} without a frontier" if swept.failures else ""
     missing = f" {swept.missing:,} have not been asked yet: run the same again." if swept.missing else ""
     return (
@@ -84,7 +88,7 @@ def _heading(swept: Swept) -> str:
 
 
 def cheapest_table(swept: Swept) -> Table:
-    """What is the cheapest, a row of the sweep in each row, a speed in each column."""
+    """Table of the cheapest: a row of the sweep in each row, a speed in each column."""
     best = {(cheapest.row, cheapest.speed): cheapest for cheapest in swept.best}
     rows = [(name, *(_cell(best.get((name, speed))) for speed in swept.speeds)) for name in swept.names]
     notes = (
@@ -97,7 +101,7 @@ def cheapest_table(swept: Swept) -> Table:
 
 
 def _priced(swept: Swept) -> tuple[str, ...]:
-    """Whether chips are compared at prices that can be compared; nothing where there are not several."""
+    """Sentence on whether chips have prices that can be compared; none where there are not several."""
     if swept.price is None:
         return ()
     # A kind without its seller is all that they have in common.
@@ -109,12 +113,12 @@ def _cell(best: Best | None) -> str:
 
 
 def _marked(best: Best) -> str:
-    """What it costs, with a mark if nobody knows how far off that may be."""
+    """Cost of the cheapest, with a mark if nobody knows how far off it may be."""
     return f"{dollars(best.dollars)}{'' if best.is_measured else _MARK}"
 
 
 def failures_table(swept: Swept) -> Table:
-    """Why combinations have no frontier, the most frequent reason first."""
+    """Table of the reasons for which combinations have no frontier, the most frequent first."""
     rows = tuple((str(reason.combinations), _why(reason)) for reason in swept.reasons[:_REASONS])
     further = swept.reasons[_REASONS:]
     left = sum(reason.combinations for reason in further)
@@ -129,38 +133,25 @@ def _why(reason: Reason) -> str:
     return reason.text
 
 
-def swept_record(swept: Swept) -> dict[str, object]:
-    """A sweep in short as plain data."""
-    return {
-        "title": swept.title,
-        **attributes(swept, "combinations frontiers points missing"),
-        "failures": [{name: getattr(reason, name) for name in reason.__slots__} for reason in swept.reasons],
-        "where": dict(swept.where),
-        "cheapest": [_best_record(swept, best) for best in _ordered(swept)],
-    }
-
-
 def _best_record(swept: Swept, best: Best) -> dict[str, object]:
-    """What is the cheapest for a row and a speed."""
+    """Record of the cheapest for a row and a speed."""
     names = {"rows": best.row, "at_least_tokens_per_second": best.speed, "cheapest": best.among}
     return {**names, **swept.where, **best.point}
 
 
 def _ordered(swept: Swept) -> list[Best]:
-    """What is the cheapest, in the order of the table."""
+    """Cheapest entries in the order of the table."""
     place = {name: index for index, name in enumerate(swept.names)}
     return sorted(swept.best, key=lambda best: (place.get(best.row, len(place)), best.speed))
 
 
-def cheapest_grid(swept: Swept) -> Grid:
-    """What is the cheapest, to be drawn."""
-    from inference_econ.report.charts.grid import Grid, Tile
-
-    tiles = [Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best)) for best in swept.best]
+def cheapest_grid(swept: Swept) -> charts.Grid:
+    """Grid of the cheapest, to be drawn."""
+    tiles = [charts.Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best)) for best in swept.best]
     speeds = [f"{speed:g}" for speed in swept.speeds]
-    return Grid(
+    return charts.Grid(
         _heading(swept),
-        f"tokens/s per user, at least; $ per million output tokens{_said_of(swept)}",
+        f"tokens/s per user, at least; $ per million output tokens{_legend_of_mark(swept)}",
         swept.among,
         tuple(swept.names),
         tuple(speeds),
@@ -168,13 +159,13 @@ def cheapest_grid(swept: Swept) -> Grid:
     )
 
 
-def _said_of(swept: Swept) -> str:
-    """What the mark says, where there is one."""
+def _legend_of_mark(swept: Swept) -> str:
+    """Words for the meaning of the mark, where there is one."""
     return "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
 
 
 def _details(best: Best) -> dict[str, str]:
-    """What is said of a tile when somebody points at it."""
+    """Texts of hovering over a tile."""
     point = best.point
     return {
         "layout": f"{point['layout']}, {point['accelerators']:g} GPUs",

@@ -97,7 +97,7 @@ def _processes(jobs: int | None, folder: Path, combinations: Combinations) -> in
 
 
 def _answering(processes: int, scheduler: str | None) -> Answering:
-    """Who answers."""
+    """Function that answers parts: of this process, of several, or of a scheduler."""
     if scheduler is not None:
         return of_scheduler(scheduler)
     return beside(processes) if processes > 1 else alone
@@ -144,7 +144,7 @@ def _missing(folder: Path, combinations: Combinations) -> Iterator[int]:
 
 
 def _is_whole(folder: Path, combinations: Combinations, index: int) -> bool:
-    """Whether a part is there and what it should be; the end of a Parquet file says what is before it."""
+    """Return whether a part is there and whole; the end of a Parquet file says what is before it."""
     from pyarrow import ArrowException, parquet
 
     try:
@@ -155,7 +155,7 @@ def _is_whole(folder: Path, combinations: Combinations, index: int) -> bool:
 
 
 def _manifest(folder: Path) -> dict[str, Any] | None:
-    """What a folder says it is a sweep of; None if it is not there, or has nothing in it.
+    """Manifest in a folder: the sweep that it is of; None if the folder is not there, or has nothing in it.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def _write(
             _write_part(_part_path(folder, index), part)
             counted.add(len(combinations.numbers(index)), part)
             if progress is not None:
-                progress(*counted.said())
+                progress(*counted.progress())
     except KeyboardInterrupt:
         done = counted.before + counted.answered
         there = f"{done:,} of {counted.whole:,} combinations in {folder}; the same command goes on"
@@ -272,7 +272,7 @@ def _write_part(path: Path, part: Part) -> None:
 
 @dataclass(slots=True)
 class _Counted:
-    """How far a sweep is.
+    """Progress of a sweep.
 
     Attributes
     ----------
@@ -295,7 +295,7 @@ class _Counted:
         self.answered += numbers
         self.failures += part.failures
 
-    def said(self) -> tuple[float, str]:
+    def progress(self) -> tuple[float, str]:
         """The share that is done, and all of this in words."""
         done, failed = self.before + self.answered, f", {self.failures:,} failed" if self.failures else ""
         left = (self.whole - done) * (time.monotonic() - self.since) / max(self.answered, 1)

@@ -6,11 +6,13 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from inference_econ.answers.sources import setup_sources
 from inference_econ.engine import Setup
 from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Precision
+from inference_econ.inputs.options import rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,24 +21,15 @@ if TYPE_CHECKING:
 Frame: TypeAlias = "pd.DataFrame"
 #: From here on three digits are a whole number [1].
 _WHOLE = 99.95
+
+
+def words(kind: str) -> Mapping[str, str]:
+    """Return the words for the names of a kind, in the order of ``words.csv``."""
+    return {row["name"]: row["words"] for row in rows(Path(__file__).with_name("words.csv")) if row["kind"] == kind}
+
+
 #: What each part of a step is called.
-PART_NAMES = {
-    "compute": "arithmetic",
-    "weights": "weight reads",
-    "activations": "activation traffic",
-    "kv_cache": "KV cache reads",
-    "all_reduce_latency": "all-reduce latency",
-    "all_reduce_bandwidth": "all-reduce bandwidth",
-    "all_to_all_latency": "all-to-all latency",
-    "all_to_all_bandwidth": "all-to-all bandwidth",
-    "pipeline": "pipeline hand-offs",
-    "launches": "kernel launches",
-    "host": "host per step",
-    "host_memory": "reads from the host",
-    "measured": "as measured, beside these",
-    "draft": "proposing tokens",
-    "prefill": "prompts of others",
-}
+PART_NAMES = words("part")
 
 
 def frame_of(rows: Any, columns: list[str] | None = None) -> Frame:
@@ -174,7 +167,7 @@ def remarks(setup: Setup) -> list[str]:
 
 
 def warnings(setup: Setup) -> list[str]:
-    """What a reader must know about the model and the what-ifs of a question."""
+    """Warnings on the model and the what-ifs of a question."""
     model, notes = setup.model, []
     longest = max((length for length, _ in setup.contexts), default=setup.context)
     if model.max_context is not None and longest > model.max_context:

@@ -1,4 +1,4 @@
-"""What a trace of requests is, as tables, data and pictures."""
+"""Traces of requests as tables, data and pictures."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SHARES = tuple(place / 100 for place in range(1, 100))
 
 
 class ProfilePage(RowsPage[TraceProfile]):
-    """What a trace is, ready to be shown."""
+    """Page of a trace."""
 
     proportional = False
 
     def tables(self) -> Sequence[Table]:
-        """What it is in numbers; its lengths; what caches would find."""
+        """Tables of its numbers, its lengths, and what caches would find."""
         return (facts_table(self.answer), lengths_table(self.answer), *reuse_tables(self.answer))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
@@ -29,11 +29,11 @@ class ProfilePage(RowsPage[TraceProfile]):
         return {"traffic": charts.line_charts(plots(self.answer), f"What is in {self.answer.origin}?")}
 
     def question(self) -> str:
-        """What requests it has."""
+        """Question about the requests of a trace."""
         return f"What requests does {self.answer.origin} have?"
 
     def conclusion(self) -> Pieces:
-        """How many there are, how bursty, and what they repeat."""
+        """Sentence on the number of requests, their bursts and their repetitions."""
         profile = self.answer
         rate = "" if profile.rate is None else f", {amount(profile.rate)} a second"
         bursts = [
@@ -45,7 +45,7 @@ class ProfilePage(RowsPage[TraceProfile]):
 
 
 def facts_table(profile: TraceProfile) -> Table:
-    """What a trace is in numbers."""
+    """Table of a trace in numbers."""
     sessions, arrivals = profile.sessions, profile.traffic.arrivals
     rows = [("requests", f"{profile.requests:,}")]
     if profile.seconds is not None:
@@ -68,7 +68,7 @@ def facts_table(profile: TraceProfile) -> Table:
 
 
 def _notes(profile: TraceProfile) -> tuple[str, ...]:
-    """What is missing or estimated."""
+    """Notes on what is missing or estimated."""
     more = "; ..." if profile.broken > len(profile.mistakes) else "."
     broken = f"Broken lines, left out: {profile.broken:,}. {'; '.join(profile.mistakes)}"
     estimated = f"Tokens are estimated: {traces.CHARACTERS_PER_TOKEN:g} characters each, as the trace has text."
@@ -99,13 +99,13 @@ def lengths_table(profile: TraceProfile) -> Table:
 
 
 def reuse_tables(profile: TraceProfile) -> list[Table]:
-    """What caches would find; none if the trace says no blocks."""
+    """Tables of what caches would find; none if the trace says no blocks."""
     if not profile.found:
         return []
     rows = tuple((f"{room:,}", f"{100 * share:.1f}") for room, share in profile.found.items())
-    every = (f"any ({profile.distances.distinct:,})", f"{100 * profile.distances.share:.1f}")
+    unlimited = (f"any ({profile.distances.distinct:,})", f"{100 * profile.distances.share:.1f}")
     title = f"What a cache finds of blocks of {profile.block_tokens} tokens, the least recently used forgotten"
-    return [Table(title, ("room in blocks", "found %"), (*rows, every))]
+    return [Table(title, ("room in blocks", "found %"), (*rows, unlimited))]
 
 
 def plots(profile: TraceProfile) -> list[Plot]:

@@ -1,10 +1,9 @@
-"""How sure costs and a choice are, as tables, data and pictures."""
+"""Uncertainty of costs and of a choice, as tables, data and pictures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,9 +22,6 @@ from inference_econ.report.uncertainty_record import band_frame, gaps, uncertain
 from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
 from inference_econ.studies.uncertainty.design import Variable
 from inference_econ.studies.uncertainty.shares import Shares
-
-if TYPE_CHECKING:
-    from inference_econ.report.charts.bars import Bars
 
 #: A standard error of avoided mistakes that is too large to say that there are none [1].
 _VAGUE = 0.02
@@ -47,7 +43,7 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         return (Headline(findings(self.answer)), *self.tables())
 
     def markdown(self) -> str:
-        """What the tables say, and the tables."""
+        """Markdown of the findings and of the tables below them."""
         return "\n".join((*(f"{line}\n" for line in findings(self.answer)), super().markdown()))
 
     def record(self) -> object:
@@ -70,7 +66,7 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         return {**drawn, "knowledge": charts.bar_chart(knowledge_bars(study))} if several else drawn
 
     def question(self) -> str:
-        """How sure costs are."""
+        """Question about how sure costs are."""
         several = len(self.answer.labels) > 1
         what = "are the costs, and the choice" if several else "is the cost"
         return f"How sure {what} at {self.answer.speed:g} tokens/s per user?"
@@ -80,16 +76,16 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         return [" ".join(findings(self.answer))]
 
     def setups(self) -> Sequence[Setup]:
-        """Those of all series with present inputs."""
+        """Setups of all series with present inputs."""
         return [series.present.setup for series in self.answer.series]
 
     def sources(self) -> Sequence[UsedSource]:
-        """Those of all series."""
+        """Sources of all series."""
         return self.answer.used
 
 
 def explained(study: Uncertainty) -> tuple[str, Shares] | None:
-    """What shares are shown of: of the choice between several series, of the cost of a single one; None without."""
+    """Output whose shares are shown: the choice between several series, or the cost of one; None without shares."""
     name = MARGIN if len(study.labels) > 1 else next(iter(study.outputs()))
     shares = study.shares.get(name)
     return None if shares is None else (name, shares)
@@ -112,7 +108,7 @@ def findings(study: Uncertainty) -> list[str]:
 
 
 def _independent(study: Uncertainty, best: int) -> list[str]:
-    """How sure the choice is if errors that samples share are those of each chip, as comparisons take them."""
+    """Sentence on the choice if errors that samples share are those of each chip, as comparisons take them."""
     if not any(variable.name == PROFILE and len(variable.series) > 1 for variable in study.variables):
         return []
     fronts = [series.present for series in study.series]
@@ -121,17 +117,17 @@ def _independent(study: Uncertainty, best: int) -> list[str]:
     if len(likely) < len(fronts):
         return []
     chances = [chance_below(likely[best], other) for place, other in enumerate(likely) if place != best]
-    known = [chance for chance in chances if chance is not None]
-    if len(known) < len(chances):
+    comparable = [chance for chance in chances if chance is not None]
+    if len(comparable) < len(chances):
         return []
     return [
         f"That holds if errors of the {PROFILE} are the same for all; taken as 'compare' does, {study.labels[best]} is "
-        f"cheaper than each other with {chance_percent(min(known))} % or more."
+        f"cheaper than each other with {chance_percent(min(comparable))} % or more."
     ]
 
 
 def _first_measured(study: Uncertainty) -> str:
-    """Which input to measure before choosing, and which others are worth as much as far as the samples say."""
+    """Sentence on the input to measure before choosing, and on others that are worth as much as far as samples say."""
     worth = [knowledge.mistakes for knowledge in study.knowledge]
     first = int(np.argmax([estimate.value for estimate in worth]))
     error = 2.0 * worth[first].standard_error
@@ -152,7 +148,7 @@ def _first_measured(study: Uncertainty) -> str:
 
 
 def _measured(variable: Variable) -> str:
-    """What is measured to know an input."""
+    """Words for the measurement that makes an input known."""
     if variable.name != PROFILE:
         return f"the {variable.label}"
     return f"a server of {' and '.join(variable.series)} ({variable.label})"
@@ -192,7 +188,7 @@ def _cost_cells(study: Uncertainty, index: int, at: int, *, several: bool) -> tu
 
 
 def _method(study: Uncertainty) -> list[str]:
-    """How the samples were made, and what two series have in common."""
+    """Sentences on how the samples were made, and on what two series have in common."""
     samples = study.plan.samples
     together = [variable.label for variable in study.variables if len(variable.series) > 1]
     lines = [
@@ -287,7 +283,7 @@ def _percent(estimate: Estimate) -> str:
 
 
 def _dollars(value: float) -> str:
-    """What a million tokens cost; nothing where a speed is not reached."""
+    """Cost of a million tokens as text; a dash where a speed is not reached."""
     return str(dollars(float(value))) if math.isfinite(value) else "-"
 
 
@@ -314,7 +310,7 @@ def band_plot(study: Uncertainty) -> Plot:
 
 
 def chance_plot(study: Uncertainty) -> Plot:
-    """How often each series is the cheapest, against speed."""
+    """Plot of how often each series is the cheapest, against speed."""
     speeds = study.speeds.tolist()
     lines = [
         Series(label, speeds, (100 * study.chances[:, index]).tolist()) for index, label in enumerate(study.labels)
@@ -325,12 +321,10 @@ def chance_plot(study: Uncertainty) -> Plot:
     )
 
 
-def share_bars(study: Uncertainty, name: str, shares: Shares) -> Bars:
+def share_bars(study: Uncertainty, name: str, shares: Shares) -> charts.Bars:
     """Shares of the inputs in the variance of an output: with interactions, and a tick where they are by themselves."""
-    from inference_econ.report.charts.bars import Bar, Bars
-
     bars = {
-        variable.label: Bar(
+        variable.label: charts.Bar(
             100 * shares.total[column],
             100 * shares.total_half_width[column],
             " alone, ".join(_share_cells((name, shares), column)) + " with others",
@@ -338,19 +332,17 @@ def share_bars(study: Uncertainty, name: str, shares: Shares) -> Bars:
         )
         for column, variable in enumerate(study.variables)
     }
-    return Bars(f"What the {name} at {study.speed:g} tokens/s depends on", "share of the variance [%]", bars)
+    return charts.Bars(f"What the {name} at {study.speed:g} tokens/s depends on", "share of the variance [%]", bars)
 
 
-def knowledge_bars(study: Uncertainty) -> Bars:
-    """By how much fewer choices are wrong once an input is known."""
-    from inference_econ.report.charts.bars import Bar, Bars
-
+def knowledge_bars(study: Uncertainty) -> charts.Bars:
+    """Bars of how many choices fewer are wrong once an input is known."""
     worth = {
         variable.label: knowledge.mistakes for variable, knowledge in zip(study.variables, study.knowledge, strict=True)
     }
     bars = {
-        name: Bar(100 * estimate.value, 200 * estimate.standard_error, _points(estimate))
+        name: charts.Bar(100 * estimate.value, 200 * estimate.standard_error, _points(estimate))
         for name, estimate in {**worth, "all of them": study.all_known.mistakes}.items()
     }
     title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
-    return Bars(title, "of 100 choices, those that become right", bars)
+    return charts.Bars(title, "of 100 choices, those that become right", bars)

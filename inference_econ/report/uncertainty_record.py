@@ -1,4 +1,4 @@
-"""How sure costs and a choice are, as plain data and as rows."""
+"""Uncertainty of costs and of a choice, as plain data and as rows."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _input_record(study: Uncertainty, column: int) -> dict[str, object]:
 
 
 def _knowledge_record(study: Uncertainty, column: int | None) -> dict[str, object] | None:
-    """What knowing an input, or all of them, is worth; None if there is nothing to choose."""
+    """Record of the worth of knowing an input, or all of them; None if there is nothing to choose."""
     if len(study.labels) == 1:
         return None
     knowledge = study.all_known if column is None else study.knowledge[column]

@@ -46,7 +46,7 @@ class ValidationPage(AnswerPage[Validated]):
     named: bool = True
 
     def question(self) -> str:
-        """How far off predictions are."""
+        """Question about how far off predictions are."""
         return "How far are predictions from what was measured?"
 
     def conclusion(self) -> Pieces:
@@ -94,7 +94,7 @@ class ValidationPage(AnswerPage[Validated]):
         return [*self.tables(), Remarks([*counted, *(note for report in self.answer.others for note in report.notes)])]
 
     def summary(self) -> Sequence[Block]:
-        """Of servers, whose rows are many, the tables."""
+        """Tables of servers, whose rows are many."""
         return [*self._of_servers(), Remarks(servers.NOTES)] if self.answer.servers else ()
 
     def draw(self, path: str) -> None:
@@ -128,7 +128,7 @@ def _with_notes(table: Table) -> list[str]:
 
 
 def tables(report: Report) -> tuple[Table, ...]:
-    """What a report says, by its form; and what could not be compared."""
+    """Tables of a report, by its form, and of rows that could not be compared."""
     shown = _SHOWN[report.form](report)
     missing = _missing(report)
     return (*shown, missing) if missing.rows else tuple(shown)
@@ -322,7 +322,7 @@ def _percent(accuracy: Accuracy) -> str:
 
 
 def _columns(points: Iterable[ComparedPoint]) -> tuple[str, ...]:
-    """What all points have, and what some kinds of them have beside it."""
+    """Columns that all points have, and those that some kinds of them have beside these."""
     names = [field.name for kind in dict.fromkeys(map(type, points)) for field in fields(kind)]
     return tuple(dict.fromkeys((*_COLUMNS, *names)))
 

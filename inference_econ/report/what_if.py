@@ -1,4 +1,4 @@
-"""What an answer depends on, as tables, data and a tornado."""
+"""What-ifs of an answer as tables, data and a tornado."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import source_records, sources
 from inference_econ.engine import Setup
 from inference_econ.report import charts
-from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.charts.plot import Plot, Series, Tornado, TornadoBar
 from inference_econ.report.curves import curves_title
 from inference_econ.report.fields import attributes
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.quantities import quantity
 from inference_econ.report.table import Frame, Table, amount, dollars, frame_of, layout_label, size, warnings
-from inference_econ.report.tornado import Tornado, TornadoBar
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.what_if import Effect, Step, WhatIf
 
@@ -28,7 +27,7 @@ _POINT = 1.02
 
 
 class WhatIfPage(AnswerPage[WhatIf]):
-    """What an answer depends on, ready to be shown."""
+    """Page of the inputs that an answer depends on."""
 
     proportional = False
 
@@ -38,15 +37,41 @@ class WhatIfPage(AnswerPage[WhatIf]):
         return (effects_table(self.answer), *([steps] if steps.rows else []))
 
     def record(self) -> object:
-        """The answer, and what every input does, with all values that were tried."""
-        return what_if_record(self.answer)
+        """The answer and what every input does, as plain data."""
+        answer = self.answer
+        front = answer.front
+        return {
+            **_subject(front),
+            "range": list(answer.span),
+            "layout": dict(answer.layout),
+            "answers": [
+                {"tokens_per_second_per_user": speed, "dollars": best.dollars, "concurrency": best.concurrency}
+                for speed, best in zip(answer.speeds, answer.best, strict=True)
+            ],
+            "inputs": [_effect_record(answer, effect) for effect in by_size(answer)],
+            "sources": source_records(sources(front)),
+        }
 
     def frame(self) -> Frame:
-        """One row per input, value and speed."""
-        return what_if_frame(self.answer)
+        """One row per input, value that was tried and speed."""
+        rows = [
+            {
+                "input": effect.input.key,
+                "value": effect.input.value * ratio,
+                "ratio": ratio,
+                "tokens_per_second_per_user": speed,
+                "dollars_per_million_output_tokens": finite_or_none(effect.best[at][place].dollars),
+                "dollars_of_same_layout": finite_or_none(effect.same_layout[at][place].dollars),
+                "elasticity": finite_or_none(effect.cost(at)),
+            }
+            for effect in by_size(self.answer)
+            for at, speed in enumerate(self.answer.speeds)
+            for place, ratio in enumerate(effect.ratios)
+        ]
+        return frame_of(rows)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
-        """How far inputs move cost and speed; along the frontier, what a per cent of them does at each speed."""
+        """Charts of the effects of inputs on cost and speed, and of a per cent of them at each speed."""
         title = f"What moves cost and speed?\n{curves_title([self.answer.front])}\n{_at(self.answer)}"
         drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
         if len(self.answer.speeds) > 1:
@@ -54,17 +79,17 @@ class WhatIfPage(AnswerPage[WhatIf]):
         return drawn
 
     def question(self) -> str:
-        """What moves the cost."""
+        """Question about the inputs that move the cost."""
         return f"What moves the cost of serving {subject_label(self.answer.front.setup)} most?"
 
     def conclusion(self) -> Pieces:
-        """What a per cent of the input does that moves it most."""
+        """Sentence on the effect of a per cent of the input that moves the cost most."""
         effect, speed = by_size(self.answer)[0], amount(self.answer.speeds[0])
         cost = f"changes the cost of {speed} tokens/s per user by {effect.cost():+.2f} %."
         return (f"A per cent more of {effect.input.label} {cost}",)
 
     def setups(self) -> Sequence[Setup]:
-        """What is varied."""
+        """Setup that is varied."""
         return [self.answer.front.setup]
 
 
@@ -163,7 +188,7 @@ _HAPPENS = {
 
 
 def steps_table(answer: WhatIf) -> Table:
-    """Where answers change their kind."""
+    """Table of the values at which answers change their kind."""
     rows = tuple(
         (effect.input.label, _where(effect, step), _happens(step))
         for effect in by_size(answer)
@@ -186,7 +211,7 @@ def _happens(step: Step) -> str:
 
 
 def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
-    """How far the ends of the range move cost at a speed, and speed at a cost."""
+    """Tornados of the effects of the ends of the range on cost at a speed, and on speed at a cost."""
     low, high = answer.span
     ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")
     best, speed = answer.best[0], answer.speeds[0]
@@ -225,24 +250,8 @@ def along_chart(answer: WhatIf) -> Plot:
     return Plot(title, "tokens per second per user", "% of cost for each % of the input", lines, "", from_zero=False)
 
 
-def what_if_record(answer: WhatIf) -> dict[str, object]:
-    """The answer and what every input does, as plain data."""
-    front = answer.front
-    return {
-        **_asked(front),
-        "range": list(answer.span),
-        "layout": dict(answer.layout),
-        "answers": [
-            {"tokens_per_second_per_user": speed, "dollars": best.dollars, "concurrency": best.concurrency}
-            for speed, best in zip(answer.speeds, answer.best, strict=True)
-        ],
-        "inputs": [_effect_record(answer, effect) for effect in by_size(answer)],
-        "sources": source_records(sources(front)),
-    }
-
-
-def _asked(front: AnyFrontier) -> dict[str, object]:
-    """What is asked about: services with their requests and promises, or decode steps alone at a context."""
+def _subject(front: AnyFrontier) -> dict[str, object]:
+    """Facts of the question: services with their requests and promises, or decode steps alone at a context."""
     names = (*HEAD, "weights", "activations", "kv")
     if not isinstance(front, ServiceFrontier):
         return facts(front.setup, *names, "context")
@@ -278,22 +287,3 @@ def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:
 def _layouts(step: Step) -> dict[str, Mapping[str, float | str] | None]:
     """The layouts after and before a step."""
     return {"layout": step.layout, "before": step.before}
-
-
-def what_if_frame(answer: WhatIf) -> Frame:
-    """One row per input, value that was tried and speed."""
-    rows = [
-        {
-            "input": effect.input.key,
-            "value": effect.input.value * ratio,
-            "ratio": ratio,
-            "tokens_per_second_per_user": speed,
-            "dollars_per_million_output_tokens": finite_or_none(effect.best[at][place].dollars),
-            "dollars_of_same_layout": finite_or_none(effect.same_layout[at][place].dollars),
-            "elasticity": finite_or_none(effect.cost(at)),
-        }
-        for effect in by_size(answer)
-        for at, speed in enumerate(answer.speeds)
-        for place, ratio in enumerate(effect.ratios)
-    ]
-    return frame_of(rows)

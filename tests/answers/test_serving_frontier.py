@@ -22,7 +22,6 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report.page import csv_text
 from inference_econ.report.serving_frontier import (
     service_frontier_charts,
-    service_frontier_frame,
     service_frontier_record,
     service_frontier_table,
 )
@@ -386,7 +385,7 @@ def test_records_and_rows_hold_every_metric() -> None:
     }
     names |= {f"{name}_{end}" for name in names & set(bounds.FULL) for end in ("low", "high")}
     assert all(set(point) == names for point in points)
-    rows = list(csv.DictReader(io.StringIO(csv_text(service_frontier_frame(front)))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(front.to_frame()))))
     assert len(rows) == len(front)
     assert set(rows[0]) == names - {"layout", "speculation"} | set(points[0]["layout"])
     assert {point["layout"]["engine"] for point in points} == {row["engine"] for row in rows}

@@ -89,7 +89,7 @@ def test_the_wheel_holds_everything(wheel: Path) -> None:
     endings = ("py", "pyi", "j2", "css", "js", "csv", "toml", "yaml", "json")
     code = (path for ending in endings for path in (ROOT / "inference_econ").rglob(f"*.{ending}"))
     expected |= {path.relative_to(ROOT).as_posix() for path in code}
-    expected |= {f"inference_econ_cli/{path.name}" for path in (ROOT / "cli").glob("*.[pc]*") if path.is_file()}
+    expected |= {f"inference_econ_cli/{path.name}" for path in (ROOT / "cli").glob("*.[pct]*") if path.is_file()}
     assert files == expected
 
 

@@ -22,7 +22,7 @@ def front() -> ie.Frontier:
 
 
 def test_the_csv_of_a_frontier_is_every_point(front: ie.Frontier) -> None:
-    text = csv_text(frontier.frontier_frame(front))
+    text = csv_text(front.to_frame())
     assert "nan" not in text.lower()
     assert "inf" not in text.lower().replace("inference", "")
     rows = csv_rows(text)

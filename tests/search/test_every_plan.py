@@ -149,7 +149,7 @@ def test_records_rows_and_the_summary_agree() -> None:
     frame = plans.to_frame()
     assert frame["dominated"].tolist() == [one["dominated"] for one in record["plans"]] == plans.dominated.tolist()
     assert frame["accelerators"].tolist() == [one["accelerators"] for one in record["plans"]]
-    lines = list(csv.DictReader(io.StringIO(csv_text(frontier.frontier_frame(front, plans)))))
+    lines = list(csv.DictReader(io.StringIO(csv_text(plans.to_frame()))))
     for name in ("tokens_per_second_per_user_low", "dollars_per_million_output_tokens_high"):
         assert [float(line[name]) for line in lines] == pytest.approx([one[name] for one in record["plans"]])
 
@@ -185,8 +185,8 @@ def test_layouts_that_only_the_list_has_widen_its_intervals() -> None:
     fitted = replace(front, setup=replace(front.setup, assumptions=hopper.model_copy(update={"calibration": known})))
     low, high = "tokens_per_second_per_user_low", "tokens_per_second_per_user_high"
     points, plans = (
-        frontier.frontier_frame(fitted),
-        frontier.frontier_frame(fitted, replace(listed, setup=fitted.setup)),
+        fitted.to_frame(),
+        replace(listed, setup=fitted.setup).to_frame(),
     )
     assert (points[high] / points[low]).max() < 1.2
     assert (plans[high] / plans[low]).min() > 10.0
@@ -195,7 +195,7 @@ def test_layouts_that_only_the_list_has_widen_its_intervals() -> None:
 def test_the_summary_counts_all_plans() -> None:
     front = _front("llama_3_8b", max_accelerators=2)
     plans = front.plans()
-    assert csv_text(frontier.frontier_frame(front, plans)).count("\n") == len(plans) + 1
+    assert csv_text(plans.to_frame()).count("\n") == len(plans) + 1
     summary = frontier.plans_table(plans)
     counts = {row[0]: int(row[1].replace(",", "")) for row in summary.rows}
     assert counts["feasible, on the frontier"] == (~plans.dominated).sum()

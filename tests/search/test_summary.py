@@ -17,7 +17,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import Traffic
 from inference_econ.report.frontier import FrontierPage
-from inference_econ.report.summarised import summary_notes, summary_record
+from inference_econ.report.speed_cost import summary_notes, summary_record
 from inference_econ.search import Frontier, summarise
 
 

@@ -15,7 +15,7 @@ _STEP = 30
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """How long a bar is.
+    """Bar with its length.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ _SMALLEST = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Where the time per token of each point of a line goes.
+    """Parts of the time per token of each point of a line.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What kinds of charts have in common: titles, axes, lines with their bands, points, rules, and what hovering says."""
+"""Marks that kinds of charts share: titles, axes, lines with their bands, points, rules, and texts of hovering."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def axis(chart: Plot, name: str) -> alt.X | alt.Y:
         labelSeparation=_APART if name == "x" else alt.Undefined,
         tickCount=8,
         style=DOLLARS if name in chart.dollars else alt.Undefined,
-        tickMinStep=1 if _whole(chart, name) else alt.Undefined,
+        tickMinStep=1 if all(value == round(value) for value in _values(chart, name)) else alt.Undefined,
     )
     return (alt.X if name == "x" else alt.Y)(field=name, type="quantitative", scale=scale, axis=drawn)
 
@@ -124,13 +124,8 @@ def _values(chart: Plot, name: str) -> list[float]:
     return [value for line in chart.lines for value in (line.x if name == "x" else line.y) if isfinite(value)]
 
 
-def _whole(chart: Plot, name: str) -> bool:
-    """Whether an axis counts things."""
-    return all(value == round(value) for value in _values(chart, name))
-
-
 def _label(chart: Plot, name: str) -> str:
-    """What a tick of a logarithmic axis is labelled with, where bands end as well as lines."""
+    """Expression for the labels of a logarithmic axis, where bands end as well as lines."""
     banded = (line.band for line in chart.lines if line.band is not None)
     edges = ((band.x, band.other_x) if name == "x" else (band.y, band.other_y) for band in banded)
     ends = [value for pair in edges for edge in pair for value in edge if isfinite(value) and value > 0]
@@ -213,12 +208,12 @@ def names(field: str, values: Iterable[str]) -> alt.Y:
 
 
 def lengths(field: str, label: str) -> alt.X:
-    """How far bars reach, from nothing on."""
+    """Axis for the lengths of bars, from nothing on."""
     return alt.X(field=field, type="quantitative", axis=alt.Axis(title=label), scale=alt.Scale(zero=True))
 
 
 def fields(*shown: str) -> list[alt.Tooltip]:
-    """What hovering says: fields of the row."""
+    """Tooltips of fields of a row."""
     return [alt.Tooltip(field=name, type="nominal") for name in shown]
 
 
@@ -255,7 +250,7 @@ def line_rows(line: Series) -> Iterator[Row]:
 
 
 def _bands(chart: Plot, labels: Sequence[str]) -> list[alt.Chart]:
-    """Where measured values lie around the lines, behind them; one entry of the legend for all."""
+    """Bands of measured values behind the lines; one entry of the legend for all."""
     banded = [(line.label, line.band) for line in chart.lines if line.band is not None]
     if not banded:
         return []
@@ -291,16 +286,16 @@ def _points(chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: al
     ranges = [theme.SHAPES[index % len(theme.SHAPES)] for index in range(len(shapes))]
     shape = kinds(alt.Shape, "kind", shapes, ranges, columns=1)
     style = {"opacity": theme.MEASURED, "size": 45} if colours else {"size": 80}
-    channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows), **_known(color=colours)}
+    channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows), **_present(color=colours)}
     return encoded(alt.Chart(data(rows)).mark_point(filled=True, **style), **channels)
 
 
-def _known(**encodings: Any) -> dict[str, Any]:
+def _present(**encodings: Any) -> dict[str, Any]:
     return {name: value for name, value in encodings.items() if value is not None}
 
 
 def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
-    """What hovering over a row says: what it is, both axes, and its details, as far as the row has them.
+    """Expression for the text of hovering over a row: its name, both axes, and its details, as far as the row has them.
 
     Vega-Lite loses texts in lists of fields where the nearest point is meant, whose row is that of a cell around it.
     """
@@ -308,11 +303,11 @@ def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:
     details = dict.fromkeys(name for row in rows for name in row if name not in special)
     shown = {"": "kind" if "kind" in rows[0] else "series", chart.x_label: "x", chart.y_label: "y"}
     shown |= {name: name for name in details}
-    texts = [f"{json.dumps(title)}: {_said(name, rows)}" for title, name in shown.items()]
+    texts = [f"{json.dumps(title)}: {_hover_text(name, rows)}" for title, name in shown.items()]
     return alt.value(alt.ExprRef(expr=f"{{{', '.join(texts)}}}"))
 
 
-def _said(name: str, rows: Sequence[Row]) -> str:
+def _hover_text(name: str, rows: Sequence[Row]) -> str:
     """A field of the row that is meant, in words."""
     field = f"(datum.datum || datum)[{json.dumps(name)}]"
     if any(isinstance(row.get(name), str) for row in rows):

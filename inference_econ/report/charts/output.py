@@ -69,7 +69,7 @@ def javascript() -> str:
 
 
 def mime_type() -> str:
-    """What notebooks call a specification."""
+    """Media type of a specification in notebooks."""
     import altair as alt
 
     major, *_ = alt.SCHEMA_VERSION.split(".")

@@ -1,4 +1,4 @@
-"""What charts of lines show, before anything is drawn."""
+"""Data of charts of lines and of tornados, before anything is drawn."""
 
 from __future__ import annotations
 
@@ -65,3 +65,43 @@ class Plot(Chart):
     from_zero: bool = False
     promises: Mapping[str, float] = field(default_factory=dict)
     dollars: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TornadoBar:
+    """Effect of one end of the range of an input.
+
+    Attributes
+    ----------
+    name, value : str
+        The input and its value there, for people.
+    end : str
+        Which end: an entry of the legend.
+    factor : float
+        The answer there over what it is [1]; NaN where there is none.
+    """
+
+    name: str
+    value: str
+    end: str
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tornado:
+    """Bars of inputs around what an answer is.
+
+    Attributes
+    ----------
+    title, label : str
+        Above the bars, and of the axis.
+    ends : (str, str)
+        What the legend says of less and of more of an input.
+    bars : sequence of TornadoBar
+        Two of each input, from the top.
+    """
+
+    title: str
+    label: str
+    ends: tuple[str, str]
+    bars: Sequence[TornadoBar]

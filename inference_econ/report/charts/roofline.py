@@ -10,6 +10,7 @@ import altair as alt
 
 from inference_econ.formulas.roofline import attainable
 from inference_econ.report.charts import marks, theme
+from inference_econ.report.quantities import prefixed
 from inference_econ.report.step_pictures import Roofline, RooflinePoint
 
 #: What can take longest of an operator, in the order of the palette.
@@ -34,7 +35,7 @@ _OFFSETS = tuple((side, up) for up in _HEIGHTS for side in (1, -1))
 
 
 class _Box(NamedTuple):
-    """What is covered [pixels]."""
+    """Rectangle that something covers [pixels]."""
 
     left: float
     top: float
@@ -56,7 +57,7 @@ class _Axes(NamedTuple):
     high: float
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point is [pixels]."""
+        """Place of a point [pixels]."""
         across = log(x / self.least) / log(self.most / self.least)
         up = log(y / self.low) / log(self.high / self.low)
         return theme.WIDE * across, _HEIGHT * (1.0 - up)
@@ -81,7 +82,7 @@ def _axes(roof: Roofline) -> _Axes:
 
 
 def _ridges(roof: Roofline) -> dict[str, float]:
-    """From where on each maths unit is the limit [FLOP/B]."""
+    """Intensity from which on each maths unit is the limit [FLOP/B]."""
     return {unit: peak / roof.bytes_per_second for unit, peak in roof.peaks.items()}
 
 
@@ -112,8 +113,9 @@ def _roofs(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
     base = alt.Chart(marks.data(rows)).mark_line(strokeWidth=1.4)
     yield marks.encoded(base, **_positions(axes), detail=alt.Detail("unit:N"))
     peaks = [
-        {"x": axes.most, "y": peak, "text": [f"{unit}: {rate(peak)}FLOP/s", f"ridge: {ridges[unit]:.0f} FLOP/B"]}
+        {"x": axes.most, "y": peak, "text": [f"{unit}: {top}FLOP/s", f"ridge: {ridges[unit]:.0f} FLOP/B"]}
         for unit, peak in roof.peaks.items()
+        for top in [prefixed(peak, "PTG ", ".3g")]
     ]
     words = alt.Chart(marks.data(peaks)).mark_text(align="left", dx=5, lineHeight=_LINE, baseline="middle")
     yield marks.encoded(words, **_positions(axes), text=alt.Text("text:N"))
@@ -121,20 +123,6 @@ def _roofs(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
     slope = [{"x": middle, "y": middle * speed, "text": f"memory: {speed / 1e12:.3g} TB/s"}]
     words = alt.Chart(marks.data(slope)).mark_text(align="right", dx=-8, dy=-6)
     yield marks.encoded(words, **_positions(axes), text=alt.Text("text:N"))
-
-
-def rate(value: float) -> str:
-    """A rate with the prefix that people use for it.
-
-    Examples
-    --------
-    >>> rate(9.894e14), rate(3e9), rate(12.0)
-    ('989 T', '3 G', '12 ')
-    """
-    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G")):
-        if value >= size:
-            return f"{value / size:.3g} {prefix}"
-    return f"{value:.3g} "
 
 
 def _operators(roof: Roofline, axes: _Axes) -> alt.Chart:
@@ -232,12 +220,12 @@ def _width(text: str) -> float:
 
 
 def _area(point: RooflinePoint) -> float:
-    """Of a marker [pixels²]."""
+    """Area of a marker [pixels²]."""
     return max(_LARGEST * point.share, _SMALLEST)
 
 
 def _radius(point: RooflinePoint) -> float:
-    """Of a marker [pixels]."""
+    """Radius of a marker [pixels]."""
     return sqrt(_area(point) / pi)
 
 
@@ -250,7 +238,7 @@ def _around(x: float, y: float, half: float) -> _Box:
 
 
 def _roof_boxes(roof: Roofline, axes: _Axes) -> Iterator[_Box]:
-    """What the roofs cover, in small pieces."""
+    """Boxes that the roofs cover, in small pieces."""
     for piece in range(_PIECES + 1):
         x = axes.least * (axes.most / axes.least) ** (piece / _PIECES)
         for peak in roof.peaks.values():

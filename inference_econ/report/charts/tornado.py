@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import altair as alt
 
 from inference_econ.report.charts import marks, theme
-from inference_econ.report.tornado import Tornado
+from inference_econ.report.charts.plot import Tornado
 
 #: Height of an input with the room between [pixels].
 _STEP = 22

@@ -76,7 +76,7 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
 
 
 def _likely(fall: Waterfall, names: Sequence[str]) -> list[alt.Chart]:
-    """Where a measured whole probably lies, with its entry in the legend."""
+    """Marks of the interval of a measured whole, with its entry in the legend."""
     if fall.likely is None:
         return []
     low, high = fall.likely

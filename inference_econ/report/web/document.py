@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError
 from inference_econ.report import charts
@@ -81,7 +81,7 @@ def text(sections: Sequence[Section], again: str = "") -> str:
             style=_inside("report.css"),
             script=_inside("report.js"),
             charts=_library() if drawn else None,
-            themes=_themes() if drawn else {},
+            themes={"light": charts.config(), "dark": charts.config(dark=True)} if drawn else {},
         )
     )
 
@@ -106,14 +106,10 @@ def _inside(name: str) -> Markup:
 
 
 def _library() -> Markup:
-    """What draws charts; a script ends where its end tag is, be it inside of a text."""
+    """Script that draws charts; a script ends where its end tag is, be it inside of a text."""
     from markupsafe import Markup
 
     return Markup(charts.javascript().replace("</script", "<\\/script"))
-
-
-def _themes() -> dict[str, Any]:
-    return {"light": charts.config(), "dark": charts.config(dark=True)}
 
 
 def _inline_json(value: object) -> Markup:
@@ -134,6 +130,6 @@ def _amount(piece: str) -> Markup | str:
 
 
 def _numeric(table: Table) -> Mapping[str, bool]:
-    """Which columns of a table are numbers, by head."""
+    """Columns of a table by head, with whether each is one of numbers."""
     cells = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.columns)
     return {head: is_numeric(column) for head, column in zip(table.columns, cells, strict=True)}

@@ -45,7 +45,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Slider:
-    """What a reader may change, and the range of it.
+    """Number that a reader may change, and its range.
 
     Attributes
     ----------
@@ -91,9 +91,9 @@ class Reference(NamedTuple):
     url: str
     """Empty where it has none."""
     file: str
-    """Of which specification."""
+    """Specification that it is of."""
     fields: str
-    """Which fields of it."""
+    """Fields of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _sliders(page: Page, answer: Pieces, tables: Sequence[Table]) -> list[Slider]:
-    """What may be changed exactly: nothing where no amount is shown, or where one is not in proportion to a price."""
+    """Sliders of what may be changed exactly: none without amounts, or where one is in no proportion to a price."""
     shown = [*answer, *(cell for table in tables for row in table.rows for cell in row)]
     if not page.proportional or not any(isinstance(text, Amount) for text in shown):
         return []
@@ -200,7 +200,7 @@ def _round(value: float) -> float:
 
 
 def _basis(page: Page) -> list[str]:
-    """What ``--why`` prints."""
+    """Lines that ``--why`` prints."""
     lines: list[str] = []
     for block in page.blocks():
         match block:
@@ -212,7 +212,7 @@ def _basis(page: Page) -> list[str]:
 
 
 def _facts(setup: Setup) -> tuple[str, ...]:
-    """What was asked about: model, chip, price, formats and assumptions."""
+    """Facts of a setup: model, chip, price, formats and assumptions."""
     price = "" if setup.price is None else setup.price_label
     return setup.model.name, setup.hardware.name, price, formats_title(setup), setup.assumptions.name
 
