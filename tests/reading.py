@@ -7,8 +7,10 @@ import io
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import yaml
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -28,6 +30,14 @@ def fixture_rows(file: str) -> list[dict[str, str]]:
 def fixture_table(file: str, key: str) -> dict[str, dict[str, str]]:
     """The same by the value of a column, which tells them apart."""
     return {row[key]: row for row in fixture_rows(file)}
+
+
+@cache
+def tables(module: Path) -> dict[str, list[list[Any]]]:
+    """Tables of the YAML file beside a module of tests, by the test's name; the first row of each is its heading."""
+    text = module.with_suffix(".yaml").read_text(encoding="utf-8")
+    read: dict[str, list[list[Any]]] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return read
 
 
 def numbers(value: object) -> Iterator[float]:

@@ -74,18 +74,7 @@ MARKET = (
 )
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *((*words, "--assumptions", "profiles/hopper") for words in MARKET),
-        ("frontier", *MISFIT, "--weights", "fp8", "--max-instance-gpus", 8, "--decode-only"),
-        ("explain", *MISFIT, *WIDE),
-        ("load", *MISFIT, *WIDE, "--rates", "1"),
-        ("cache", *MISFIT, *WIDE),
-        ("assess", *MISFIT, "--weights", "fp8", "--tokens-per-second", 20, "--batch", 16, "--gpus", 8),
-    ],
-    ids=lambda words: f"{words[0]} {words[-1]}",
-)
+@pytest.mark.rows
 def test_a_series_that_is_known_to_misfit_says_so(command: Command, words: tuple[object, ...]) -> None:
     outcome = command(*words)
     assert outcome.code == 0, outcome
@@ -104,30 +93,9 @@ def test_a_misfit_that_is_counted_says_so(command: Command, words: tuple[object,
     assert "2.02 times" not in said
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ("load", "llama_3_70b", "h100_sxm", "--tp", 4, "--pp", 2, "--rates", 1),
-            "no measured instance had pipeline stages",
-        ),
-        (
-            ("explain", "qwen3_235b_a22b", "h200_sxm", "--weights", "fp8", "--tp", 2, "--dp", 4),
-            "no measured instance had groups of attention ranks (dp)",
-        ),
-        (
-            ("explain", "qwen3_235b_a22b", "b200", "--weights", "fp8", "--tp", 2, "--dp", 4),
-            "no measured instance of Qwen3 235B-A22B had groups of attention ranks (dp) "
-            "(measured: DeepSeek-V3 NVFP4, gpt-oss 120b)",
-        ),
-        (
-            ("price", "qwen3_235b_a22b", "h200_sxm", "--weights", "fp8", "--tp", 8, "--ep", 8),
-            "no measured instance of Qwen3 235B-A22B had expert-parallel ranks (ep) (measured: DeepSeek-V3,",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.rows
 def test_layouts_that_no_measured_instance_had_are_said_in_words(
-    command: Command, words: tuple[object, ...], said: str
+    command: Command, words: list[object], said: str
 ) -> None:
     outcome = command(*words, "--why")
     assert outcome.code == 0, outcome

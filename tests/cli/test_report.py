@@ -172,17 +172,7 @@ def _changed(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(record))
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"version": "0.0.1"}, "written by inference-econ 0.0.1, and this is"),
-        ({"program": "other"}, "no saved answer that says what was asked"),
-        ({"command": None}, "says what was asked"),
-        ({"command": "launch"}, "'launch' answers no question that a report could show"),
-        ({"command": "nonsense"}, "no command 'nonsense'"),
-        ({"options": {"model": "llama_3_8b"}}, "not what frontier writes (Missing"),
-    ],
-)
+@pytest.mark.rows
 def test_files_that_are_no_answers_of_this_release(
     changes: dict[str, object], said: str, refused: Command, command: Command, tmp_path: Path
 ) -> None:
@@ -193,15 +183,7 @@ def test_files_that_are_no_answers_of_this_release(
     assert not (tmp_path / "report.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "no JSON, so no saved answer"),
-        ("[]", "no saved answer that says what was asked"),
-        ("{}", "no saved answer that says what was asked"),
-        ('{"saved": {"program": "inference-econ"}}', "saved in Python, which keeps numbers and not what was asked"),
-    ],
-)
+@pytest.mark.rows
 def test_files_that_are_something_else(text: str, said: str, refused: Command, tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
     path.write_text(text)

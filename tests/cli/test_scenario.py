@@ -60,10 +60,6 @@ def test_what_ifs_reach_all_series(command: Command, refused: Command, tmp_path:
     assert "--set changes models, hardware and assumptions of series, and 'KV-Runahead" in said
 
 
-def test_quiet_leaves_the_remarks_out(command: Command) -> None:
-    assert "printed cells match" not in command("table", "paper/table_1", "--quiet").out
-
-
 def test_json_has_rows_cells_and_sources(command: Command) -> None:
     record = json.loads(command("run", "paper/table_1", "--format", "json").out)
     assert record["scenario"] == "Table 1"

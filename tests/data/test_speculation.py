@@ -65,13 +65,7 @@ def test_a_single_one_that_fits_both_is_not_known() -> None:
     assert row.tokens_per_round is None
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"engine_version": "0.5.6"}, {"hardware": "h200_sxm"}, {"tp": 4}, {"concurrency": 1024.0}, {"osl": 512.0},
-        {"speculation": "none", "concurrency": 128.0},
-    ],
-)  # fmt: skip
+@pytest.mark.rows
 def test_what_fits_no_run_stays_as_it_is(change: dict[str, Any]) -> None:
     assert _named(change) == [change.get("speculation", "unrecorded")]
 
@@ -141,15 +135,7 @@ runs:
 """
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("drafts: 3", "draft: 3", r"mine\.yaml:8: unknown key 'runs\.0\.speculating\.0\.draft'; did you mean 'drafts'"),
-        (", drafts: 3", "", "drafts are given for every point under speculating, and for none under plain"),
-        ("ep: 8", "ep: 8, drafts: 1", "drafts are given for every point under speculating, and for none under pl"),
-        ("[4, 64], drafts", "[64, 4], drafts", r"concurrency goes from the fewest to the most .*, got \[64, 4\]"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_the_file_are_told(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in RUNS
     path = tmp_path / "mine.yaml"

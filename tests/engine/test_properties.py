@@ -437,23 +437,7 @@ def test_without_a_network_an_instance_ends_with_its_domain() -> None:
     assert _reason(_asked("llama_3_8b", alone, 0.0, "ideal"), 9, 1) == memory.FITS
 
 
-@pytest.mark.parametrize(
-    ("model", "change", "layout", "divides"),
-    [
-        ("llama_3_8b", {}, "1d", True),
-        ("llama_3_8b", {"accelerators": 3.0, "attention_ranks": 3.0}, "1d", False),  # 32 heads in 3
-        ("llama_3_8b", {"accelerators": 16.0, "attention_ranks": 16.0}, "1d", True),  # 8 KV heads repeat on 16
-        ("llama_3_8b", {"accelerators": 24.0, "attention_ranks": 24.0}, "1d", False),
-        ("llama_3_8b", {"accelerators": 40.0, "pp": 5.0, "attention_ranks": 8.0}, "1d", False),  # 32 layers in 5
-        ("llama_3_8b", {"accelerators": 6.0, "pp": 4.0, "attention_ranks": 1.0}, "1d", False),  # 6 chips in 4 stages
-        ("llama_3_8b", {}, "2d", False),  # 8 ranks are no square
-        ("llama_3_8b", {"accelerators": 4.0, "attention_ranks": 4.0}, "2d", True),
-        ("qwen3_30b_a3b", {"ep": 8.0}, "1d", True),
-        ("qwen3_30b_a3b", {"accelerators": 6.0, "attention_ranks": 1.0, "ep": 6.0}, "1d", False),  # 128 experts in 6
-        ("qwen3_30b_a3b", {"ep": 16.0}, "1d", False),  # more expert ranks than chips
-        ("gpt_oss_20b", {"accelerators": 7.0, "attention_ranks": 1.0, "ep": 1.0}, "1d", False),  # 2880 wide in 7
-    ],
-)
+@pytest.mark.rows
 def test_whole_plans_must_divide(model: str, change: dict[str, float], layout: str, divides: bool) -> None:
     degrees = {"accelerators": 8.0, "batch": 64.0, "pp": 1.0, "attention_ranks": 8.0, "ep": 1.0, **change}
     arrays = {name: np.array([degree]) for name, degree in degrees.items()}

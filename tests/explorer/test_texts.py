@@ -119,18 +119,7 @@ def test_what_was_used_last_is_kept() -> None:
     assert recent.get("d") is None
 
 
-@pytest.mark.parametrize(
-    ("question", "fields"),
-    [
-        ("validate", {"datasets": ["/etc/hostname.csv"]}),
-        ("validate", {"datasets": ["own/../../etc/x.json"]}),
-        ("validate", {"datasets": ["serving_points"], "assumptions": ["/etc/x.yaml"]}),
-        ("compare", {"series": ["a: model=/etc/hostname, hardware=h100_sxm"]}),
-        ("launch", {"model": "/etc/hostname.json", "to": "vllm"}),
-        ("cache", {"model": "llama_3_8b", "hardware": "h100_sxm", "tier": ["/etc/hostname"]}),
-        ("frontier", {"model": "llama_3_8b", "hardware": "h100_sxm", "engine": "/etc/hostname"}),
-    ],
-)
+@pytest.mark.rows
 def test_no_option_reads_a_file(client: TestClient, question: str, fields: dict[str, Any]) -> None:
     reply = client.post(f"/api/v1/{question}", json=fields)
     assert reply.status_code == 422, reply.text

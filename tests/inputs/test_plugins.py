@@ -58,29 +58,14 @@ def entry(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     return have
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("no_such_package", "there is no package 'no_such_package'"),
-        ("no_such_package.data", "there is no package 'no_such_package.data'"),
-        ("json.decoder", "there is no package 'json.decoder'"),
-        ("json", "json has none of the folders hardware, models, engines, assumptions"),
-    ],
-)
+@pytest.mark.rows
 def test_a_package_without_files_is_named(entry: Callable[[str, str], None], value: str, message: str) -> None:
     entry(value, plugins.CATALOG)
     with pytest.raises(InputError, match=f"the plug-in acme is broken: .*{message}.*uninstall it"):
         plugins.folders.__wrapped__()
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("no_such_package:read", "'no_such_package:read' cannot be loaded"),
-        ("json:no_such_function", "'json:no_such_function' cannot be loaded"),
-        ("string:digits", "'string:digits' is no function"),
-    ],
-)
+@pytest.mark.rows
 def test_a_reader_that_is_none_is_named(entry: Callable[[str, str], None], value: str, message: str) -> None:
     entry(value, plugins.READERS)
     with pytest.raises(InputError, match=f"the plug-in acme is broken: {message}.*uninstall it"):

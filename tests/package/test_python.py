@@ -187,15 +187,7 @@ def test_other_endings_are_refused(path: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "no JSON, so no saved answer"),
-        ("[1]", "no saved answer; write one"),
-        ("{}", "not written by inference-econ"),
-        ('{"saved": {"program": "other"}}', "not written by inference-econ"),
-    ],
-)
+@pytest.mark.rows
 def test_files_that_are_no_answers(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(text, encoding="utf-8")

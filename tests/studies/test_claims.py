@@ -314,19 +314,7 @@ def _scenario(
     return Scenario.build({"name": "Claims", "ask": ask, "sources": {"ask": source}}, origin="claims.yaml")
 
 
-@pytest.mark.parametrize(
-    ("reading", "message"),
-    [
-        (
-            {"kind": "frontier", "read": "speed", "at": "fastest", "cost": 1.0},
-            "give one of at, cost, times_cheapest, share",
-        ),
-        ({"kind": "frontier", "read": "share"}, "give parts where a share is read"),
-        ({"kind": "step", "read": "seconds", "rows": ["qkv"]}, "give rows where a balance or an intensity is read"),
-        ({"kind": "step", "read": "seconds", "parts": ["host"]}, "give parts where a share is read"),
-        ({"kind": "magic"}, "got 'magic'; allowed: 'frontier'"),
-    ],
-)
+@pytest.mark.rows
 def test_readings_that_contradict_themselves(reading: Mapping[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         _scenario(reading)
@@ -354,40 +342,13 @@ def test_chains_say_what_they_need() -> None:
         answered(_scenario(CHAIN, basis=BasisSpec()))
 
 
-@pytest.mark.parametrize(
-    ("published", "message"),
-    [
-        ({}, "give a value, or at_least, at_most or both"),
-        ({"value": "1", "at_most": "2"}, "give a value, or at_least, at_most or both"),
-        ({"at_least": "3", "at_most": "2"}, "bounds must ascend and be positive, got 3 and 2"),
-    ],
-)
+@pytest.mark.rows
 def test_published_numbers_are_one_or_bounds(published: Mapping[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         _scenario({"kind": "step", "read": "seconds"}, published=published)
 
 
-@pytest.mark.parametrize(
-    ("reading", "message"),
-    [
-        ({"kind": "step", "read": "balance", "rows": ["magic"]}, "no row of the step is called magic; rows: qkv"),
-        ({"kind": "step", "read": "share", "parts": ["magic"]}, "'magic' is no part of a step; parts: compute"),
-        (
-            {"kind": "frontier", "read": "cost", "cost": 0.0001, "settings": {"decode_only": True}},
-            "nothing costs 0.0001 dollars or less per million tokens; the cheapest",
-        ),
-        (
-            {"kind": "frontier", "read": "cost", "speed": 1e6, "settings": {"decode_only": True}},
-            r"nothing is as fast as 1e\+06 tokens/s; the fastest",
-        ),
-        ({"kind": "frontier", "read": "batch"}, "batch is known of decode steps only; add decode_only: true"),
-        ({"kind": "step", "read": "seconds", "settings": {"model": "magic"}}, "unknown model 'magic'"),
-        (
-            {"kind": "attention", "read": "layer_seconds", "settings": {"context": 10_000_000, "batch": 1000}},
-            "one layer with 1000 sequences of 1e\\+07 tokens does not fit",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_numbers_that_are_not_there(reading: Mapping[str, object], message: str) -> None:
     with pytest.raises(InputError, match=f"claim one, under 'today': {message}"):
         answered(_scenario(reading))

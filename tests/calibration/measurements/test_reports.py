@@ -111,14 +111,7 @@ def test_a_checkpoint_is_named_after_its_format(tmp_path: Path) -> None:
     assert measurements.read(path, HERE) == [Skipped("run 1", "mine", reason)]
 
 
-@pytest.mark.parametrize(
-    ("changes", "load", "concurrency", "rate"),
-    [
-        ({"max_concurrency": None}, "batch", 100.0, None),
-        ({"max_concurrency": None, "request_rate": 5}, "rate", None, 5.0),
-        ({"request_rate": 5}, "rate", 16.0, 5.0),
-    ],
-)
+@pytest.mark.rows
 def test_loads(
     tmp_path: Path, changes: dict[str, Any], load: str, concurrency: float | None, rate: float | None
 ) -> None:
@@ -143,19 +136,7 @@ def test_several_runs(tmp_path: Path) -> None:
     assert len(measurements.read(tmp_path / "mine.json", HERE)) == 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"completed": 0}, "completed must be positive and finite, got 0"),
-        ({"completed": None}, "completed is missing"),
-        (
-            {"model_id": "GPT-9"},
-            "unknown model 'GPT-9'; nearest: gpt_j_6b or gpt_4 (the path of a Hugging Face config.json works too; see "
-            "'inference-econ import-model')",
-        ),
-        ({"request_rate": "often"}, "request_rate is no number: 'often'"),
-    ],
-)
+@pytest.mark.rows
 def test_runs_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     (tmp_path / "mine.json").write_text(json.dumps({**BENCH, **changes}), encoding="utf-8")
     assert measurements.read(tmp_path / "mine.json", HERE) == [Skipped("run 1", "mine", reason)]

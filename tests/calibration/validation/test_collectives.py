@@ -220,17 +220,7 @@ def test_assumptions_without_times_of_their_own(tmp_path: Path) -> None:
     assert point.predicted == pytest.approx(14e-6 + 8192 * 7 / 8 / 225e9, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"value": "fast"}, r"mine\.csv:2: value is no number: 'fast'"),
-        ({"value": "-3"}, r"mine\.csv:2: value must be positive.*, got -3"),
-        ({"message_bytes": "inf"}, r"mine\.csv:2: message_bytes must be positive.*, got inf"),
-        ({"n_gpus": "eight"}, r"mine\.csv:2: n_gpus is no number: 'eight'"),
-        ({"unit": "furlongs"}, r"mine\.csv:2: '25 furlongs': unknown unit 'furlongs'"),
-        ({"unit": "GB"}, r"mine\.csv:2: '25 GB' has the dimension \[data\], but s .* is needed"),
-    ],
-)
+@pytest.mark.rows
 def test_numbers_that_are_none_are_errors(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _compare(tmp_path, {**NCCL, "message_bytes": "8192", **changes})
