@@ -33,11 +33,10 @@ def fixture_table(file: str, key: str) -> dict[str, dict[str, str]]:
 
 
 @cache
-def tables(module: Path) -> dict[str, list[list[Any]]]:
-    """Tables of the YAML file beside a module of tests, by the test's name; the first row of each is its heading."""
+def tables(module: Path) -> Any:
+    """Data in the YAML file beside a module, by name; tables of tests marked ``rows`` begin with their parameters."""
     text = module.with_suffix(".yaml").read_text(encoding="utf-8")
-    read: dict[str, list[list[Any]]] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return read
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def numbers(value: object) -> Iterator[float]:

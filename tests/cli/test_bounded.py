@@ -14,18 +14,10 @@ import pytest
 
 import inference_econ as ie
 from tests.cli.conftest import Command
+from tests.reading import tables
 
 #: What the installed script does, from where the interpreter itself is ready.
-BEGUN = """\
-import signal
-import sys
-from inference_econ_cli.start import run
-# Whoever runs the tests in the background may have interrupts ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.argv = ["inference-econ", *sys.argv[1:]]
-print("begun", flush=True)
-run()
-"""
+BEGUN: str = tables(Path(__file__))["BEGUN"]
 SPARSE_BYTES = 2_000_000_000
 
 

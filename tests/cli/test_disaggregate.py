@@ -6,10 +6,12 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command, record
+from tests.reading import tables
 
 APART = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200)
 
@@ -97,19 +99,7 @@ def test_power_of_the_facility_buys_a_fleet(command: Command, refused: Command) 
     assert "give only one of --gpus, --power-budget" in refused(*asked, "--gpus", 4, "--power-budget", "7kW").err
 
 
-CHAINS = (
-    "disaggregate",
-    "llama_3_8b",
-    "l40s",
-    "--max-instance-gpus",
-    4,
-    "--isl",
-    16000,
-    "--osl",
-    300,
-    "--engine",
-    "sglang",
-)
+CHAINS: list[Any] = tables(Path(__file__))["CHAINS"]
 
 
 def test_chains_keep_what_single_instances_do_not(command: Command, refused: Command, tmp_path: Path) -> None:

@@ -6,35 +6,16 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command
+from tests.reading import tables
 
-LLAMA = ("llama_3_8b", "h100_sxm")
 #: Commands that predict, and what of their rows is uncertain.
-COMMANDS = {
-    "frontier": (("frontier", *LLAMA, "--decode-only", "--max-instance-gpus", 2), "tokens_per_second_per_user"),
-    "all plans": (
-        ("frontier", *LLAMA, "--decode-only", "--max-instance-gpus", 2, "--all"),
-        "dollars_per_million_output_tokens",
-    ),
-    "serving frontier": (("frontier", *LLAMA, "--max-instance-gpus", 2), "ttft_seconds"),
-    "compare": (("compare", LLAMA[0], "--on", "h100_sxm", "--on", "h200_sxm"), "tokens_per_second_per_user"),
-    "recommend": (("recommend", *LLAMA, "--max-instance-gpus", 2, "--ttft", 300), "ttft_seconds:p90"),
-    "most traffic": (("recommend", *LLAMA, "--max-instance-gpus", 2, "--gpus", 2, "--tpot", 30), "tpot_seconds:p90"),
-    "price": (("price", *LLAMA, "--max-instance-gpus", 2), "marginal_dollars_per_million"),
-    "load": (("load", *LLAMA, "--tp", 1, "--rates", "1,5"), "tpot_seconds:p50"),
-    "disaggregate": (("disaggregate", *LLAMA, "--max-instance-gpus", 2), "ttft_seconds"),
-    "cache": (("cache", *LLAMA, "--tp", 1), "seconds"),
-    "speculate": (("speculate", *LLAMA, "--tp", 1, "--ngram", "--acceptance", "0.7"), "tpot_seconds"),
-    "explain": (("explain", *LLAMA, "--batch", 8), "ms"),
-    "assess": (
-        ("assess", *LLAMA, "--tokens-per-second", 50, "--batch", 16, "--gpus", 1),
-        "dollars_per_million_output_tokens",
-    ),
-}
+COMMANDS: dict[str, list[Any]] = tables(Path(__file__))["COMMANDS"]
 
 
 def _names(record: Any) -> Iterator[str]:
@@ -61,17 +42,8 @@ def test_data_have_low_and_high(command: Command, name: str) -> None:
     assert {each.removesuffix("_low") for each in names if each.endswith("_low")} <= names
 
 
-MISFIT = ("qwen3_235b_a22b", "h200_sxm")
-WIDE = ("--tp", 8, "--weights", "fp8")
 #: Questions that choose among all engines unless assumptions or an engine are given.
-MARKET = (
-    ("frontier", *MISFIT, "--weights", "fp8", "--max-instance-gpus", 8),
-    ("compare", MISFIT[0], "--on", MISFIT[1], "--weights", "fp8"),
-    ("price", *MISFIT, *WIDE),
-    ("recommend", *MISFIT, *WIDE),
-    ("recommend", *MISFIT, *WIDE, "--gpus", 8),
-    ("disaggregate", *MISFIT, "--weights", "fp8", "--max-instance-gpus", 8),
-)
+MARKET: list[Any] = tables(Path(__file__))["MARKET"]
 
 
 @pytest.mark.rows

@@ -10,16 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.reading import tables
 
-SCENARIO = """\
-name: Mine
-ask:
-  kind: frontier
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, max_instance_gpus: 2}
-  series: [{label: 16 bits}, {label: 8 bits, settings: {weights: fp8}}]
-sources:
-  ask: {ref: nobody, where: nowhere, kind: assumed}
-"""
+SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
 
 @pytest.mark.parametrize("verb", ["run", "table"])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from inference_econ.engine import Speculation
 from inference_econ.inputs import Requests, catalog
 from tests import asking
 from tests.cli.conftest import Command
-from tests.cli.test_startup import HEAVY, TELLING
 
 DRAFTED = ("speculate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "8", "--draft", "llama_3_8b")
 
@@ -169,17 +166,3 @@ def test_price_and_recommend_with_speculation(command: Command) -> None:
     costs = [record["choices"][0]["dollars_per_hour"] for record in first]
     assert costs[1] < costs[0]
     assert "EAGLE head, acceptance by position 0.77, 0.71, 0.71" in " ".join(command(*promised, "--eagle").out.split())
-
-
-@pytest.mark.parametrize(("arguments", "code"), [(["speculate", "--help"], 0), (["speculate-check", "--help"], 0)])
-def test_help_loads_nothing_heavy(arguments: list[str], code: int, tmp_path: Path) -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", TELLING, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=60,
-    )
-    assert process.returncode == code
-    assert set(process.stderr.splitlines()[-1].split()[1:]) & HEAVY == set()

@@ -8,22 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cli.conftest import Command
+from tests.reading import tables
 
 if TYPE_CHECKING:
     import pytest
 
 CHIPS = ("llama_3_8b", "h100_sxm", "h200_sxm", "--tp", 1, "--samples", 64)
-STUDY = """name: Mine
-description: A price that is not known.
-ask:
-  kind: uncertainty
-  common: {model: llama_3_8b, hardware: h100_sxm, tp: 1, dp: 1, pp: 1}
-  series: [{label: mine}]
-  samples: 64
-  inputs: {price: {distribution: lognorm, s: 0.2, relative: true}}
-sources:
-  ask: {ref: user, where: a test, kind: assumed}
-"""
+STUDY: str = tables(Path(__file__))["STUDY"]
 
 
 def test_one_line_asks_what_a_study_asks(command: Command) -> None:

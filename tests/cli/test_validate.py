@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from inference_econ.calibration.validation import servers
 from inference_econ.calibration.validation.rows import File
 from inference_econ.inputs import catalog
 from tests.cli.conftest import Command
-from tests.cli.test_startup import HEAVY, TELLING
 from tests.shipped import shipped_servers
 
 SHIPPED = catalog.measured_files()["collectives"]
@@ -250,17 +247,3 @@ def test_the_table_is_there_where_there_is_nothing_to_draw(command: Command, tmp
     assert outcome.out.startswith("Collectives:")
     assert "nothing was predicted, so that there is nothing" in outcome.err
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["colectives"], 2)])
-def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int, tmp_path: Path) -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", TELLING, "validate", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=60,
-    )
-    assert process.returncode == code
-    assert set(process.stderr.splitlines()[-1].split()[1:]) & HEAVY == set()

@@ -9,28 +9,13 @@ import pytest
 from data.measurements import scripts
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
+from tests.reading import tables
 
 COLUMNS = (
     "model,engine,chip,precision,versions,since,until,lengths,concurrency,checkpoint,attention_groups,expert_ranks,"
     "kv,memory,source"
 )
-LINE = {
-    "model": "gpt_oss_120b",
-    "engine": "vllm",
-    "chip": "b200",
-    "precision": "fp4",
-    "versions": "0.11.2 0.13.0",
-    "since": "2025-12-05",
-    "until": "2026-02-25",
-    "lengths": "1024/1024 8192/1024",
-    "concurrency": "4 64",
-    "checkpoint": "openai/gpt-oss-120b",
-    "attention_groups": "1",
-    "expert_ranks": "1",
-    "kv": "fp8",
-    "memory": "0.9",
-    "source": "benchmarks/gptoss_fp4_b200_docker.sh @ 25506e87c",
-}
+LINE: dict[str, str] = tables(Path(__file__))["LINE"]
 
 
 def _file(tmp_path: Path, **changes: str) -> Path:

@@ -14,6 +14,7 @@ from data.measurements.speculation import resolved
 from inference_econ.calibration import Measurement, measurements
 from inference_econ.errors import SpecError
 from inference_econ.inputs import _yaml, catalog
+from tests.reading import tables
 
 #: DeepSeek-R1 on eight B200s, SGLang 0.5.9: 1,024 and 1,024 tokens, of which both kinds ran up to 64 requests.
 ROW: dict[str, Any] = {
@@ -120,19 +121,7 @@ def test_draft_lengths_follow_the_engine_the_chip_and_the_attention() -> None:
     assert facts.draft_length("deepseek_v3", "trtllm", "b200", "EAGLE3", attention_dp=False) is None
 
 
-RUNS = """\
-runs:
-  - model: deepseek_v3
-    hardware: b200
-    engine: trtllm
-    versions: [1.2.0]
-    method: MTP
-    speculating:
-      - {isl: 1024, osl: 1024, tp: 8, concurrency: [4, 64], drafts: 3}
-    plain:
-      - {isl: 1024, osl: 1024, tp: 8, ep: 8, concurrency: [4, 64]}
-    source: {ref: nobody, where: nowhere, kind: published}
-"""
+RUNS: str = tables(Path(__file__))["RUNS"]
 
 
 @pytest.mark.rows

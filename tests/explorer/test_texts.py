@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from inference_econ.explorer import RefusedError
 from inference_econ.explorer.recent import Recent, Texts
+from tests.reading import tables
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient
 
-CONFIGURATION = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "max_position_embeddings": 8192,
-}
+CONFIGURATION: dict[str, Any] = tables(Path(__file__))["CONFIGURATION"]
 
 
 def sent(client: TestClient, text: str) -> str:

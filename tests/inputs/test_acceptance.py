@@ -13,17 +13,9 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import ProposerName, _yaml, catalog
 from inference_econ.inputs.acceptance import SpeculationFacts
+from tests.reading import tables
 
-FILE = """\
-acceptance:
-  - models: [deepseek_v3]
-    checkpoint: DeepSeek-R1
-    method: MTP
-    prompts: text
-    text: MT-Bench
-    tokens: {1: 1.9, 3: 2.8}
-    source: {ref: nobody, where: nowhere, kind: measured}
-"""
+FILE: str = tables(Path(__file__))["FILE"]
 
 
 def _facts(tmp_path: Path, old: str = "", new: str = "", added: str = "") -> SpeculationFacts:
@@ -121,14 +113,7 @@ def test_acceptance_falls_with_the_position_but_where_texts_repeat() -> None:
         assert entry.source.ref in catalog.references()
 
 
-USUAL = """\
-usual:
-  - proposer: mtp
-    models: [deepseek_v3]
-    acceptance: [0.9, 0.6]
-    longest: 2
-    source: {ref: nobody, where: nowhere, kind: derived}
-"""
+USUAL: str = tables(Path(__file__))["USUAL"]
 
 
 @pytest.mark.rows

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Offer, catalog, known_offers, offer_snapshots, offers
+from tests.reading import tables
 
-LINE = {
-    "provider": "Somebody",
-    "model": "llama_3_70b",
-    "model_as_written": "Llama 3 70B",
-    "date": "2024-08-01",
-    "tokens_per_second": "158",
-    "ttft_seconds": "",
-    "dollars_per_million_input_tokens": "0.9",
-    "dollars_per_million_output_tokens": "0.9",
-    "source": "erdil2025code",
-    "where": "somewhere",
-}
+LINE: dict[str, str] = tables(Path(__file__))["LINE"]
 
 
 def _file(tmp_path: Path, **changes: str) -> Path:
@@ -68,17 +59,7 @@ def _point(offer: Offer) -> tuple[str, float | None, float]:
 
 
 #: The form of https://models.dev/api.json, as the README of anomalyco/models.dev describes it.
-MODELS_DEV = {
-    "deepseek": {
-        "id": "deepseek",
-        "models": {
-            "deepseek-v3.2": {"id": "deepseek-v3.2", "cost": {"input": 0.28, "output": 0.42, "cache_read": 0.028}},
-            "deepseek-free": {"id": "deepseek-free", "cost": {"input": 0, "output": 0}},
-            "no-price": {"id": "no-price"},
-        },
-    },
-    "groq": {"models": {"qwen/qwen3-32b": {"cost": {"input": 0.29, "output": 0.59}}}},
-}
+MODELS_DEV: dict[str, Any] = tables(Path(__file__))["MODELS_DEV"]
 TABLE = """provider,model,hours,input,cached_input,output,date
 own,deepseek-v3.2,off-peak,0.14,0.003,0.28,
 own,deepseek-v3.2,peak,0.28,0.006,0.56,2026-11-21

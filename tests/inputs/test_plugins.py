@@ -14,22 +14,11 @@ import pytest
 from inference_econ import InputError
 from inference_econ.calibration import measurements
 from inference_econ.inputs import places, plugins
+from tests.reading import tables
 
 PLUGIN = Path(__file__).parents[1] / "fixtures" / "plugin"
 
-_ASKED = """
-import inference_econ as ie
-from inference_econ.calibration import measurements
-from inference_econ.inputs import catalog, serving_engines
-
-setup = ie.Setup.of("Acme-8B", "Acme One", engine="acme")
-chip = setup.hardware
-print(setup.model.name, chip.hbm_bytes_per_second, chip.hbm_bytes, setup.dollars_per_accelerator_hour)
-print("acme" in [engine.name for engine in serving_engines.engines_for(setup.model, setup.hardware, setup.precision)])
-print([catalog.names(kind).count(name) for kind, name in (("hardware", "acme_one"), ("models", "acme_8b"))])
-for row in measurements.read("run.log"):
-    print(row.id, row.model, row.hardware, row.ttft_seconds)
-"""
+_ASKED: str = tables(Path(__file__))["_ASKED"]
 
 
 def test_chips_models_engines_and_readers_of_a_plug_in_are_as_shipped_ones(tmp_path: Path) -> None:

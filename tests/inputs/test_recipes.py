@@ -21,6 +21,7 @@ from inference_econ.inputs import (
 )
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.recipes import EngineRecipes, Recipe
+from tests.reading import tables
 
 FILES = sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))
 
@@ -264,18 +265,7 @@ def test_draft_lengths_are_the_most_that_recipes_of_a_model_have(
     assert recommended_drafts(engine, proposer, catalog.model(model)) == drafts
 
 
-GOOD = """\
-recipes:
-  - models: [deepseek_v3]
-    families: [h200]
-    weights: [fp8_block]
-    kv: fp8
-    proposer: mtp
-    drafts: 3
-    layouts: [{tp: 8}]
-    date: 2026-08-21
-    source: {ref: nobody, where: nowhere, kind: published}
-"""
+GOOD: str = tables(Path(__file__))["GOOD"]
 
 
 @pytest.mark.rows

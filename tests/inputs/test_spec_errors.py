@@ -17,57 +17,11 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Assumptions, Block, HardwareSpec, Length, ModelSpec, Source, Traffic, catalog
 from inference_econ.inputs._base import Spec
 from inference_econ.inputs.assumptions import field_names
+from tests.reading import tables
 
-HARDWARE = """\
-name: Test chip
-family: test
-vendor: Nobody
-year: 2024
-dense_flops_per_second: {bf16: 1 PFLOP/s, fp16: 1 PFLOP/s, fp8: 2 PFLOP/s}
-hbm_bytes: 80 GiB
-hbm_bytes_per_second: 3.35 TB/s
-link_domain: 8
-link_bytes_per_second_one_way: 450 GB/s
-nic_bytes_per_second_one_way: 50 GB/s
-prices:
-  - dollars_per_accelerator_hour: 2.10 USD/h
-    kind: paper
-    date: 2025-05
-    ref: nobody
-    where: nowhere
-generation: test
-sources:
-  year: {ref: nobody, where: nowhere, kind: assumed}
-  dense_flops_per_second: {ref: nobody, where: nowhere, kind: assumed}
-  hbm_bytes: {ref: nobody, where: nowhere, kind: assumed}
-  hbm_bytes_per_second: {ref: nobody, where: nowhere, kind: assumed}
-  link_domain: {ref: nobody, where: nowhere, kind: assumed}
-  link_bytes_per_second_one_way: {ref: nobody, where: nowhere, kind: assumed}
-  nic_bytes_per_second_one_way: {ref: nobody, where: nowhere, kind: assumed}
-"""
+HARDWARE: str = tables(Path(__file__))["HARDWARE"]
 
-MODEL = """\
-name: Test model
-hidden_size: 1024
-vocab_size: 32000
-weights: bf16
-blocks:
-  - layers: 2
-    attention: {kind: grouped_query, query_heads: 8, kv_heads: 2, head_dim: 128}
-    feed_forward: {kind: dense, intermediate_size: 4096}
-  - layers: 10
-    attention: {kind: latent, query_heads: 8, kv_rank: 256, nope_head_dim: 64, value_head_dim: 64}
-    feed_forward:
-      kind: experts
-      experts: 16
-      active_experts: 2
-      intermediate_size: 512
-      router: true
-sources:
-  hidden_size: {ref: nobody, where: nowhere, kind: assumed}
-  vocab_size: {ref: nobody, where: nowhere, kind: assumed}
-  blocks: {ref: nobody, where: nowhere, kind: assumed}
-"""
+MODEL: str = tables(Path(__file__))["MODEL"]
 
 
 def _edited(text: str, old: str, new: str) -> str:

@@ -8,21 +8,9 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.inputs import Lengths
+from tests.reading import tables
 
-_FILE = """\
-name: a test
-arrivals: {scv: 3, rates: [1, 2.5], interval: 1 h}
-lengths:
-  isl: [100, 900]
-  osl: [80, 20]
-  cached: [0, 512]
-  shares: [0.75, 0.25]
-reuse: {block_tokens: 16, share: 0.4, blocks: [100, 1000], found: [0.1, 0.3]}
-sources:
-  arrivals: {ref: user, where: made up, kind: assumed}
-  lengths: {ref: user, where: made up, kind: assumed}
-  reuse: {ref: user, where: made up, kind: assumed}
-"""
+_FILE: str = tables(Path(__file__))["_FILE"]
 
 
 def test_a_file_of_a_traffic_is_read_by_its_path(tmp_path: Path) -> None:

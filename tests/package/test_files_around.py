@@ -124,5 +124,7 @@ def test_every_table_of_the_tests_is_run() -> None:
     for path in (ROOT / "tests").rglob("test_*.yaml"):
         if isinstance(found := tables(path), dict):
             source = path.with_suffix(".py").read_text(encoding="utf-8")
-            assert source.count("@pytest.mark.rows\n") == len(found), path
-            assert [name for name in found if f"\ndef {name}(" not in source] == [], path
+            assert source.count("@pytest.mark.rows\n") == sum(name.startswith("test_") for name in found), path
+            assert [name for name in found if f"\ndef {name}(" not in source and f'["{name}"]' not in source] == [], (
+                path
+            )

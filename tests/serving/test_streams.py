@@ -20,7 +20,7 @@ from tests.offered import service_of as offered
 MODELS = {server[0]: server for server in SERVERS}
 
 
-def _case(model: str, lengths: tuple[int, int], spread: str, filled: float, *, waits: bool = False) -> Case:
+def _case(model: str, lengths: list[int] | tuple[int, int], spread: str, filled: float, *, waits: bool = False) -> Case:
     service = service_of(*MODELS[model], [length(mean, spread) for mean in lengths], waits=waits)
     return compared(service, spread, filled, waits=waits)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from inference_econ.studies.claims.chains import picked
 from inference_econ.studies.ledger import Ledger
 from inference_econ.studies.scenario import run
 from inference_econ.studies.settings import frontier_of
+from tests.reading import tables
 
 SEEDS = ("study", "chapter", "note", "mla_notes", "kv_runahead", "per_megawatt")
 #: Sustained rates of the study's H100 in 8 bits: 70 % of 2e15 FLOP/s, 75 % of 3.3 TB/s.
@@ -320,17 +322,7 @@ def test_readings_that_contradict_themselves(reading: Mapping[str, object], mess
         _scenario(reading)
 
 
-CHAIN = {
-    "kind": "chain",
-    "read": "speedup",
-    "processes": [2],
-    "prompts": [1024],
-    "links": [1e9],
-    "matmul": 1e14,
-    "attention": 1e14,
-    "overhead": 0.0,
-    "latency": 0.0,
-}
+CHAIN: dict[str, Any] = tables(Path(__file__))["CHAIN"]
 
 
 def test_chains_say_what_they_need() -> None:

@@ -18,25 +18,11 @@ from inference_econ.report.scenario import cells, result_frame, result_record, s
 from inference_econ.studies import kv_runahead
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
+from tests.reading import tables
 
 Write = Callable[[str], str]
 
-SCENARIO = """name: Mine
-ask:
-  kind: kv_runahead
-  contexts: [100, 200]
-  lookup: [100]
-  kv: bf16
-  matmul: 100 TFLOP/s
-  attention: 20 TFLOP/s
-  overhead: 0 s
-  latency: 0 s
-  chains:
-    - {label: alone, model: llama_3_8b, processes: 1, printed: [{context: 100, one_process: "0.5"}]}
-    - {label: two, model: llama_3_8b, processes: 2, link: 10 GB/s, printed: [{context: 200, speedup: "1.2"}]}
-sources:
-  ask: {ref: cho2024runahead, where: a test, kind: assumed}
-"""
+SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
 
 @cache

@@ -11,19 +11,9 @@ from inference_econ.engine import Pins, Setup
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
+from tests.reading import tables
 
-STUDY = """\
-name: Steps
-ask:
-  kind: steps
-  over: {over}
-  values: {values}
-  common: {{model: llama_3_8b, hardware: h100_sxm{common}}}
-  series:
-    - {{label: kept}}
-    - {{label: none, settings: {{changes: ["assumptions.attention.cache=recomputed"]{settings}}}}}
-sources: {{ask: {{ref: user, where: here, kind: assumed}}}}
-"""
+STUDY: str = tables(Path(__file__))["STUDY"]
 
 
 def _run(

@@ -23,48 +23,13 @@ from inference_econ.report.pages import page
 from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
 from tests import asking
+from tests.reading import tables
 
-SCENARIO = """\
-name: Mine
-ask:
-  kind: frontier
-  common: {model: llama_3_8b, hardware: h100_sxm, decode_only: true, isl: 100, osl: 20, max_instance_gpus: 4}
-  series:
-    - {label: 16 bits}
-    - {label: 8 bits, settings: {weights: fp8}}
-table:
-  point: preferred
-  columns:
-    - {key: tokens_per_second_per_user, title: speed}
-    - {key: mfu, title: MFU}
-sources:
-  ask: {ref: nobody, where: nowhere, kind: assumed}
-"""
+SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
-TOY = """\
-name: Toy
-ask:
-  kind: toy_frontier
-  reductions: 4
-  hop: 1 us
-  base: 0 us
-  common: {model: paper/llama_3_8b, hardware: paper/h100, context: 0}
-  series:
-    - {label: A, settings: {max_tokens_per_second: 1e6}}
-sources:
-  ask: {ref: nobody, where: nowhere, kind: assumed}
-"""
+TOY: str = tables(Path(__file__))["TOY"]
 
-LAW = """\
-name: Law
-ask:
-  kind: square_root_law
-  measured:
-    - {label: small, parameters: 1e9, latency: 1 ms}
-    - {label: large, parameters: 4e9, latency: 3 ms}
-sources:
-  ask: {ref: nobody, where: nowhere, kind: measured}
-"""
+LAW: str = tables(Path(__file__))["LAW"]
 
 Write = Callable[[str], str]
 
@@ -381,17 +346,7 @@ def test_the_examples_run(name: str) -> None:
     assert len(result.curves[0].dollars) > 5
 
 
-ASSESS = """\
-name: Mine
-ask:
-  kind: assess
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, assumptions: deployable}
-  gpus: 1
-  tokens_per_second: 50
-  batch: 8
-sources:
-  ask: {ref: nobody, where: nowhere, kind: assumed}
-"""
+ASSESS: str = tables(Path(__file__))["ASSESS"]
 
 
 def test_a_measured_server_as_a_scenario(write: Write) -> None:

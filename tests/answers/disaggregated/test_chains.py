@@ -84,7 +84,7 @@ def test_a_slow_link_is_the_busiest() -> None:
 @pytest.mark.rows
 def test_chains_that_cannot_be(chains: list[int], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        _pools("h100_sxm", chains)
+        _pools("h100_sxm", tuple(chains))
 
 
 def test_prompts_caches_and_sizes_that_leave_no_chain() -> None:

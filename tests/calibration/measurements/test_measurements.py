@@ -17,6 +17,7 @@ from inference_econ.calibration.measurements._fields import columns
 from inference_econ.calibration.prediction import predict
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
+from tests.reading import tables
 
 CONFIGS = Path(__file__).parents[2] / "fixtures" / "hf_configs"
 SERVING = "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms"
@@ -25,23 +26,7 @@ POINTS = (
     "id,model,hardware,n_gpus,tp,pp,ep,dp,weight_dtype,kv_dtype,isl,osl,batch_or_concurrency,batch_kind,metric,value,"
     "unit,spec_decode,engine,source_id,quality,notes,tpot_ms_equiv,tier"
 )
-POINT = {
-    "id": "p",
-    "model": "Llama-3.1-8B",
-    "hardware": "H100-80GB SXM",
-    "n_gpus": "2.0",
-    "tp": "2.0",
-    "weight_dtype": "fp8 (native ckpt)",
-    "isl": "1024",
-    "osl": "128",
-    "batch_or_concurrency": "8",
-    "batch_kind": "closed_loop_max_concurrency",
-    "metric": "TPOT_median",
-    "value": "9.5",
-    "unit": "ms",
-    "spec_decode": "none",
-    "engine": "vLLM 0.7.3 (CUDA)",
-}
+POINT: dict[str, str] = tables(Path(__file__))["POINT"]
 SERVED = {
     "id": "s", "backend": "trtllm", "model_path": "deepseek-ai/DeepSeek-R1", "system": "b200_sxm",
     "precision": "fp8", "mode": "agg", "isl": "1024", "osl": "1024", "silicon_ttft_ms": "200",

@@ -11,32 +11,12 @@ import pytest
 
 from inference_econ.calibration import MeasuredServer, Measurement, Skipped, measurements
 from inference_econ.errors import InputError
+from tests.reading import tables
 
 HERE = MeasuredServer(hardware="8x H100-80GB SXM", tp=4, dp=2)
 
 #: Keys of ``vllm bench serve --save-result``, and of SGLang's bench_serving but for ``max_concurrency: null``.
-BENCH: dict[str, Any] = {
-    "date": "20260401-101112",
-    "backend": "vllm",
-    "model_id": "meta-llama/Llama-3.1-8B-Instruct",
-    "num_prompts": 100,
-    "request_rate": "inf",
-    "burstiness": 1.0,
-    "max_concurrency": 16,
-    "duration": 50.0,
-    "completed": 100,
-    "total_input_tokens": 102400,
-    "total_output_tokens": 12800,
-    "request_throughput": 2.0,
-    "output_throughput": 256.0,
-    "total_token_throughput": 2304.0,
-    "mean_ttft_ms": 60.0,
-    "median_ttft_ms": 50.0,
-    "mean_tpot_ms": 9.0,
-    "median_tpot_ms": 8.0,
-    "median_e2el_ms": 1100.0,
-    "input_lens": [1024, 1024],
-}
+BENCH: dict[str, Any] = tables(Path(__file__))["BENCH"]
 
 
 def _metric(unit: str, **values: float) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from inference_econ.calibration.validation._memory import COLUMNS
 from inference_econ.engine import memory
 from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, catalog
+from tests.reading import tables
 
 #: MLA caches a latent of 512 and a rope key of 64 per layer, in 8 bits.
 PER_TOKEN = 61 * (512 + 64)
@@ -140,20 +141,7 @@ def test_numbers_that_are_none_are_errors(tmp_path: Path, changes: dict[str, str
         _compare(tmp_path, {**ROW, **changes})
 
 
-LOGGED = {
-    "model": "Qwen3.5-27B",
-    "hardware": "RTX 5090",
-    "n_gpus": "2",
-    "parallelism": "TP2",
-    "weight_dtype": "fp8",
-    "kv_dtype": "bf16",
-    "item": "KV cache tokens",
-    "value": "377456",
-    "unit": "tokens",
-    "context": "262144",
-    "engine": "vllm",
-    "engine_version": "0.28.0",
-}
+LOGGED: dict[str, str] = tables(Path(__file__))["LOGGED"]
 
 
 def test_rows_say_what_was_loaded_and_how_much_memory_there_was(tmp_path: Path) -> None:
