@@ -244,9 +244,17 @@ def test_what_is_no_question_is_refused(ask: Callable[[], object], message: str)
         ask()
 
 
-@pytest.mark.parametrize("name", ["recommend", "price", "load"])
-def test_an_answer_launches_what_it_chose(name: str) -> None:
-    script = ANSWERS[name]().launch("vllm")
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: ie.recommend([layouts()], 5.0, TARGETS),
+        lambda: ie.price(layouts(), 5.0),
+        lambda: ie.load(layouts(), [1.0, 5.0], targets=TARGETS),
+    ],
+    ids=["recommend", "price", "load"],
+)
+def test_an_answer_launches_what_it_chose(ask: Callable[[], Shown]) -> None:
+    script = ask().launch("vllm")
     assert script.startswith("#!/bin/sh")
     assert "vllm serve nvidia/Llama-3.1-8B-Instruct-FP8" in script
 
