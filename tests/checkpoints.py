@@ -10,23 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tests.reading import tables
+
 Shapes = dict[str, list[int]]
-CONFIG: dict[str, Any] = {
-    "model_type": "new_moe",
-    "architectures": ["NewForCausalLM"],
-    "hidden_size": 64,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "vocab_size": 1000,
-    "num_experts": 4,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 32,
-    "intermediate_size": 96,
-    "max_position_embeddings": 4096,
-    "torch_dtype": "bfloat16",
-}
+CONFIG: dict[str, Any] = tables(Path(__file__))["CONFIG"]
 #: Of each layer: queries and output, keys and values, norms of queries and keys.
 ATTENTION = 2 * 64 * 128 + 2 * 64 * 32 + 2 * 16
 #: Of an expert, and of the dense first layer.

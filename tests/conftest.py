@@ -1,4 +1,8 @@
-"""Reference values for the tests: a parameter ``<file>_row`` runs a test once per row of ``fixtures/<file>.csv``."""
+"""Tables of the tests.
+
+A parameter ``<file>_row`` runs a test once per row of ``fixtures/<file>.csv``. The mark ``rows`` runs one once per row
+of its table in the YAML file beside its module, whose first row names the parameters.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests.reading import fixture_rows
+from tests.reading import fixture_rows, tables
 
 # Machines may be busy: how long an example takes is no property of the code. Whether a change is good must not depend
 # on luck, so that the same examples are drawn every time; --hypothesis-profile random looks for others.
@@ -55,3 +59,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             # Line 1 of the file is its header.
             ids = ["-".join([f"line{line}", *list(row.values())[:2]]) for line, row in enumerate(rows, start=2)]
             metafunc.parametrize(name, rows, ids=ids)
+    if metafunc.definition.get_closest_marker("rows"):
+        names, *table = tables(Path(metafunc.module.__file__))[metafunc.function.__name__]
+        metafunc.parametrize(names, table)

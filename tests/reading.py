@@ -7,8 +7,10 @@ import io
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import yaml
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -28,6 +30,13 @@ def fixture_rows(file: str) -> list[dict[str, str]]:
 def fixture_table(file: str, key: str) -> dict[str, dict[str, str]]:
     """The same by the value of a column, which tells them apart."""
     return {row[key]: row for row in fixture_rows(file)}
+
+
+@cache
+def tables(module: Path) -> Any:
+    """Data in the YAML file beside a module, by name; tables of tests marked ``rows`` begin with their parameters."""
+    text = module.with_suffix(".yaml").read_text(encoding="utf-8")
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def numbers(value: object) -> Iterator[float]:

@@ -213,31 +213,7 @@ def test_more_chips_than_the_usual_grid_are_assessed_too() -> None:
     assert found.predicted is not None and found.predicted.accelerators == 128
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({}, "give one of utilization, batch and throughput .*, got none"),
-        ({"batch": 8, "throughput": 70}, "give one of .*, got batch and throughput"),
-        ({"utilization": 15}, r"utilization must be above 0 and at most 1 \(0.15 is 15 %\), got 15"),
-        ({"utilization": 0}, "utilization must be above 0"),
-        ({"utilization": math.nan}, "utilization must be above 0 .*, got nan"),
-        ({"batch": 0}, r"batch must be positive and at most 1e\+09, got 0"),
-        ({"throughput": math.inf}, "throughput must be positive .*, got inf"),
-        ({"tokens_per_second": 0, "batch": 8}, "tokens_per_second must be positive .*, got 0"),
-        ({"tokens_per_second": -5, "batch": 8}, "tokens_per_second must be positive .*, got -5"),
-        ({"batch": 0.4}, "batch=0.4 at 70 tokens/s .* means a batch of 0.4, less than one sequence"),
-        ({"throughput": 60}, "throughput=60 .* means a batch of 0.86, less than one sequence"),
-        ({"utilization": 0.0001}, "utilization=0.0001 .* means a batch of 0.081, less than one sequence"),
-        ({"batch": 8, "accelerators": 0}, "accelerators must be positive"),
-        ({"batch": 8, "accelerators": 7.5}, "accelerators must be a whole number .*, got 7.5"),
-        ({"batch": 8, "tp": 4, "dp": 1, "pp": 1}, "an instance of 8 contradicts tp=4, dp=1, pp=1: tp x dp x pp is 4"),
-        ({"batch": 8, "tp": 3}, "an instance of 8 contradicts tp=3: a multiple of 3 is needed"),
-        ({"batch": 8, "tp": 6, "accelerators": 6}, "cannot be laid out with tp=6: 64 query heads do not split"),
-        ({"batch": 8, "ep": 2}, "has no experts, so ep must be 1, got 2"),
-        ({"batch": 8, "price": -1}, "the price must be a positive number"),
-        ({"batch": 8, "assumptions": "hopeful"}, "unknown assumptions 'hopeful'"),
-    ],
-)
+@pytest.mark.rows
 def test_input_that_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         assess(**{"tokens_per_second": 70, **given})

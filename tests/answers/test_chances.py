@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import cache
 
@@ -132,17 +131,7 @@ def test_what_cannot_be_kept_says_what_it_would_take() -> None:
         recommend([offer()], 1.0, sure)
 
 
-@pytest.mark.parametrize(
-    ("targets", "said"),
-    [
-        ((0.2, 0.02, "p90", math.inf, 0.95), "confidence: must be above 50 % and at most 90 %, got 95 %"),
-        ((0.2, 0.02, "p90", math.inf, 0.5), "got 50 %"),
-        (
-            (math.inf, math.inf, "p90", math.inf, 0.8),
-            "confidence: nothing is promised that could be kept; give a --ttft, --tpot or",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_impossible_confidence(targets: tuple[float, float, str, float], said: str) -> None:
     with pytest.raises(InputError, match=said):
         Targets(*targets)

@@ -21,18 +21,7 @@ from tests import asking
 NO_NETWORK = catalog.hardware("l40s").model_copy(update={"nic_bytes_per_second_one_way": None})
 
 
-@pytest.mark.parametrize(
-    ("model", "hardware", "degrees"),
-    [
-        ("llama_3_70b", "h100_sxm", {"tp": 8}),
-        ("llama_3_70b", "h100_sxm", {"tp": 4, "pp": 4, "batch": 64}),
-        ("llama_3_70b", "h100_sxm", {"tp": 4, "cut": "2d", "engine": "any"}),
-        ("llama_3_70b", "a100_sxm_80", {"tp": 8, "weights": "int4", "assumptions": "paper"}),
-        ("mixtral_8x22b", "h200_sxm", {"tp": 8, "ep": 2, "batch": 256}),
-        ("deepseek_v3", "gb200_nvl72", {"tp": 32, "batch": 1024, "assumptions": "ideal"}),
-        ("gpt_oss_120b", "mi300x", {"tp": 8, "context": 100_000}),
-    ],
-)
+@pytest.mark.rows
 def test_parts_add_up_and_the_speed_follows(model: str, hardware: str, degrees: dict[str, object]) -> None:
     found = asking.explain(model, hardware, **{"batch": 16, "context": 1000.0, **degrees})
     assert set(found.costs.parts) == set(PARTS)
@@ -103,45 +92,7 @@ def test_experts_are_spread_as_is_fastest_of_what_can_be_started() -> None:
     assert asking.explain("llama_3_70b", "h100_sxm", tp=8, ep=1).layout["ep"] == 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tp": 3}, r"Llama 3.1 70B: 64 query heads do not split over the attention ranks \(tp=3, pp=1"),
-        ({"pp": 81, "batch": 81}, "pp=81: the 80 layers of Llama 3.1 70B fill at most 80 pipeline stages"),
-        ({"cut": "2d"}, r"Llama 3.1 70B: a 2-D cut needs a square number of ranks \(tp=8, pp=1"),
-        ({"cut": "3d"}, "cut: got '3d'; allowed: 1d, 2d"),
-        ({"ep": 2}, "Llama 3.1 70B has no experts, so ep must be 1, got 2"),
-        (
-            {"model": "mixtral_8x22b", "ep": 3},
-            r"the stage does not split over the expert-parallel ranks \(tp=8.*ep=3\)",
-        ),
-        (
-            {"model": "mixtral_8x22b", "tp": 4, "ep": 8},
-            r"the stage does not split over the expert-parallel ranks .*ep=8",
-        ),
-        ({"tp": "8"}, "tp must be a number or 'any', got '8'"),
-        ({"tp": 0}, r"tp must be positive and at most 1e\+09, got 0"),
-        ({"tp": -8}, "tp must be positive .* got -8"),
-        ({"tp": 10**20}, r"tp must be positive and at most 1e\+09, got 1e\+20"),
-        ({"pp": 0}, "pp must be positive .* got 0"),
-        ({"ep": 0}, "ep must be positive .* got 0"),
-        ({"batch": 0}, "batch must be positive .* got 0"),
-        ({"batch": -1}, "batch must be positive .* got -1"),
-        ({"batch": float("nan")}, "batch must be positive .* got nan"),
-        ({"batch": float("inf")}, "batch must be positive .* got inf"),
-        ({"context": -1}, "the context must be a number of tokens from 0 .* got -1"),
-        ({"context": float("nan")}, "the context must be a number of tokens from 0 .* got nan"),
-        ({"price": 0}, "the price must be a positive number .* got 0"),
-        ({"price": float("nan")}, "the price must be a positive number .* got nan"),
-        ({"weights": "fp7"}, "weights: unknown number format 'fp7'"),
-        (
-            {"hardware": "v100_sxm2_32"},
-            "V100 SXM2 32GB has no peak for bf16 nor for a wider one of its kind; it has: fp32, fp16",
-        ),
-        ({"kv": "nvfp4"}, "H100 SXM5 80GB cannot hold a KV cache of nvfp4: it has no fp4 units; kv can be fp32, bf16"),
-        ({"model": "llama_3"}, "'llama_3' could be llama_3_2_3b"),
-    ],
-)
+@pytest.mark.rows
 def test_explain_refuses(changes: dict[str, object], message: str) -> None:
     given = {"model": "llama_3_70b", "hardware": "h100_sxm", "tp": 8, "batch": 16}
     with pytest.raises(InputError, match=message):
@@ -286,15 +237,7 @@ def test_the_operator_table_as_csv_is_in_base_units() -> None:
     assert float(lines[0]["flop"]) == pytest.approx(2 * 8192 * 10240 * 80 * 32 / 8)
 
 
-@pytest.mark.parametrize(
-    ("chip", "tp", "said"),
-    [
-        ("mi300x", 2, "a group of tp 2 has 1 of the 7 of each accelerator, 64 of 448 GB/s"),
-        ("mi355x", 8, "a group of tp 8 has 7 of the 7 of each accelerator, 537.6 of 537.6 GB/s"),
-        ("mi300x", 1, ""),
-        ("h100_sxm", 2, ""),
-    ],
-)
+@pytest.mark.rows
 def test_links_that_are_a_mesh_are_told(chip: str, tp: int, said: str) -> None:
     notes = explain.operator_table(asking.explain("llama_3_8b", chip, tp=tp, batch=8, context=500)).every_note
     told = [note for note in notes if note.startswith("Links are a full mesh")]

@@ -290,14 +290,7 @@ def test_a_model_that_no_grid_holds() -> None:
         _small(model="llama_3_405b", hardware=small, max_accelerators=None)
 
 
-@pytest.mark.parametrize(
-    ("model", "preset", "sparsity"),
-    [
-        ("paper/deepseek_v3", "paper", 28),  # 256 over 9, rounded down
-        ("deepseek_v3", "deployable", 32),
-        ("llama_3_8b", "paper", 1),
-    ],
-)
+@pytest.mark.rows
 def test_the_studys_grid_ends_at_2_to_the_18_chips_and_as_many_sequences_per_expert(
     model: str, preset: str, sparsity: int
 ) -> None:

@@ -83,16 +83,7 @@ def test_progress_is_told() -> None:
     assert told == [(0.0, "1 requests/s"), (0.5, "2 requests/s")]
 
 
-@pytest.mark.parametrize(
-    ("rates", "message"),
-    [
-        ([], "no request rates are given; write for example --rates 1,2,5,10"),
-        ([1.0, 0.0], "request rates must be positive, got 0"),
-        ([-1.0], "request rates must be positive, got -1"),
-        ([math.nan], "request rates must be positive, got nan"),
-        ([math.inf], "request rates must be positive, got inf"),
-    ],
-)
+@pytest.mark.rows
 def test_impossible_loads(rates: list[float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         sweep(service_of(), rates)

@@ -108,14 +108,7 @@ def test_an_engine_that_cannot_serve_is_named_with_the_reason_and_the_others_ans
         candidates("llama_3_8b", "mi300x", engine=["trtllm"])
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ([], r"engines: got none; name one or more, for example 'vllm', or 'any' by itself"),
-        (["vllm", "any"], r"engines: got vllm, any; name one or more, for example 'vllm', or 'any' by itself"),
-        (["vllm", "vlm"], r"--engine vlm: there is no engine 'vlm'; known: .*; did you mean vllm\?"),
-    ],
-)
+@pytest.mark.rows
 def test_engines_that_cannot_be_named(names: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         candidates(engine=names)

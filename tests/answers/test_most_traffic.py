@@ -93,15 +93,7 @@ def test_what_cannot_be_kept_is_said_for_the_chips_there_are() -> None:
         most_traffic([small()], Means(1), Targets(tpot_seconds=0.003))
 
 
-@pytest.mark.parametrize(
-    ("means", "message"),
-    [
-        ((None, None), "give one of a number of GPUs, a budget per hour, and a power budget"),
-        ((8, 20.0), "give one of a number of GPUs, a budget per hour, and a power budget"),
-        ((0, None), "the number of GPUs, the budget per hour, or the power budget must be positive, got 0"),
-        ((None, math.inf), "must be positive, got inf"),
-    ],
-)
+@pytest.mark.rows
 def test_means_are_one_positive_number(means: tuple[int | None, float | None], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         Means(*means)

@@ -153,18 +153,8 @@ def test_chips_without_a_network_stay_in_their_domain() -> None:
         prefill(setup, [4096], [16])
 
 
-@pytest.mark.parametrize(
-    ("numbers", "message"),
-    [
-        (((), (2,)), "prompts: name at least one number"),
-        (((4096,), ()), "ranks: name at least one number"),
-        (((0,), (2,)), "prompts must be whole numbers from 1 to 10,000,000, got 0"),
-        (((2.5,), (2,)), "prompts must be whole numbers from 1 to 10,000,000, got 2.5"),
-        (((4096,), (2000,)), "ranks must be whole numbers from 1 to 1,024, got 2000"),
-        (((4,), (8,)), "a prompt of 4 tokens has no token for each of 8 ranks"),
-    ],
-)
-def test_numbers_that_cannot_be(numbers: tuple[tuple[int, ...], tuple[int, ...]], message: str) -> None:
+@pytest.mark.rows
+def test_numbers_that_cannot_be(numbers: list[tuple[int, ...]], message: str) -> None:
     with pytest.raises(InputError, match=message):
         prefill(Setup.of("llama_3_8b", "h100_sxm"), *numbers)
 
@@ -358,13 +348,7 @@ def test_prompts_beyond_the_model_are_said() -> None:
         assert ("The model was made for 131,072 tokens of context at most." in notes) is bool(cached)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "message"),
-    [
-        ((0, 0), "the batch must be from 1 to 1,024 prompts, got 0"),
-        ((1, -1), "cached must be from 0 to 10,000,000 tokens, got -1"),
-    ],
-)
-def test_batches_and_prefixes_that_cannot_be(numbers: tuple[int, int], message: str) -> None:
+@pytest.mark.rows
+def test_batches_and_prefixes_that_cannot_be(numbers: list[int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         prefill(Setup.of("llama_3_8b", "h100_sxm"), [2000], [2], batch=numbers[0], cached=numbers[1])

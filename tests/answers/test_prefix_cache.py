@@ -173,16 +173,7 @@ def test_a_hit_rate_is_a_share_of_the_prompt() -> None:
     assert all(reading.seconds == 0.0 for reading in nothing.readings)
 
 
-@pytest.mark.parametrize(
-    ("isl", "share", "message"),
-    [
-        (4000, -0.1, "a hit rate must be from 0 to 1, got -0.1"),
-        (4000, 1.01, "a hit rate must be from 0 to 1, got 1.01"),
-        (4000, math.nan, "a hit rate must be from 0 to 1, got nan"),
-        (4000, 1.0, "a hit rate of 1 leaves less than one new token of a prompt of 4000; give a lower one"),
-        (10, 0.95, "a hit rate of 0.95 leaves less than one new token of a prompt of 10; give a lower one"),
-    ],
-)
+@pytest.mark.rows
 def test_impossible_hit_rates(isl: float, share: float, message: str) -> None:
     with pytest.raises(InputError) as caught:
         offload.prompt(isl, share)

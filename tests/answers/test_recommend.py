@@ -242,15 +242,7 @@ def test_impossible_rates(rate: float) -> None:
         recommend([offer], rate, Targets())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0.0, 1.0), "a promised ttft must be positive, got 0 s"),
-        ((1.0, -1.0), "a promised tpot must be positive, got -1 s"),
-        ((1.0, math.nan), "a promised tpot must be positive, got nan s"),
-        ((1.0, 1.0, "p100"), "percentile: got 'p100'; allowed: mean, and p1 to p99.9, for example p95"),
-    ],
-)
+@pytest.mark.rows
 def test_impossible_promises(arguments: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Targets(*arguments)

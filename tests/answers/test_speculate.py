@@ -71,27 +71,7 @@ def test_a_sample_recovers_the_acceptance_of_two_models(write: Write) -> None:
     assert found.tokens == 20_000
 
 
-HEAD = "target_logprob,draft_logprob,position\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "the file is empty; needed are the columns target_logprob and draft_logprob"),
-        (HEAD, "no drafted tokens below the head of the table; give at least one line"),
-        ("target,draft_logprob\n-1,-1\n", "no column target_logprob; needed are .*, got target, draft_logprob"),
-        ("a,b\n-1,-1\n", "no column target_logprob and no column draft_logprob; needed"),
-        (HEAD + "-1,x,1\n", r"log\.csv:2: draft_logprob must be a number, got 'x'"),
-        (HEAD + "-1,-1,1\n,-1,1\n", r"log\.csv:3: target_logprob must be a number, got ''"),
-        (HEAD + "-1,-1,1\n0.5,-1,1\n", "log-probabilities must be <= 0, got 0.5 of the target for token 2"),
-        (HEAD + "-1,nan,1\n", "log-probabilities must be <= 0, got nan of the draft for token 1"),
-        (HEAD + "-1,-inf,1\n", "token 1 was drafted, but the draft model gives it no probability"),
-        (HEAD + "-1,-1,0\n-1,-1,1\n", "position must be 1 for the first token of a draft.*; got 0, 1"),
-        (HEAD + "-1,-1,1\n-1,-1,3\n", "without gaps; got 1, 3"),
-        (HEAD + "-1,-1,1.5\n", "without gaps; got 1.5"),
-        (HEAD + '"-1,-1,1\n', "is no CSV file"),
-    ],
-)
+@pytest.mark.rows
 def test_files_that_cannot_be_used(write: Write, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         speculate.read_acceptance(write(text))

@@ -17,19 +17,12 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.explorer import PATIENCE_MS
+from tests.reading import tables
 
 #: What distributions call it.
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 #: A browser that asks nobody but the server for anything.
-_QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+_QUIET: list[str] = tables(Path(__file__))["_QUIET"]
 # Expectations as well: five seconds are few where many tests run at once.
 expect.set_options(timeout=PATIENCE_MS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -19,6 +20,7 @@ from tests.browser.explorer import (
     typed,
     wrong,
 )
+from tests.reading import tables
 
 CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "l40s", "a100_sxm_80")
 
@@ -51,30 +53,7 @@ def test_the_first_page_answers_its_question_with_pictures_bars_and_a_command_to
 
 
 #: Controls: a value, and what of it a panel asks; without pools, which no traffic is played on.
-CONTROLS = {
-    "arrangement": ("together", "compare", "--together"),
-    "model": ("qwen3_8b", "compare", "model=qwen3_8b"),
-    "hardware": ("h200_sxm", "explain", "h200_sxm"),
-    "weights": ("bf16", "explain", "--weights bf16"),
-    "kv": ("fp8", "explain", "--kv fp8"),
-    "engine": ("sglang", "launch", "--to sglang"),
-    "speculation": ("ngram", "price", "--ngram"),
-    "simulate": ("true", "load", "--simulate"),
-    "y": ("joules", "compare", "--y joules"),
-    "isl": ("1500", "compare", "--isl 1500"),
-    "osl": ("300", "explain", "--osl 300"),
-    "request_rate": ("3", "price", "--request-rate 3"),
-    "power_budget": ("1 MW", "recommend", "--power-budget '1 MW'"),
-    "ttft": ("2 s", "compare", "--ttft '2 s'"),
-    "tpot": ("50", "compare", "--tpot 50"),
-    "percentile": ("p95", "price", "--percentile p95"),
-    "price": ("2.5", "compare", "--price 2.5"),
-    "set": ("hardware.link_domain=4", "explain", "--set hardware.link_domain=4"),
-    "power_cap": ("500W", "compare", "--power-cap 500W"),
-    "carbon": ("japan", "price", "--carbon japan"),
-    "acceptance": ("0.7", "price", "--acceptance 0.7"),
-    "traffic": ("azure_conversation", "price", "--traffic azure_conversation"),
-}
+CONTROLS: dict[str, list[str]] = tables(Path(__file__))["CONTROLS"]
 
 
 @pytest.mark.long

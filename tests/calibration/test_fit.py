@@ -253,14 +253,7 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
         assert mine[-1] >= before[-1]
 
 
-@pytest.mark.parametrize(
-    ("groups", "quantiles", "said"),
-    [
-        (7, [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4], {"rows": 345, "own": 8, "groups": 7}),
-        (None, [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4], {"rows": 345, "own": 8}),
-        (7, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], {"rows": 8, "groups": 1}),
-    ],
-)
+@pytest.mark.rows
 def test_intervals_of_the_base_are_told_with_its_rows(
     tmp_path: Path, groups: int | None, quantiles: list[float], said: dict[str, int]
 ) -> None:
@@ -307,14 +300,7 @@ def test_rows_are_chosen_by_what_they_are() -> None:
     assert chosen(rows, (), [conditions("model=llama_3_70b,tp!=8")])[0] == [row for row in rows if row.tp != 4]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("engine", "'engine': write FIELD=VALUE, FIELD=VALUE|VALUE or FIELD!=VALUE"),
-        ("tp=", "'tp=': write FIELD=VALUE"),
-        ("chip=h100", "rows cannot be chosen by 'chip'; possible: dataset, source, engine"),
-    ],
-)
+@pytest.mark.rows
 def test_conditions_that_are_none(text: str, said: str) -> None:
     with pytest.raises(InputError) as error:
         conditions(text)

@@ -20,14 +20,8 @@ def test_adapters_are_rows_of_a_step_and_a_part_of_the_memory(command: Command) 
     assert "adapters" not in record(command, *STEP)["bytes_per_accelerator"]
 
 
-@pytest.mark.parametrize(
-    ("engine", "flags"),
-    [
-        ("vllm", ("--enable-lora", "--max-loras 12", "--max-lora-rank 32")),
-        ("sglang", ("--enable-lora", "--max-loras-per-batch 12", "--max-lora-rank 20", "--lora-target-modules all")),
-    ],
-)
-def test_engines_are_told_the_room(command: Command, engine: str, flags: tuple[str, ...]) -> None:
+@pytest.mark.rows
+def test_engines_are_told_the_room(command: Command, engine: str, flags: list[str]) -> None:
     out = command(*START, "--engine", engine, "--loras", 12, "--lora-rank", 20).out
     assert all(flag in out for flag in flags)
     assert "lora" not in command(*START, "--engine", engine).out

@@ -17,26 +17,6 @@ SUBJECT = ("assess", "llama_3_70b", "h100_sxm", "--gpus", 8)
 QUESTION = (*SUBJECT, "--context", 500, "--tokens-per-second", 70, "--utilization", 0.15)
 
 
-def test_the_question_that_the_study_opens_with(command: Command) -> None:
-    outcome = command(*QUESTION, "--why")
-    assert outcome.code == 0, outcome.err
-    for words in (
-        "Llama 3.1 70B on NVIDIA H100",
-        "measured",
-        "predicted for it",
-        "any size, equal cost",
-        "8 GPUs, equal speed",
-        "ideal, 8 GPUs, equal cost",
-        "a batch of 121 on 8 GPUs",
-        "15.0 % of the peak",
-        "The ideal bound for 8 GPUs",
-        "weight reads",
-        "unexplained",
-        "% of the gap to the ideal",
-    ):
-        assert words in " ".join(outcome.out.split()), words
-
-
 def test_under_the_study_s_own_assumptions_the_answer_is_hardly_better(command: Command) -> None:
     setup = (*SUBJECT, "--context", 0, "--tokens-per-second", 70, "--utilization", 0.15)
     outcome = command(*setup, "--assumptions", "paper", "--format", "json")
@@ -224,17 +204,8 @@ def test_what_a_server_says_of_itself_is_assessed_and_what_is_typed_counts_more(
     assert re.search(r"measured 52.6 \S+ 2 - 16 ", typed)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((), "how fast is one user served? Give --tokens-per-second, --throughput and --batch, or --measured FILE"),
-        (("--measured", "none.prom"), "none.prom: cannot be read"),
-        (("--measured", "empty.prom"), "empty.prom: no page of metrics of vLLM"),
-    ],
-)
-def test_a_server_of_which_nothing_is_known(
-    command: Command, tmp_path: Path, words: tuple[str, ...], message: str
-) -> None:
+@pytest.mark.rows
+def test_a_server_of_which_nothing_is_known(command: Command, tmp_path: Path, words: list[str], message: str) -> None:
     (tmp_path / "empty.prom").write_text("", encoding="utf-8")
     outcome = command(*_MEASURED, *words)
     assert outcome.code == 2

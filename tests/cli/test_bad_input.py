@@ -101,20 +101,7 @@ def test_a_model_where_hardware_is_needed(refused: Command) -> None:
 # Files that cannot be written, and files that must not be touched
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        FRONTIER,
-        ("explain", "llama_3_8b", "h100_sxm"),
-        ("run", "paper/table_1"),
-        ("table", "paper/table_1"),
-        ("figure", "paper/figure_2"),
-        ("hardware",),
-        ("models", "llama_3_8b"),
-        ("schema", "model"),
-    ],
-    ids=lambda arguments: arguments[0],
-)
+@pytest.mark.rows
 def test_unwritable_output(refused: Command, tmp_path: Path, arguments: Sequence[str]) -> None:
     suffix = ".svg" if arguments[0] == "figure" else ".txt"
     (tmp_path / f"folder{suffix}").mkdir()

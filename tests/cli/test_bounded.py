@@ -14,54 +14,14 @@ import pytest
 
 import inference_econ as ie
 from tests.cli.conftest import Command
+from tests.reading import tables
 
 #: What the installed script does, from where the interpreter itself is ready.
-BEGUN = """\
-import signal
-import sys
-from inference_econ_cli.start import run
-# Whoever runs the tests in the background may have interrupts ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.argv = ["inference-econ", *sys.argv[1:]]
-print("begun", flush=True)
-run()
-"""
+BEGUN: str = tables(Path(__file__))["BEGUN"]
 SPARSE_BYTES = 2_000_000_000
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["disaggregate", "paper/gpt_4", "tpu_v4", "--max-instance-gpus", "1e9", "--assumptions", "paper"],
-            "that decode take about 29.6 GB of memory, and 1 GB is the most; reduce --max-instance-gpus\n",
-        ),
-        (
-            ["disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4", "--gpus", "100000"],
-            "fleets of 100,000 prefill instances take about 8 minutes; reduce --gpus or --budget or --power-budget,",
-        ),
-        (
-            ["disaggregate", "llama_3_8b", "h100_sxm", "--request-rate", "1e6", "--ttft", "500"],
-            "prefill instances take about 2 minutes; reduce --request-rate, or add --yes to wait for it\n",
-        ),
-        (
-            ["load", "llama_3_8b", "h100_sxm", "--simulate", "--rates", ",".join(["1"] * 500)],
-            "simulated requests each take about 2 minutes; reduce --rates, or add --yes to wait for it\n",
-        ),
-        (
-            ["calibrate", "serving_points", "--most", "100"],
-            " constants take about 3 minutes; reduce --most, or add --yes to wait for it\n",
-        ),
-        (
-            ["recommend", "gpt_oss_20b", "h200_sxm", "--max-instance-gpus", "2", "--token-budget", "1"],
-            "simulated requests, prompts in 2,000 steps of 1 tokens (--token-budget), take about ",
-        ),
-        (
-            ["speculate-check", "--rounds", "100000000"],
-            "100,000,000 rounds over 20 tokens take about 9 minutes; reduce --rounds, or add --yes to wait for it\n",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_too_much_work_is_refused_with_what_makes_it_less(refused: Command, arguments: list[str], message: str) -> None:
     with ie.allow(seconds=60):  # ten minutes are; these refusals come sooner
         outcome = refused(*arguments)
@@ -81,13 +41,7 @@ def test_yes_goes_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("speculate-check", "--rounds", "1000").code == 2
 
 
-@pytest.mark.parametrize(
-    ("sampling", "message"),
-    [
-        ("points: 1000000000, decades: 2", "points must be <= 1e+06, got 1000000000"),
-        ("points: 1000, decades: 1e9", "decades must be <= 100, got 1000000000.0"),
-    ],
-)
+@pytest.mark.rows
 def test_a_scenario_asks_for_no_more_than_can_be_held(
     refused: Command, tmp_path: Path, sampling: str, message: str
 ) -> None:
@@ -111,24 +65,7 @@ def _unread(folder: Path, kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["full", "zero", "pipe", "sparse"])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["speculate-check", "{}"],
-        ["frontier", "{}", "h100_sxm"],
-        ["explain", "llama_3_8b", "{}"],
-        ["frontier", "llama_3_8b", "h100_sxm", "--assumptions", "{}"],
-        ["run", "{}"],
-        ["import-model", "{}"],
-        ["calibrate", "{}"],
-        ["validate", "{}"],
-        ["launch", "{}", "--to", "vllm"],
-        ["validate", "results.json", "--against", "{}"],
-        ["speculate", "llama_3_8b", "h100_sxm", "--ngram", "--acceptance-file", "{}"],
-        ["cache", "llama_3_8b", "h100_sxm", "--tier", "{}"],
-    ],
-    ids=lambda words: words[0] if isinstance(words, list) else words,
-)
+@pytest.mark.rows
 def test_only_regular_files_of_a_sensible_size_are_read(
     refused: Command, tmp_path: Path, arguments: list[str], kind: str
 ) -> None:
@@ -162,18 +99,7 @@ def test_an_interrupt_at_any_moment_ends_with_a_word(tmp_path: Path, seconds: fl
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        # Prompts of one token on many chips: millions of requests would fit the memory.
-        ["price", "llama_3_8b", "h100_sxm", "--isl", "1", "--osl", "1", "--max-instance-gpus", "512"],
-        # Messages change their format from one prompt to the next, so that one more seemed to take less than nothing.
-        ["price", "deepseek_v3", "h200_sxm", "--any-layout", "--instance-gpus", "320", "--osl", "1"],
-        # A promise about the time between the tokens of answers that have one.
-        ["price", "llama_3_8b", "h100_sxm", "--osl", "1", "--tpot", "30", "--max-instance-gpus", "2"],
-    ],
-    ids=lambda words: words[-1],
-)
+@pytest.mark.rows
 def test_questions_that_were_refused_by_mistake_have_answers(command: Command, arguments: list[str]) -> None:
     outcome = command(*arguments, "--json")
     assert outcome.code == 0, outcome.err

@@ -81,19 +81,9 @@ def test_rows_can_be_chosen_and_thinned(command: Command, data: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("change", "base"),
-    [
-        (("h100,vllm,fp8,none,1024,1024,4", "h100,sglang,fp8,none,1024,1024,4"), "profiles/servers"),
-        (("h100,vllm,fp8,none,1024,1024,4", "mi355x,sglang,fp8,none,1024,1024,4"), "profiles/servers"),
-        (("h100,vllm", "mi300x,"), "profiles/cdna3"),
-        (("h100,vllm", "tpu_v6e,vllm"), "deployable"),
-    ],
-)
-def test_a_fit_begins_with_the_profile_of_its_rows(
-    command: Command, data: Path, change: tuple[str, str], base: str
-) -> None:
-    data.write_text(data.read_text(encoding="utf-8").replace(*change), encoding="utf-8")
+@pytest.mark.rows
+def test_a_fit_begins_with_the_profile_of_its_rows(command: Command, data: Path, old: str, new: str, base: str) -> None:
+    data.write_text(data.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     outcome = command("calibrate", data, "--fit", "chip.hbm_efficiency", "--format", "json")
     assert json.loads(outcome.out)["base"] == catalog.assumptions(base).name
     told = command("calibrate", data, "--fit", "chip.hbm_efficiency", "--base", "ideal", "--format", "json")
@@ -156,24 +146,8 @@ def test_a_result_of_a_load_generator(command: Command, tmp_path: Path) -> None:
     assert json.loads(outcome.out)["rows"] == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--fit", "speed"), "'speed' cannot be fitted; possible: chip.math_efficiency"),
-        (("--fit", ""), "name the constants to fit"),
-        (("--target", "speed"), "target: got 'speed'; allowed: tpot, ttft, request, throughput"),
-        (("--target", "request"), "need at least 6 rows with request that can be predicted, got 0 of 8"),
-        (("--prior", "0"), "prior must be positive, got 0"),
-        (("--where", "chip=h100"), "rows cannot be chosen by 'chip'"),
-        (("--where", "hardware=b200"), "got 0 of 0; fit fewer constants or give more rows"),
-        (("--set", "hardware.watts=1"), "--set hardware.watts=1: only assumptions can be changed here"),
-        (("--base", "deployabel"), "did you mean deployable"),
-        (("--reference", "nobody2020"), "reference: 'nobody2020' is no key of references.bib"),
-        (("-o", "other.csv"), "other.csv: a profile is written as YAML; end the name in .yaml"),
-        (("-o", "nowhere/mine.yaml"), "nowhere/mine.yaml: cannot be written: No such file or directory"),
-    ],
-)
-def test_bad_input(refused: Command, data: Path, arguments: tuple[str, ...], said: str) -> None:
+@pytest.mark.rows
+def test_bad_input(refused: Command, data: Path, arguments: list[str], said: str) -> None:
     assert said in refused("calibrate", data, *arguments).err
 
 

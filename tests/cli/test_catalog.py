@@ -73,12 +73,6 @@ def test_values_are_shown_with_where_they_come_from(command: Command) -> None:
     assert model["total_parameters"] == 8_030_261_248
 
 
-def test_the_machines_of_a_chip_are_one_line(command: Command) -> None:
-    out = command("hardware", "h100_sxm").out
-    assert "[1, 2, 4, 8]" in out
-    assert "rented_as.0" not in out
-
-
 def test_a_path_can_be_shown(command: Command, tmp_path: Path) -> None:
     text = (catalog.folder("hardware") / "h100_sxm.yaml").read_text(encoding="utf-8")
     (tmp_path / "chip.yaml").write_text(text, encoding="utf-8")

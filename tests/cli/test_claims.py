@@ -25,13 +25,6 @@ def test_one_claim_in_every_form(command: Command) -> None:
     assert "- `tokens_per_round`: The chapter's own formula, (1 - 0.8^6) / 0.2, is 3.69" in page
 
 
-def test_the_long_form_has_sources_and_reasons(command: Command) -> None:
-    text = " ".join(command("claims", "tokens_per_round", "--why").out.split())
-    assert "tokens_per_round (eq. (4.5)): With an acceptance of 0.8 a round of five drafted tokens" in text
-    assert "Tolerance 5 %. The chapter's own formula" in text
-    assert "coppock2026inference" in text
-
-
 def test_all_of_a_publication(command: Command) -> None:
     found = record(command, "claims", "seeds/claims_note")["claims"]
     assert {claim["seed"] for claim in found} == {"LLM inference optimizations (note)"}

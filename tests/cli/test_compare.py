@@ -32,18 +32,7 @@ def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_pat
     assert outcome.err == "wrote compare.svg\n"
 
 
-@pytest.mark.parametrize(
-    ("options", "labels"),
-    [
-        (["--hardware", "h200_sxm"], ["h100_sxm", "h200_sxm"]),
-        (["--weights", "bf16", "--weights", "fp8"], ["bf16", "fp8"]),
-        (["--kv", "bf16", "--kv", "fp8"], ["bf16", "fp8"]),
-        (["--activations", "bf16", "--activations", "fp8"], ["bf16", "fp8"]),
-        (["--assumptions", "deployable", "--assumptions", "ideal"], ["deployable", "ideal"]),
-        (["--series", "fast: hardware.hbm_bytes_per_second=6.7 TB/s"], ["llama_3_8b on h100_sxm", "fast"]),
-        (["--series", "2d: assumptions.layout.tensor_layouts=[1d, 2d], tp=2"], ["llama_3_8b on h100_sxm", "2d"]),
-    ],
-)
+@pytest.mark.rows
 def test_what_is_repeated_is_compared(command: Command, options: list[str], labels: list[str]) -> None:
     outcome = command(*SUBJECT, *options, "--format", "json")
     assert outcome.code == 0, outcome.err
@@ -193,13 +182,3 @@ def test_markdown_goes_to_a_file(command: Command, tmp_path: Path) -> None:
     outcome = command(*SUBJECT, "--format", "markdown", "-o", "a.md")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "wrote a.md\n")
     assert (tmp_path / "a.md").read_text(encoding="utf-8").startswith("| series | $ at ")
-
-
-def test_a_what_if_of_a_price_counts_beside_the_kind_of_the_first_chip(command: Command) -> None:
-    asked = ("compare", "llama_3_8b", "--on", "h100_sxm", "--on", "a100_sxm_40", "--max-instance-gpus", 2)
-    usual = " ".join(command(*asked).out.split())
-    assert "H100 SXM5 80GB at $3.99 per GPU-hour ($31.92 per node of 8), on-demand, 2026-09-20 and NVIDIA A100" in usual
-    assert "A100 SXM4 40GB at $1.99 per GPU-hour ($15.92 per node of 8), on-demand, 2026-09-20" in usual
-    what_if = "hardware.prices.3.dollars_per_accelerator_hour=2 USD/h"
-    changed = " ".join(command(*asked, "--set", what_if).out.split())
-    assert "=2 USD/h at $2 per GPU-hour ($16 per node of 8), on-demand" in changed

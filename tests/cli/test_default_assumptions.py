@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,22 +18,12 @@ from inference_econ.inputs import LEVELS, catalog, profiles
 from inference_econ.report.caveats import WITHOUT
 from tests import asking
 from tests.cli.conftest import Command, record
+from tests.reading import tables
 
 #: No server of it was measured, so that its intervals are the wide ones.
 MODEL = "falcon_7b"
 SMALL = ("--max-instance-gpus", 2)
-COMMANDS: dict[str, tuple[object, ...]] = {
-    "frontier": SMALL,
-    "frontier --decode-only": SMALL,
-    "explain": (),
-    "price": SMALL,
-    "recommend": SMALL,
-    "load": ("--tp", 1, "--dp", 1, "--pp", 1, "--rates", 1),
-    "assess": ("--tokens-per-second", 40, "--batch", 16, "--gpus", 1),
-    "disaggregate": SMALL,
-    "speculate": ("--ngram",),
-    "cache": (),
-}
+COMMANDS: dict[str, list[object]] = tables(Path(__file__))["COMMANDS"]
 #: Commands that say how far off they are.
 DOUBTED = tuple(name for name in COMMANDS if name != "cache")
 

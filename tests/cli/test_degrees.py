@@ -57,65 +57,9 @@ def test_a_degree_is_a_number_or_any(refused: Command, value: str) -> None:
     assert "or write 'any' to try all" in message
 
 
-#: One engine that runs instances that do both, without proposals: layouts are all that is left open.
-ONE_PRACTICE = ("--engine", "vllm", "--together", "--no-speculation")
-
-
-def test_which_layout_was_picked_is_said_with_the_rule(command: Command) -> None:
-    subject = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
-    for name, asked, rule in (
-        ("load", ("--rates", 2), "tp1: the cheapest per token when full, of 3 layouts; --tp, --pp, --dp and --ep take"),
-        ("load", ("--rates", 2, "--tpot", 5), "when full that meets the SLOs, of 3 layouts"),
-        ("load", ("--rates", 2, "--tpot", 1), "when full, as none meets the SLOs, of 3 layouts"),
-        ("load", ("--rates", 2, "--tp", 2), "tp2: the only layout that is left open and fits."),
-        ("price", ("--request-rate", 2, *ONE_PRACTICE), "cheapest fleet that serves this rate at this speed, of 3"),
-        (
-            "price",
-            ("--replicas", 2, "--tpot", 50),
-            "group of pools, of the cheapest tokens has within the SLOs",
-        ),
-        (
-            "recommend",
-            ("--request-rate", 2, *ONE_PRACTICE),
-            "Of 3 layouts, each with the fewest instances that serve this rate and",
-        ),
-        (
-            "launch",
-            ("--request-rate", 2, "--to", "vllm", *ONE_PRACTICE),
-            "picked: the cheapest fleet of 'recommend', of 3 layouts;",
-        ),
-    ):
-        outcome = command(name, *subject, *asked)
-        assert rule in " ".join(outcome.out.split()), outcome
-    found = record(command, "load", *subject, "--rates", 2)
-    assert found["picked"] == {"rule": "the cheapest per token when full", "layouts": 3}
-
-
-def test_a_fleet_of_two_pools_says_by_which_rule_it_is_the_best(command: Command) -> None:
-    asked = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 1)
-    cheapest = " ".join(command(*asked, "--request-rate", 4).out.split())
-    assert "It is the cheapest at this rate within the SLOs, of 1 pair of layouts in all ratios." in cheapest
-    most = " ".join(command(*asked, "--gpus", 4).out.split())
-    assert "It serves the most requests within the SLOs, of 1 pair " in most
-
-
-@pytest.mark.parametrize(
-    ("asked", "chips"),
-    [
-        (("explain", "llama_3_70b", "h100_sxm"), 2),
-        (("explain", "llama_3_70b", "h100_sxm", "--pp", 4, "--batch", 4), 4),
-        (("intensity", "llama_3_70b", "h100_sxm"), 2),
-        (("speculate", "deepseek_v3", "h200_sxm", "--mtp"), 8),
-    ],
-)
+@pytest.mark.rows
 def test_without_a_degree_the_fewest_accelerators_that_hold_the_model(
-    command: Command, asked: tuple[object, ...], chips: int
+    command: Command, asked: list[object], chips: int
 ) -> None:
     layout = record(command, *asked)["layout"]
     assert layout["tp"] * layout["dp"] * layout["pp"] == chips
-
-
-def test_what_no_link_domain_holds_says_how_many_would(command: Command) -> None:
-    outcome = command("explain", "llama_3_405b", "l4")
-    assert outcome.code == 1
-    assert "at least 43 accelerators would do" in outcome.err

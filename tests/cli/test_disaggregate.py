@@ -6,27 +6,14 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command, record
+from tests.reading import tables
 
 APART = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200)
-
-
-def test_disaggregate_prints_both_frontiers_and_the_best_fleet(command: Command) -> None:
-    found = command(*APART, "--request-rate", 20, "--ttft", "200 ms", "--tpot", "20 ms", "--why")
-    assert found.code == 0, found
-    for words in (
-        "aggregated",
-        "With a TTFT of at most 200 ms (p90), Poisson arrivals, and nothing filled beyond 80 %: disaggregated",
-        "At the TPOT SLO of 20 ms (p90) disaggregated serving costs",
-        "The cache of a prompt is 262 MB; it moves over the",
-        "Best pools, ",
-        "% busy",
-        "Aggregated, the same traffic takes",
-    ):
-        assert words in " ".join(found.out.split()), words
 
 
 def test_disaggregate_as_data(command: Command) -> None:
@@ -67,22 +54,9 @@ def test_the_picture(command: Command, tmp_path: Path) -> None:
         assert word in text, word
 
 
-@pytest.mark.parametrize(
-    ("proposer", "words"),
-    [
-        (("--eagle",), "EAGLE head, acceptance by position 0.77, 0.71, 0.71"),
-        (("--draft", "llama_3_2_3b", "--draft-length", 2), "draft model Llama 3.2 3B, 2 drafted in every round"),
-        (("--ngram", "--acceptance", "0.6,0.5"), "n-grams of the text so far, acceptance by position 0.6, 0.5"),
-    ],
-)
-def test_pools_take_every_proposer(command: Command, proposer: tuple[object, ...], words: str) -> None:
+@pytest.mark.rows
+def test_pools_take_every_proposer(command: Command, proposer: list[object], words: str) -> None:
     assert words in " ".join(command(*APART, *proposer).out.split())
-
-
-def test_proposers_of_pools_are_in_the_record(command: Command) -> None:
-    record = json.loads(command(*APART, "--eagle", "--format", "json").out)
-    assert record["speculation"]["acceptance"] == [0.77, 0.71, 0.71]
-    assert json.loads(command(*APART, "--no-speculation", "--format", "json").out)["speculation"] is None
 
 
 def test_speeds_are_of_the_percentile_of_the_tpot(command: Command) -> None:
@@ -125,19 +99,7 @@ def test_power_of_the_facility_buys_a_fleet(command: Command, refused: Command) 
     assert "give only one of --gpus, --power-budget" in refused(*asked, "--gpus", 4, "--power-budget", "7kW").err
 
 
-CHAINS = (
-    "disaggregate",
-    "llama_3_8b",
-    "l40s",
-    "--max-instance-gpus",
-    4,
-    "--isl",
-    16000,
-    "--osl",
-    300,
-    "--engine",
-    "sglang",
-)
+CHAINS: list[Any] = tables(Path(__file__))["CHAINS"]
 
 
 def test_chains_keep_what_single_instances_do_not(command: Command, refused: Command, tmp_path: Path) -> None:
@@ -152,14 +114,3 @@ def test_chains_keep_what_single_instances_do_not(command: Command, refused: Com
     assert "(chain of 4 x tp1) for prompts" in shown
     assert "A chain reads each prompt in parts, whose cache is handed on (KV-Runahead); no engine" in shown
     assert "no engine that is known reads prompts in a chain" in refused("launch", saved).err
-
-
-def test_pools_that_cost_as_much_as_instances_that_do_both_are_not_worth_it(command: Command) -> None:
-    short = command("disaggregate", "llama_3_8b", "h100_sxm", "--isl", 500, "--osl", 500, "--request-rate", 20)
-    assert "per hour, so that pools are not worth it here." in " ".join(short.out.split())
-    long = command(
-        "disaggregate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", 20, "--tpot", "30 ms"
-    )
-    text = " ".join(long.out.split())
-    assert "Aggregated, the same traffic takes" in text
-    assert "not worth it" not in text

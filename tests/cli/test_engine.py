@@ -45,30 +45,10 @@ def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
     assert "an unrestricted layout is " in shown
 
 
-@pytest.mark.parametrize(
-    ("subject", "remark"),
-    [
-        (
-            ("llama_3_8b", "h100_sxm"),
-            "Layouts are those that vllm 0.33.0 can start.",
-        ),
-        (
-            ("llama_3_8b", "h100_sxm", "--assumptions", "deployable"),
-            "Layouts are those that sglang 0.5.23, trtllm 1.3.0rc20 or vllm 0.33.0 can",
-        ),
-        (("llama_3_8b", "h100_sxm", "--any-layout"), "Any layout: some can be started by no engine that is known."),
-        (("llama_3_8b", "tpu_v6e"), "No known engine can start it (vllm 0.33.0 is not known to run on Google TPU v6e"),
-        (("gemma_2_9b", "h100_sxm"), "not known to have kernels for weights in fp32"),
-    ],
-)
-def test_a_remark_says_who_is_asked(command: Command, subject: tuple[str, ...], remark: str) -> None:
+@pytest.mark.rows
+def test_a_remark_says_who_is_asked(command: Command, subject: list[str], remark: str) -> None:
     shown = command("frontier", *subject, "--max-instance-gpus", 4, "--why")
     assert remark in " ".join(shown.out.split())
-
-
-def test_the_study_means_no_engine(command: Command) -> None:
-    shown = command("frontier", "paper/llama_3_8b", "paper/h100", "--grid", "paper", "--no-pipeline").out
-    assert "engine" not in shown
 
 
 def test_engines_are_compared(command: Command) -> None:

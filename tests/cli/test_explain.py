@@ -57,13 +57,6 @@ def test_memory_is_rows_too(command: Command) -> None:
     assert "vision tower" not in command(*subject, "--no-memory").out
 
 
-def test_rows_are_of_one_table(command: Command) -> None:
-    outcome = command("explain", "llama_3_8b", "h100_sxm", "--operators", "--memory", "--csv")
-    assert outcome.code == 2
-    assert "rows are of operators or of the memory: give --operators or --memory, or ask for json" in outcome.err
-    assert command("explain", "llama_3_8b", "h100_sxm", "--operators", "--memory").code == 0
-
-
 def test_explain_as_json_csv_and_markdown(command: Command, tmp_path: Path) -> None:
     subject = ("explain", "mixtral_8x22b", "h100_sxm", "--tp", 4, "--pp", 2, "--ep", 2, "--batch", 8, "--context", 500)
     record = parsed(command(*subject, "--format", "json").out)
@@ -130,30 +123,9 @@ def test_a_step_is_drawn_as_a_waterfall_and_on_a_roofline(command: Command, tmp_
     assert "prompt tokens after context 0 cached" in (tmp_path / "c.svg").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--plot", "a.svg", "--roofline", "a.svg"), "--plot a.svg and --roofline a.svg are the same file"),
-        (("-o", "a.txt", "--roofline", "./a.txt"), "a picture's name must end in .svg, .png, .pdf"),
-        (("--roofline", "a.xlsx"), "a.xlsx: a picture's name must end in .svg, .png, .pdf"),
-    ],
-)
-def test_pictures_that_cannot_be_written(
-    command: Command, tmp_path: Path, options: tuple[str, ...], message: str
-) -> None:
+@pytest.mark.rows
+def test_pictures_that_cannot_be_written(command: Command, tmp_path: Path, options: list[str], message: str) -> None:
     outcome = command("explain", "llama_3_8b", "h100_sxm", *options)
     assert outcome.code == 2
     assert message in " ".join(outcome.err.split())
     assert not list(tmp_path.iterdir())
-
-
-def test_a_what_if_that_changes_nothing_says_so(command: Command) -> None:
-    subject = ("explain", "llama_3_8b", "h100_sxm")
-    # Decode steps are captured in graphs, where only what is left of a launch counts.
-    told = "--set assumptions.host.launch=1s changes nothing in this answer"
-    assert told in command(*subject, "--set", "assumptions.host.launch=1s").err
-    both = command(*subject, "--set", "assumptions.host.launch=1s", "--set", "assumptions.host.graph_launch=9us").err
-    assert told in both
-    assert "graph_launch" not in both
-    assert "changes nothing" not in command(*subject, "--prefill", 4000, "--set", "assumptions.host.launch=1ms").err
-    assert "changes nothing" not in command(*subject, "--set", "assumptions.host.launch=1s", "--quiet").err

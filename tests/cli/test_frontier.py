@@ -64,21 +64,7 @@ def test_csv_and_markdown_of_a_frontier(command: Command) -> None:
     assert any(line.startswith("- ") and "Assumptions: profiles/hopper." in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (["--weights", "int8"], {"weights": "int8"}),
-        (["--activations", "fp16", "--weights", "fp16"], {"activations": "fp16"}),
-        (["--kv", "fp8"], {"kv": "fp8"}),
-        (["--context", "123"], {"context": 123.0}),
-        (["--isl", "100", "--osl", "50"], {"context": 125.0}),
-        (["--osl", "1000"], {"context": 2500.0}),
-        (["--price", "1.5"], {"dollars_per_accelerator_hour": 1.5}),
-        (["--assumptions", "ideal"], {"assumptions": "ideal"}),
-        (["--grid", "paper"], {"assumptions": "paper"}),
-        (["--grid", "paper", "--assumptions", "paper_may22"], {"assumptions": "paper_may22"}),
-    ],
-)
+@pytest.mark.rows
 def test_options_reach_the_question(command: Command, options: list[str], expected: dict[str, object]) -> None:
     record = parsed(command(*SUBJECT, *options, "--format", "json").out)
     assert expected.items() <= record.items()
@@ -123,12 +109,6 @@ def test_pinned_degrees(command: Command) -> None:
     assert isinstance(points, list)
     assert _layouts(points, "ep") == {4.0}
     assert _layouts(points, "tp") == {2.0}
-
-
-def test_one_pinned_point_is_drawn_too(command: Command) -> None:
-    outcome = command(*SUBJECT, "--tp", 1, "--dp", 1, "--pp", 1, "--batch", 7, "--plot", "a.svg")
-    assert outcome.code == 0, outcome.err
-    assert "1 of 1 points" in outcome.out
 
 
 def test_a_larger_link_domain_is_a_what_if(command: Command) -> None:
@@ -178,31 +158,7 @@ def test_speculative_decoding(command: Command) -> None:
     assert 1 <= drafted[-1]["layout"]["draft_tokens"] <= 3
 
 
-@pytest.mark.parametrize(
-    ("options", "label", "record"),
-    [
-        (
-            ("--draft", "qwen3_0_6b"),
-            "draft model Qwen3 0.6B, acceptance 0.73, at most 5 drafted",
-            {"acceptance": 5 * [0.73]},
-        ),
-        (
-            ("--mtp", "--acceptance", "0.9,0.7"),
-            "prediction layers, acceptance by position 0.9, 0.7",
-            {"proposer": "mtp"},
-        ),
-        (
-            ("--eagle", "--draft-weights", "bf16"),
-            "EAGLE head (bf16), acceptance by position 0.77, 0.71, 0.71",
-            {"draft_weights": "bf16"},
-        ),
-        (
-            ("--ngram", "--max-draft", 2),
-            "n-grams of the text so far, acceptance by position 0.44, 0.91",
-            {"acceptance": [0.44, 0.91]},
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_whoever_proposes(command: Command, options: tuple[object, ...], label: str, record: dict[str, object]) -> None:
     subject = ("frontier", "deepseek_v3", "h200_sxm", "--decode-only", "--weights", "fp8", "--tp", 8, "--pp", 1)
     assert label in " ".join(command(*subject, *options).out.split())
@@ -261,11 +217,3 @@ def test_scientific_notation_is_a_number(command: Command, tmp_path: Path) -> No
     assert command(*SUBJECT, "--format", "csv").out == command(
         "frontier", "llama_3_8b", "chip.yaml", "--decode-only", "--max-instance-gpus", 4, "--format", "csv"
     ).out.replace("chip.yaml", "h100_sxm")
-
-
-def test_narrow_weights_run_on_the_next_wider_unit_and_the_table_says_so(command: Command) -> None:
-    outcome = command("frontier", "llama_3_8b", "a100_sxm_80", "--weights", "fp8", "--max-instance-gpus", 1, "--why")
-    assert outcome.code == 0
-    assert "fp8 weights run on the bf16 units of this chip." in outcome.out
-    explained = command("explain", "llama_3_8b", "a100_sxm_80", "--weights", "fp8", "--why")
-    assert "fp8 weights run on the bf16 units of this chip." in explained.out

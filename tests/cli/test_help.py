@@ -85,20 +85,7 @@ def test_options_under_headings_are_those_of_commands() -> None:
     assert set(listed) - {"help"} <= {param.name for each in app.commands.values() for param in each.params}
 
 
-@pytest.mark.parametrize(
-    ("words", "start", "expected"),
-    [
-        (["frontier"], "llama_3_70", ["llama_3_70b"]),
-        (["frontier", "llama_3_70b"], "h100_s", ["h100_sxm"]),
-        (["compare", "--on"], "h200_s", ["h200_sxm"]),
-        (["explain", "llama_3_8b", "h100_sxm", "--assumptions"], "profiles/hop", ["profiles/hopper"]),
-        (["table"], "paper/table_4", ["paper/table_4"]),
-        (["hardware"], "mi300", ["mi300x"]),
-        (["explain", "llama_3_8b", "h100_sxm", "--kv"], "fp8_", ["fp8_block"]),
-        ([], "recom", ["recommend"]),
-        (["explain"], "--oper", ["--operators"]),
-    ],
-)
+@pytest.mark.rows
 def test_the_shell_completes_names(
     command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], start: str, expected: list[str]
 ) -> None:

@@ -22,11 +22,6 @@ def test_parts_add_up(command: Command) -> None:
     assert total == ["hour in use", f"{cost['dollars_per_accelerator_hour']:.3f}", "100"]
 
 
-def test_terms_are_told(command: Command) -> None:
-    text = command(*BOUGHT, "--utilization", 0.5, "--board-watts", "350W", "--host-watts", 100, "--why").out
-    assert "0.5 of all hours in use; the chip draws 350 W at work, its host 100 W." in text
-
-
 def test_a_node_and_the_terms_are_told(command: Command) -> None:
     cost = record(command, *BOUGHT, "--lifetime", 4)
     assert cost["usd_per_node_hour"] == pytest.approx(8 * cost["dollars_per_accelerator_hour"])

@@ -183,17 +183,9 @@ def test_an_unknown_block_is_listed_with_its_parameters(command: Command, unknow
     assert record["parameter_parts"]["unknown"] == 38_400
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("frontier", "--max-instance-gpus", 2),
-        ("recommend", "--max-instance-gpus", 2, "--gpus", 2, "--tpot", 30),
-        ("explain",),
-        ("fits",),
-    ],
-)
+@pytest.mark.rows
 def test_answers_say_in_their_heading_that_a_block_is_unknown(
-    command: Command, unknown: str, arguments: tuple[str | int, ...]
+    command: Command, unknown: str, arguments: list[str | int]
 ) -> None:
     question, *options = arguments
     result = command(question, unknown, "h100_sxm", *options)

@@ -32,14 +32,3 @@ def test_forms_and_picture(command: Command, tmp_path: Path) -> None:
     drawn = picture.read_text(encoding="utf-8")
     assert "From which batch on is arithmetic the limit?" in drawn
     assert "ridge of bf16: 295 FLOP/B" in drawn
-
-
-def test_experts_are_said_to_need_more(command: Command) -> None:
-    text = " ".join(command("intensity", "mixtral_8x7b", "h100_sxm", "--tp", "2").out.split())
-    assert "Each expert gets one of 4 tokens on average: their weights need 4 times the batch of dense ones" in text
-
-
-def test_a_model_without_room(command: Command) -> None:
-    outcome = command("intensity", "llama_3_70b", "h100_sxm", "--assumptions", "ideal", "--tp", 1)
-    assert outcome.code == 1
-    assert "at least 2 accelerators would do" in outcome.err

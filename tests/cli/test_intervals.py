@@ -6,35 +6,16 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command
+from tests.reading import tables
 
-LLAMA = ("llama_3_8b", "h100_sxm")
 #: Commands that predict, and what of their rows is uncertain.
-COMMANDS = {
-    "frontier": (("frontier", *LLAMA, "--decode-only", "--max-instance-gpus", 2), "tokens_per_second_per_user"),
-    "all plans": (
-        ("frontier", *LLAMA, "--decode-only", "--max-instance-gpus", 2, "--all"),
-        "dollars_per_million_output_tokens",
-    ),
-    "serving frontier": (("frontier", *LLAMA, "--max-instance-gpus", 2), "ttft_seconds"),
-    "compare": (("compare", LLAMA[0], "--on", "h100_sxm", "--on", "h200_sxm"), "tokens_per_second_per_user"),
-    "recommend": (("recommend", *LLAMA, "--max-instance-gpus", 2, "--ttft", 300), "ttft_seconds:p90"),
-    "most traffic": (("recommend", *LLAMA, "--max-instance-gpus", 2, "--gpus", 2, "--tpot", 30), "tpot_seconds:p90"),
-    "price": (("price", *LLAMA, "--max-instance-gpus", 2), "marginal_dollars_per_million"),
-    "load": (("load", *LLAMA, "--tp", 1, "--rates", "1,5"), "tpot_seconds:p50"),
-    "disaggregate": (("disaggregate", *LLAMA, "--max-instance-gpus", 2), "ttft_seconds"),
-    "cache": (("cache", *LLAMA, "--tp", 1), "seconds"),
-    "speculate": (("speculate", *LLAMA, "--tp", 1, "--ngram", "--acceptance", "0.7"), "tpot_seconds"),
-    "explain": (("explain", *LLAMA, "--batch", 8), "ms"),
-    "assess": (
-        ("assess", *LLAMA, "--tokens-per-second", 50, "--batch", 16, "--gpus", 1),
-        "dollars_per_million_output_tokens",
-    ),
-}
+COMMANDS: dict[str, list[Any]] = tables(Path(__file__))["COMMANDS"]
 
 
 def _names(record: Any) -> Iterator[str]:
@@ -61,31 +42,11 @@ def test_data_have_low_and_high(command: Command, name: str) -> None:
     assert {each.removesuffix("_low") for each in names if each.endswith("_low")} <= names
 
 
-MISFIT = ("qwen3_235b_a22b", "h200_sxm")
-WIDE = ("--tp", 8, "--weights", "fp8")
 #: Questions that choose among all engines unless assumptions or an engine are given.
-MARKET = (
-    ("frontier", *MISFIT, "--weights", "fp8", "--max-instance-gpus", 8),
-    ("compare", MISFIT[0], "--on", MISFIT[1], "--weights", "fp8"),
-    ("price", *MISFIT, *WIDE),
-    ("recommend", *MISFIT, *WIDE),
-    ("recommend", *MISFIT, *WIDE, "--gpus", 8),
-    ("disaggregate", *MISFIT, "--weights", "fp8", "--max-instance-gpus", 8),
-)
+MARKET: list[Any] = tables(Path(__file__))["MARKET"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *((*words, "--assumptions", "profiles/hopper") for words in MARKET),
-        ("frontier", *MISFIT, "--weights", "fp8", "--max-instance-gpus", 8, "--decode-only"),
-        ("explain", *MISFIT, *WIDE),
-        ("load", *MISFIT, *WIDE, "--rates", "1"),
-        ("cache", *MISFIT, *WIDE),
-        ("assess", *MISFIT, "--weights", "fp8", "--tokens-per-second", 20, "--batch", 16, "--gpus", 8),
-    ],
-    ids=lambda words: f"{words[0]} {words[-1]}",
-)
+@pytest.mark.rows
 def test_a_series_that_is_known_to_misfit_says_so(command: Command, words: tuple[object, ...]) -> None:
     outcome = command(*words)
     assert outcome.code == 0, outcome
@@ -104,30 +65,9 @@ def test_a_misfit_that_is_counted_says_so(command: Command, words: tuple[object,
     assert "2.02 times" not in said
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ("load", "llama_3_70b", "h100_sxm", "--tp", 4, "--pp", 2, "--rates", 1),
-            "no measured instance had pipeline stages",
-        ),
-        (
-            ("explain", "qwen3_235b_a22b", "h200_sxm", "--weights", "fp8", "--tp", 2, "--dp", 4),
-            "no measured instance had groups of attention ranks (dp)",
-        ),
-        (
-            ("explain", "qwen3_235b_a22b", "b200", "--weights", "fp8", "--tp", 2, "--dp", 4),
-            "no measured instance of Qwen3 235B-A22B had groups of attention ranks (dp) "
-            "(measured: DeepSeek-V3 NVFP4, gpt-oss 120b)",
-        ),
-        (
-            ("price", "qwen3_235b_a22b", "h200_sxm", "--weights", "fp8", "--tp", 8, "--ep", 8),
-            "no measured instance of Qwen3 235B-A22B had expert-parallel ranks (ep) (measured: DeepSeek-V3,",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.rows
 def test_layouts_that_no_measured_instance_had_are_said_in_words(
-    command: Command, words: tuple[object, ...], said: str
+    command: Command, words: list[object], said: str
 ) -> None:
     outcome = command(*words, "--why")
     assert outcome.code == 0, outcome

@@ -198,13 +198,6 @@ def test_prompts_that_groups_hold_back_are_started_or_spoken_of(
     assert (said in words) == (not held)
 
 
-def test_without_steps_to_hold_nothing_is_said(command: Command) -> None:
-    text = command(
-        "launch", *GROUPS, "--set", "assumptions.serving.held_steps=0", "--to", "sglang", "--engine-version", "0.5.3"
-    ).out
-    assert "hold prompts back" not in text
-
-
 def test_a_closed_loop_of_a_frontier_is_offered_as_a_concurrency(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "front.json"
     command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--engine", "sglang", "-o", path)
@@ -320,16 +313,9 @@ def test_an_answer_of_a_version_is_started_as_that_version_was_predicted(command
 
 
 @pytest.mark.parametrize(("engine", "version"), VERSIONS)
-@pytest.mark.parametrize(
-    "asked",
-    [
-        ("deepseek_v3", "h200_sxm", "--tp", "1", "--dp", "8", "--pp", "1", "--ep", "8", "--kv", "fp8", "--ngram"),
-        ("llama_3_70b", "h100_sxm", "--tp", "2", "--dp", "1", "--pp", "2"),
-        ("gpt_oss_120b", "h200_sxm", "--tp", "1", "--dp", "1", "--pp", "1", "--isl", "200", "--osl", "100"),
-    ],
-)
+@pytest.mark.rows
 def test_layouts_and_formats_are_read_by_every_version(
-    command: Command, asked: tuple[str, ...], engine: str, version: str
+    command: Command, asked: list[str], engine: str, version: str
 ) -> None:
     text = command("launch", *asked, "--request-rate", "1", "--to", engine, "--engine-version", version).out
     assert _parsed(text, engine, version)
@@ -369,14 +355,7 @@ def test_a_version_with_one_spread_for_both_gets_the_smaller_one(command: Comman
     assert float(starting.options("vllm", "0.11.0").parse("vllm bench serve", words)["--random-range-ratio"]) == 0.2
 
 
-@pytest.mark.parametrize(
-    ("generator", "told"),
-    [
-        ("aiperf", ("--isl-stddev 1000", "--osl-stddev 58", "--prompt-prefix-length 500", "--isl 1500 ", "normal")),
-        ("guidellm", ("prompt_tokens_stdev=1000,prompt_tokens_min=1,prompt_tokens_max=", "output_tokens_min=400")),
-        ("vllm", ('"input": 0.99', "--random-prefix-len 500", "--random-input-len 1500", "is the same in all")),
-    ],
-)
+@pytest.mark.rows
 def test_deviations_and_cached_tokens_are_offered_by_every_generator(
     command: Command, generator: str, told: Sequence[str]
 ) -> None:
@@ -395,15 +374,7 @@ def _saved(path: Path, change: dict[str, Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"version": "0.0.9"}, "written by inference-econ 0.0.9, and this is"),
-        ({"version": "0.0.9"}, "ask again: inference-econ recommend llama_3_70b h100_sxm ... -o"),
-        ({"program": "other"}, "no saved answer that says what was asked; write one with 'inference-econ recommend"),
-        ({"command": "price"}, "an answer of 'price' starts nothing"),
-    ],
-)
+@pytest.mark.rows
 def test_a_file_that_is_no_answer_of_this_release_is_refused(
     refused: Command, answer: Path, change: dict[str, Any], message: str
 ) -> None:
@@ -434,25 +405,7 @@ def test_an_answer_that_was_cut_is_refused(refused: Command, answer: Path) -> No
     assert "not what recommend writes ('choices' is missing)" in message.replace("\n", " ")
 
 
-@pytest.mark.parametrize(
-    ("where", "change", "message"),
-    [
-        (("choices", 0), {"replicas": 0}, "not what recommend writes (0 instances)"),
-        (("choices", 0), {"replicas": "two"}, "not what recommend writes ('two' instances)"),
-        (("choices", 0), {"request_rate": None}, "not what recommend writes (float() argument"),
-        (
-            ("targets",),
-            {"tpot_seconds": "soon"},
-            "(could not convert string to float: 'soon')",
-        ),
-        (("choices", 0), {"completed_requests_per_second": float("inf")}, "(inf is no number of an answer)"),
-        ((), {"choices": [3]}, "not what recommend writes ('int' object is not subscriptable)"),
-        ((), {"choices": []}, "--choice 1: there are 0"),
-        (("asked",), {"options": {"model": "llama_3_70b"}}, "not what recommend writes ('arrival_scv' is missing)"),
-        (("asked", "options"), {"isl": "long"}, "'long' is no length"),
-        (("choices", 0, "layout"), {"ep": 2**31}, "answer.json: ep must be positive and at most 1e+09"),
-    ],
-)
+@pytest.mark.rows
 def test_an_answer_that_somebody_has_changed_is_refused(
     refused: Command, answer: Path, tmp_path: Path, where: Sequence[Any], change: dict[str, Any], message: str
 ) -> None:
@@ -514,14 +467,6 @@ def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Co
     path = tmp_path / "front.json"
     command("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-instance-gpus", "1", "-o", path)
     assert "decode steps alone start nothing" in refused("launch", path, "--to", "vllm").err
-
-
-def test_a_server_of_a_single_request_is_started(command: Command) -> None:
-    """The largest batch of so few tokens in a step, with a proposer, is one request."""
-    few = ("--token-budget", 3, "--isl", 60, "--osl", 20)
-    outcome = command("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", 1, *few)
-    assert outcome.code == 0, outcome.err
-    assert "vllm serve" in outcome.out
 
 
 AGENTS = """name: helpers
@@ -601,13 +546,6 @@ def test_an_answer_is_started_by_its_engine(tmp_path: Path, command: Command) ->
     refused = command("launch", tmp_path / "any.json")
     assert refused.code == 2
     assert "any.json is of no engine; name one with --to" in refused.err
-
-
-def test_a_checkpoint_is_started_by_its_id(command: Command) -> None:
-    name = "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4"
-    out = command("launch", name, "h100_sxm", "--request-rate", 2, "--tp", 1, "--to", "vllm").out
-    assert f"vllm serve {name}" in out
-    assert "--quantization" not in out
 
 
 def test_requests_have_room_but_no_more_than_the_model_is_made_for(command: Command) -> None:

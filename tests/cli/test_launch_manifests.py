@@ -122,16 +122,7 @@ def test_the_benchmark_of_a_service_offers_the_whole_load(command: Command) -> N
     assert "--base-url http://vllm-llama-3-1-70b-instruct-fp8:8000" in text
 
 
-@pytest.mark.parametrize(
-    ("engine", "told"),
-    [
-        (
-            "vllm",
-            '--data-parallel-start-rank "$(($LWS_WORKER_INDEX * 1))" --data-parallel-address "$LWS_LEADER_ADDRESS"',
-        ),
-        ("sglang", '--nnodes 2 --node-rank "$LWS_WORKER_INDEX" --dist-init-addr "$LWS_LEADER_ADDRESS:29500"'),
-    ],
-)
+@pytest.mark.rows
 def test_instances_over_machines_are_leaders_with_workers(command: Command, engine: str, told: str) -> None:
     documents = _documents(command("launch", *WIDE, "--to", engine, "--as", "leaderworkerset").out)
     group = _of_kind(documents, "LeaderWorkerSet")["spec"]["leaderWorkerTemplate"]
@@ -141,12 +132,6 @@ def test_instances_over_machines_are_leaders_with_workers(command: Command, engi
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "8"}
     leader = group["leaderTemplate"]["metadata"]["labels"]
     assert _of_kind(documents, "Service")["spec"]["selector"].items() <= leader.items()
-
-
-def test_a_script_takes_the_rank_of_its_machine(command: Command) -> None:
-    text = command("launch", *WIDE, "--to", "sglang").out
-    assert '--node-rank "${3:-0}"' in text
-    assert '--dist-init-addr "${4:-localhost}:29500"' in text
 
 
 @pytest.mark.parametrize("engine", COMMANDS)

@@ -12,19 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.reading import tables
 
-POOLS = (
-    "recommend",
-    "llama_3_70b",
-    "h200_sxm",
-    "--weights",
-    "fp8",
-    "--request-rate",
-    "12",
-    "--apart",
-    "--ttft",
-    "1000",
-)
+POOLS: list[str] = tables(Path(__file__))["POOLS"]
 #: Accelerators of a machine of H200s [1].
 MACHINE = 8
 #: What an engine is asked for and told, in lines of a file.

@@ -21,13 +21,6 @@ def test_a_frontier_has_instances_that_do_both_or_pools_as_it_is_asked(command: 
     assert _ways(record(command, "frontier", *SMALL, "--apart")) == {True}
 
 
-def test_nobody_proposes_where_that_is_not_wanted(command: Command) -> None:
-    words = ("recommend", "glm_4_5", "h200_sxm", "--weights", "fp8", "--together", "--engine", "vllm", "--tp", 8)
-    asked = (*words, "--request-rate", 0.2)
-    assert record(command, *asked)["choices"][0]["speculation"]["proposer"] == "mtp"
-    assert record(command, *asked, "--no-speculation")["choices"][0]["speculation"] is None
-
-
 @pytest.mark.parametrize("question", ["frontier", "recommend", "price"])
 def test_an_engine_that_cannot_serve_is_named_and_the_others_answer(command: Command, question: str) -> None:
     words = (question, "llama_3_8b", "mi300x", "--engine", "trtllm", "--engine", "vllm", "--max-instance-gpus", 1)

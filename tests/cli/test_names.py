@@ -16,10 +16,6 @@ def test_names_that_people_have_get_the_same_answer(command: Command) -> None:
     assert named.err == plain.err + "'h100' is taken as h100_sxm (NVIDIA H100 SXM5 80GB), not h100_nvl or h100_pcie\n"
 
 
-def test_quiet_says_nothing_of_names(command: Command) -> None:
-    assert command("explain", "Qwen/Qwen3-32B", "h100", *EXPLAIN, "--quiet").err == ""
-
-
 @pytest.mark.parametrize("arguments", [("gh200",), ("a100", "--tp", 8)])
 def test_ambiguous_chips_are_listed(refused: Command, arguments: tuple[object, ...]) -> None:
     message = refused("explain", "qwen3_32b", *arguments).err

@@ -53,18 +53,7 @@ def test_a_providers_recorded_offer_is_compared(command: Command) -> None:
     assert "0.59" in text
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("offers", "qwen3_32b", "--refresh", "mine.csv"), "--refresh takes all offers of a file; leave out the model"),
-        (("offers", "--date", "2026-11-20"), "--date is the day of a snapshot; give --refresh FILE"),
-        (("offers", "--refresh", "mine.csv"), "mine.csv: of which day is it? Give --date, for example --date"),
-        (("offers", "--refresh", "none.csv", "--date", "2026-11-20"), "none.csv: cannot be read"),
-        (("offers", "--refresh", "mine.csv", "--date", "today"), "got 'today'"),
-        ((*_SMALL, "--api-prices", "nobody"), "'nobody' names no offer of Qwen3 32B; recorded: "),
-        ((*_SMALL, "--api-prices", ""), "names no offer of Qwen3 32B"),
-    ],
-)
+@pytest.mark.rows
 def test_bad_input_is_refused_and_nothing_is_written(
     command: Command, tmp_path: Path, words: tuple[str | int, ...], message: str
 ) -> None:

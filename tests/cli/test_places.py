@@ -27,31 +27,8 @@ def _files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
 
 
-READ = "this command reads {}, which would be lost; write to another file"
-SWEPT = "is the folder of a sweep, whose files are its own; write elsewhere"
-
-
 @pytest.mark.usefixtures("_files")
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("validate", "runs.csv", "-o", "runs.csv"), f"-o runs.csv: {READ.format('runs.csv')}"),
-        (("validate", "runs.csv", "-o", "swept/../runs.csv"), READ.format("runs.csv")),
-        (("validate", "runs.csv", "-o", "linked.csv"), READ.format("runs.csv")),
-        (("validate", "linked.csv", "-o", "runs.csv"), READ.format("linked.csv")),
-        (("validate", "memory", "runs.csv", "-o", "runs.csv"), READ.format("runs.csv")),
-        (
-            ("frontier", "weights/config.json", "h100_sxm", "-o", "weights/config.json"),
-            READ.format("weights/config.json"),
-        ),
-        (("explain", "weights", "h100_sxm", "-o", "weights/config.json"), READ.format("weights")),
-        (("query", "SELECT 1 AS a", "swept", "-o", "swept/sweep.json"), READ.format("swept")),
-        (("query", "SELECT 1 AS a", "swept", "-o", "swept/new.json"), SWEPT),
-        (("explain", "llama_3_8b", "h100_sxm", "-o", "swept/part.json"), SWEPT),
-        (("explain", "llama_3_8b", "h100_sxm", "--plot", "swept/a.svg"), SWEPT),
-        (("explain", "llama_3_8b", "h100_sxm", "-o", "pipe.json"), "pipe.json: a pipe, which may wait for a reader"),
-    ],
-)
+@pytest.mark.rows
 def test_nothing_is_lost(refused: Command, tmp_path: Path, arguments: Sequence[str], message: str) -> None:
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert message in " ".join(refused(*arguments).err.split())

@@ -52,18 +52,3 @@ def test_a_chain_of_several_kinds_of_chips(command: Command) -> None:
         *PREFILL, "--prompt", "8000", *chains, "--ranks", "2", "--price", "l40s=1", "--price", "h100_sxm=3"
     )
     assert "prices" not in beside.err and beside.out.count("1 x NVIDIA L40S 48GB + 2 x") == 3
-
-
-def test_why_a_way_cannot_be(command: Command) -> None:
-    found = command("prefill", "llama_3_70b", "h100_sxm", "--prompt", 30000, "--ranks", "4,6")
-    text = " ".join(found.out.split())
-    assert "6 GPUs, gathered, ring, even chain, chain: 6 GPUs are no whole number of processes of 4." in text
-
-
-def test_a_process_that_does_not_hold_the_model(command: Command) -> None:
-    found = command("prefill", "llama_3_70b", "h100_sxm", "--tp", 1)
-    assert found.code == 1
-    assert (
-        "no process of 1 x NVIDIA H100 SXM5 80GB holds Llama 3.1 70B and 2,000 tokens: weights exceed the memory"
-        in found.err
-    )

@@ -83,15 +83,8 @@ def test_sessions_of_a_traffic_are_played(command: Command) -> None:
     assert "Hit: prompt tokens of chat found there" in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--isl", "4"), "give either --traffic or --isl, not both"),
-        (("--turns", "4"), "give either --traffic or --turns, not both"),
-        (("--traffic", "azure_code"), "azure_code has no sessions that agents could play"),
-    ],
-)
-def test_sessions_that_cannot_be_played(command: Command, arguments: tuple[str, ...], message: str) -> None:
+@pytest.mark.rows
+def test_sessions_that_cannot_be_played(command: Command, arguments: list[str], message: str) -> None:
     traffic = () if "--traffic" in arguments else ("--traffic", "chat")
     answer = command(*CACHE, *traffic, *arguments)
     assert (answer.code, answer.out) == (2, "")

@@ -54,13 +54,6 @@ def test_what_is_played_is_said_to_be(command: Command) -> None:
     assert "played" not in command(*light).out
 
 
-def test_prices_of_a_played_load_say_so(command: Command) -> None:
-    for words in (("--request-rate", 20), ("--request-rate", 4, "--replicas", 1)):
-        price = ("price", *SMALL, "--together", "--isl", 8000, "--osl", 50, *words)
-        assert record(command, *price)["played"] is True
-        assert "ms, played." in " ".join(command(*price).out.split())
-
-
 def test_several_kinds_of_hardware(command: Command) -> None:
     found = record(command, "recommend", *SMALL, "--on", "h200_sxm", "--request-rate", 10, "--choices", 4)
     assert [choice["hardware"][:11] for choice in found["choices"]].count("NVIDIA H200") == 2
@@ -103,20 +96,6 @@ def test_chips_that_no_link_joins_serve_together_only(command: Command) -> None:
     assert found["choices"][0]["replicas"] == 2
 
 
-def test_prices_are_shown_with_their_kind_and_date(command: Command) -> None:
-    asked = ("recommend", *SMALL, "--on", "h200_sxm", "--request-rate", 10, "--choices", 4)
-    text = " ".join(command(*asked).out.split())
-    assert "NVIDIA H100 SXM5 80GB at $3.2 per GPU-hour ($25.6 per node of 8), on-demand, 2026-08-26" in text
-    assert "NVIDIA H200 SXM5 141GB at $3.99 per GPU-hour ($31.92 per node of 8), on-demand, 2026-08-26" in text
-    assert "prices alike: on-demand, neocloud, of one source (hyperstack_pricing) (alone: NVIDIA H100" in text
-    assert "doubted" not in text
-    own = " ".join(command(*asked, "--price", "H100-SXM=2", "--price", "h200_sxm=2.25").out.split())
-    assert "NVIDIA H100 SXM5 80GB at $2 per GPU-hour" in own
-    assert "NVIDIA H200 SXM5 141GB at $2.25 per GPU-hour" in own
-    node = " ".join(command(*asked, "--price", "h100=24/node", "--price", "h200_sxm=on_demand").out.split())
-    assert "NVIDIA H100 SXM5 80GB at $3 per GPU-hour ($24 per node of 8), given" in node
-
-
 @pytest.mark.long
 def test_prices_that_can_be_doubted_are_named_and_in_the_record(command: Command) -> None:
     asked = ("recommend", *SMALL, "--on", "tpu_v6e", "--request-rate", 10, "--choices", 4)
@@ -136,19 +115,6 @@ def test_prices_that_can_be_doubted_are_named_and_in_the_record(command: Command
     }
     own = record(command, *asked, "--price", "h100=2", "--price", "tpu_v6e=1")["choices"][0]["price"]
     assert (own["kind"], own["date"], own["verified"], own["source"]) == ("given", None, None, "given")
-
-
-def test_one_kind_of_price_for_all(command: Command) -> None:
-    asked = ("recommend", *SMALL, "--request-rate", 5, "--choices", 4, "--weights", "bf16")
-    usual = " ".join(command(*asked, "--on", "a100_sxm_40").out.split())
-    assert "A100 SXM4 40GB at $1.99 per GPU-hour ($15.92 per node of 8), on-demand, 2026-09-20" in usual
-    index = " ".join(command(*asked, "--on", "a100_sxm_40", "--price", "index").out.split())
-    assert "A100 SXM4 40GB at $1.79 per GPU-hour ($14.32 per node of 8), index, 2026-04" in index
-    assert "H100 SXM5 80GB at $2.35 per GPU-hour ($18.8 per node of 8), index, 2026-03" in index
-    assert "different kinds" not in index
-    mixed = " ".join(command(*asked, "--on", "a100_sxm_40", "--price", "a100_sxm_40=index").out.split())
-    assert "Prices are of different kinds or sellers: " in mixed
-    assert "--price takes KIND, KIND:SELLER or HARDWARE=USD." in mixed
 
 
 @pytest.mark.parametrize("given", ["80", "80 %", "80%", "0.8"])

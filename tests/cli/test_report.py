@@ -12,41 +12,14 @@ import pytest
 from inference_econ.report.page import json_text
 from tests.cli.conftest import Command
 from tests.documents import Document, read
+from tests.reading import tables
 
 #: Bytes of a report at most.
 LARGEST = 1_500_000
 FRONTIER = "frontier llama_3_8b h100_sxm --tp 1"
 POOLS = "recommend llama_3_8b h100_sxm --max-instance-gpus 1 --request-rate 5 --ttft 500 --apart"
 #: A small question of every command that answers one.
-QUESTIONS = {
-    "frontier": FRONTIER,
-    "frontier --decode-only": f"{FRONTIER} --decode-only",
-    "explain": "explain llama_3_8b h100_sxm --tp 1 --batch 8",
-    "assess": "assess llama_3_8b h100_sxm --tokens-per-second 90 --batch 16 --gpus 1 --isl 1000 --osl 200",
-    "price": "price llama_3_8b h100_sxm --tp 1 --cached 1000",
-    "speculate": "speculate llama_3_8b h100_sxm --tp 1 --ngram",
-    "cache": "cache llama_3_8b h100_sxm --tp 1",
-    "hour-cost": "hour-cost h100_sxm",
-    "compare": "compare llama_3_8b --on h100_sxm --on h200_sxm --tp 1",
-    "recommend": "recommend llama_3_8b h100_sxm --tp 1 --request-rate 5 --ttft 500",
-    "recommend --gpus": "recommend llama_3_8b h100_sxm --tp 1 --gpus 2",
-    "load": "load llama_3_8b h100_sxm --tp 1 --rates 1,5",
-    "fits": "fits llama_3_8b h100_sxm --tp 1",
-    "buy": "buy llama_3_8b h100_sxm --tp 1",
-    "fleet": "fleet llama_3_8b h100_sxm --tp 1 --rates 5,40 --ttft 500 --target 0.8",
-    "rollout": "rollout llama_3_8b h100_sxm --tp 1 --gpus 2 --prompts 8 --samples 2",
-    "disaggregate": "disaggregate llama_3_8b h100_sxm --request-rate 5 --max-instance-gpus 1",
-    "run": "run examples/opening_question",
-    "scenario": "paper/table_4",
-    "intensity": "intensity llama_3_8b h100_sxm --tp 1",
-    "prefill": "prefill llama_3_8b h100_sxm",
-    "what-if": "what-if llama_3_8b h100_sxm --tp 1 --engine vllm",
-    "infer": "infer --offer input=0.9,output=0.9,speed=90,on=h100_sxm --samples 300",
-    "implied-hour-price": "implied-hour-price llama_3_8b h100_sxm --output-price 0.4 --tokens-per-second 40",
-    "revealed-exponent": "revealed-exponent --recorded qwen/qwen3-235b-a22b-04-28",
-    "uncertainty": "uncertainty llama_3_8b h100_sxm --tp 1 --vary 'price=lognorm(s=0.2, relative)' --samples 64",
-    "claims": "claims tokens_per_round",
-}
+QUESTIONS: dict[str, str] = tables(Path(__file__))["QUESTIONS"]
 
 
 def test_every_command_that_is_reported_is_asked() -> None:
@@ -172,17 +145,7 @@ def _changed(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(record))
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"version": "0.0.1"}, "written by inference-econ 0.0.1, and this is"),
-        ({"program": "other"}, "no saved answer that says what was asked"),
-        ({"command": None}, "says what was asked"),
-        ({"command": "launch"}, "'launch' answers no question that a report could show"),
-        ({"command": "nonsense"}, "no command 'nonsense'"),
-        ({"options": {"model": "llama_3_8b"}}, "not what frontier writes (Missing"),
-    ],
-)
+@pytest.mark.rows
 def test_files_that_are_no_answers_of_this_release(
     changes: dict[str, object], said: str, refused: Command, command: Command, tmp_path: Path
 ) -> None:
@@ -193,15 +156,7 @@ def test_files_that_are_no_answers_of_this_release(
     assert not (tmp_path / "report.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "no JSON, so no saved answer"),
-        ("[]", "no saved answer that says what was asked"),
-        ("{}", "no saved answer that says what was asked"),
-        ('{"saved": {"program": "inference-econ"}}', "saved in Python, which keeps numbers and not what was asked"),
-    ],
-)
+@pytest.mark.rows
 def test_files_that_are_something_else(text: str, said: str, refused: Command, tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
     path.write_text(text)

@@ -46,26 +46,8 @@ def test_another_distribution_is_not_exact() -> None:
     assert check_table(odd).notes[0].startswith("NOT EXACT: the tokens do not have the target's distribution")
 
 
-def test_positions_that_no_round_reached_are_said_to_be_so(command: Command) -> None:
-    asked = ("speculate-check", "--rounds", 1000, "--draft-length", 64, "--vocabulary", 3, "--seed", 8)
-    for form in ("table", "csv"):
-        text = command(*asked, "--format", form).out
-        assert "not reached" in text
-        assert "nan" not in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("speculate-check", "/dev/full"), "/dev/full: no regular file; pipes and devices are not read"),
-        (("speculate-check", "large.csv"), "large.csv: 11.0 MB is too large; at most 10 MB is read"),
-        (("speculate-check", "none.csv"), "none.csv: cannot be read: No such file"),
-        (("speculate-check", "sum.csv"), "sum.csv: the probabilities of target must sum to 1, got 0.9"),
-        (("speculate-check", "sum.csv", "--vocabulary", "5"), "--vocabulary is for random distributions"),
-        (("speculate-check", "--rounds", "1"), "1 is not in the range 2<=x<=100000000"),
-    ],
-)
-def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+@pytest.mark.rows
+def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "sum.csv").write_text("target,draft\n0.5,0.5\n0.4,0.5\n", encoding="utf-8")
     (tmp_path / "large.csv").write_bytes(11_000_000 * b"x")
     assert message in refused(*arguments).err

@@ -10,16 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
+from tests.reading import tables
 
-SCENARIO = """\
-name: Mine
-ask:
-  kind: frontier
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, max_instance_gpus: 2}
-  series: [{label: 16 bits}, {label: 8 bits, settings: {weights: fp8}}]
-sources:
-  ask: {ref: nobody, where: nowhere, kind: assumed}
-"""
+SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
 
 @pytest.mark.parametrize("verb", ["run", "table"])
@@ -58,10 +51,6 @@ def test_what_ifs_reach_all_series(command: Command, refused: Command, tmp_path:
     assert "write hardware.FIELD=VALUE" in refused("table", "table_1", "--set", "watts=3").err
     said = refused("run", "kv_runahead", *slow).err
     assert "--set changes models, hardware and assumptions of series, and 'KV-Runahead" in said
-
-
-def test_quiet_leaves_the_remarks_out(command: Command) -> None:
-    assert "printed cells match" not in command("table", "paper/table_1", "--quiet").out
 
 
 def test_json_has_rows_cells_and_sources(command: Command) -> None:

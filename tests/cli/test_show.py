@@ -114,14 +114,6 @@ def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp
     assert "--why" not in command(*SUBJECT, "--quiet").out
 
 
-def test_warnings_are_never_hidden(command: Command) -> None:
-    small = ("llama_3_8b", "h100_sxm", "--tp", 1)
-    assert "SATURATED at 500 requests/s" in command("load", *small, "--rates", 500).out
-    told = command("explain", "llama_3_8b", "h100_sxm", "--batch", 2000, "--context", 50).out
-    assert "Unlike the measured servers: " in told
-    assert "What if: --set hardware.hbm_bytes" in command(*SUBJECT, "--set", "hardware.hbm_bytes=100e9").out
-
-
 def test_a_narrow_terminal_says_what_it_leaves_out(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from inference_econ.engine import Speculation
 from inference_econ.inputs import Requests, catalog
 from tests import asking
 from tests.cli.conftest import Command
-from tests.cli.test_startup import HEAVY, TELLING
 
 DRAFTED = ("speculate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "8", "--draft", "llama_3_8b")
 
@@ -79,17 +76,8 @@ def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command)
     assert "Elsewhere it costs speed, 0." in text
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 1),
-        ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-instance-gpus", 1),
-        ("price", "llama_3_8b", "h100_sxm", "--request-rate", 2, "--max-instance-gpus", 1),
-        ("load", "llama_3_8b", "h100_sxm", "--rates", 2, "--max-instance-gpus", 1),
-        ("frontier", "llama_3_8b", "h100_sxm", "--decode-only", "--max-instance-gpus", 1),
-    ],
-)
-def test_every_question_takes_a_length(command: Command, arguments: tuple[object, ...]) -> None:
+@pytest.mark.rows
+def test_every_question_takes_a_length(command: Command, arguments: list[object]) -> None:
     text = " ".join(command(*arguments, "--ngram", "--acceptance", "0.6,0.5", "--draft-length", 2).out.split())
     assert "n-grams of the text so far, 2 drafted in every round, which gives 1.9 tokens" in text
 
@@ -117,30 +105,6 @@ def test_an_engine_s_recipe_says_how_many_tokens_are_proposed(command: Command) 
     assert longest("--engine", "vllm", "--acceptance", "0.9,0.8,0.7") == 3
 
 
-def test_the_published_study_keeps_its_acceptance(command: Command) -> None:
-    study = (
-        "frontier",
-        "llama_3_70b",
-        "h100_sxm",
-        "--draft",
-        "llama_3_8b",
-        "--format",
-        "json",
-        "--max-instance-gpus",
-        8,
-    )
-    record = json.loads(command(*study, "--grid", "paper").out)
-    assert record["speculation"]["acceptance"] == [0.8] * 5
-    assumed = (
-        "--decode-only",
-        "--set",
-        "assumptions.serving.acceptance=0.6",
-        "--set",
-        "assumptions.serving.longest_draft=2",
-    )
-    assert json.loads(command(*study, *assumed).out)["speculation"]["acceptance"] == [0.6, 0.6]
-
-
 def test_csv_and_markdown_to_a_file(command: Command) -> None:
     outcome = command(*MTP, "--acceptance", "0.9,0.7,0.5", "--format", "csv", "-o", "a.csv")
     assert (outcome.out, outcome.err.strip()) == ("", "wrote a.csv")
@@ -151,23 +115,7 @@ def test_csv_and_markdown_to_a_file(command: Command) -> None:
     assert command(*MTP, "--format", "markdown").out.startswith("| in flight | batch | TPOT plain ms |")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((*MTP, "--draft-weights", "bf16"), "multi-token-prediction layers (bf16), acceptance by position 0.9"),
-        ((*MTP, "--acceptance", "0.9,0.7"), "acceptance by position 0.9, 0.7"),
-        (("speculate", "llama_3_8b", "h100_sxm", "--eagle"), "EAGLE head, acceptance by position 0.77, 0.71, 0.71"),
-        (("speculate", "llama_3_8b", "h100_sxm", "--ngram", "--acceptance", "0"), "It never pays: no speed-up"),
-        (
-            ("speculate", "llama_3_8b", "h100_sxm", "--ngram", "--acceptance", "0.8", "--isl", "200"),
-            "It pays up to all",
-        ),
-        (("speculate", "llama_3_8b", "h100_sxm", "--draft", "qwen3_0_6b"), "The rule needs one vocabulary: Qwen3 0.6B"),
-        (("speculate", "deepseek_v3_nvfp4", "b200", "--dp", "8", "--mtp"), "dp8ep8"),
-        (("speculate", "llama_3_70b", "h100_sxm", "--tp", "4", "--pp", "2", "--eagle"), "tp4pp2"),
-        ((*DRAFTED, "--set", "assumptions.capacity.draft=false"), "All slots taken"),
-    ],
-)
+@pytest.mark.rows
 def test_every_proposer(command: Command, arguments: tuple[str, ...], words: str) -> None:
     outcome = command(*arguments, "--why")
     assert outcome.code == 0
@@ -218,17 +166,3 @@ def test_price_and_recommend_with_speculation(command: Command) -> None:
     costs = [record["choices"][0]["dollars_per_hour"] for record in first]
     assert costs[1] < costs[0]
     assert "EAGLE head, acceptance by position 0.77, 0.71, 0.71" in " ".join(command(*promised, "--eagle").out.split())
-
-
-@pytest.mark.parametrize(("arguments", "code"), [(["speculate", "--help"], 0), (["speculate-check", "--help"], 0)])
-def test_help_loads_nothing_heavy(arguments: list[str], code: int, tmp_path: Path) -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", TELLING, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=60,
-    )
-    assert process.returncode == code
-    assert set(process.stderr.splitlines()[-1].split()[1:]) & HEAVY == set()

@@ -41,18 +41,7 @@ def _process(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "answer"),
-    [
-        (["--help"], 0, "Usage: inference-econ"),
-        (["frontier", "--help"], 0, "Usage: inference-econ frontier"),
-        (["frontier", "llama_3_70", "h100_sxm"], 2, "unknown model 'llama_3_70'; did you mean llama_3_70b"),
-        (["frontier", "llama_3_70b", "h10"], 2, "unknown hardware 'h10'; did you mean"),
-        (["table", "paper/table_7"], 2, "unknown scenario 'paper/table_7'; did you mean paper/table_6"),
-        (["frontire"], 2, "No such command 'frontire'"),
-        (["explain", "llama_3_8b", "h100_sxm", "--tp", "0"], 2, "'--tp': 0 is not in the range x>=1"),
-    ],
-)
+@pytest.mark.rows
 def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int, answer: str, tmp_path: Path) -> None:
     process = _process(*arguments, folder=tmp_path)
     assert process.returncode == code
@@ -76,18 +65,7 @@ def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "question",
-    [
-        "frontier llama_3_70b h100_sxm --weights fp8",
-        "frontier deepseek_v3 gb200_nvl72 --isl 2000 --osl 500",
-        "recommend llama_3_8b h100_sxm --request-rate 2 --ttft 2000 --tpot 50",
-        "disaggregate llama_3_70b h100_sxm --isl 2000 --osl 500",
-        "load llama_3_8b h100_sxm --tp 1 --rates 1",
-        "explain llama_3_8b h100_sxm",
-        "price llama_3_8b h100_sxm --max-instance-gpus 1",
-    ],
-)
+@pytest.mark.rows
 def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, tmp_path: Path) -> None:
     process = _process(*question.split(), "--quiet", folder=tmp_path)
     assert process.returncode == 0, process.stderr

@@ -77,20 +77,7 @@ def test_a_query_of_a_part_says_so(swept: Command) -> None:
     assert outcome.out.split()[-1] == "11"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["query", "SELECT 1", "none"], "none: no sweep; write one with 'inference-econ sweep STUDY.yaml -o none'"),
-        (["query", "SELECT x FROM points", "out"], 'SQL: Binder Error: Referenced column "x" not found'),
-        (["query", "SELECT * FROM read_text('study.yaml')", "out"], "file system operations are disabled"),
-        (["sweep", "study.yaml", "-o", "out", "--jobs", "0"], "Invalid value for '--jobs'"),
-        (["sweep", "study.yaml", "-o", "study.yaml"], "'study.yaml' is a file"),
-        (["sweep", "paper/table_4", "-o", "new"], "a scenario of the kind 'frontier', not a sweep; 'run' answers it"),
-        (["sweep", "studies/catalogue", "-o", "new", "--jobs", "2"], "reduce the axes, or add --yes to wait for it"),
-        (["sweep", "study.yaml", "-o", "new", "--jobs", "2", "--scheduler", "tcp://x:1"], "give either --jobs or"),
-        (["sweep", "study.yaml", "-o", "new", "--scheduler", "here"], "--scheduler here: no Dask scheduler answers"),
-    ],
-)
+@pytest.mark.rows
 def test_what_cannot_be_asked_is_refused(swept: Command, arguments: list[str], message: str) -> None:
     outcome = swept(*arguments)
     assert (outcome.code, outcome.out) == (2, "")

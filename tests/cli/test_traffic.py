@@ -19,15 +19,6 @@ def _files(tmp_path: Path) -> None:
     shutil.copytree(_TRACES, tmp_path, dirs_exist_ok=True)
 
 
-def test_the_catalogue_has_traffics(command: Command) -> None:
-    listed = command("traffic").out
-    assert "Azure code, November 2023" in listed
-    assert "63.96" in listed
-    shown = command("traffic", "azure_code").out
-    assert "57 values]" in shown
-    assert "CC-BY" in shown
-
-
 def test_a_trace_is_described(command: Command) -> None:
     said = " ".join(command("traffic", "mooncake.jsonl").out.split())
     for text in ("prompts seen before %", "Broken lines, left out: 2. line 4: the time is negative"):
@@ -70,12 +61,3 @@ def test_pools_that_a_traffic_leaves_out_are_named(command: Command) -> None:
     for without in (("--together",), ("--tp", 1)):
         outcome = command("recommend", *words, *kept, *without, "--traffic", "azure_conversation")
         assert outcome.code == 0 and "Left out" not in outcome.out
-
-
-def test_a_trace_is_played_again(command: Command) -> None:
-    outcome = command("load", *ONE, "--trace", "mooncake.jsonl")
-    assert outcome.code == 0
-    assert "Found in the cache (hit %): 44.9 % at 1 requests/s, played with the blocks" in " ".join(outcome.out.split())
-    assert "mooncake.jsonl (mean 1131 input tokens, 512 of it cached, 65 output tokens)" in " ".join(
-        outcome.out.split()
-    )

@@ -8,22 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cli.conftest import Command
+from tests.reading import tables
 
 if TYPE_CHECKING:
     import pytest
 
 CHIPS = ("llama_3_8b", "h100_sxm", "h200_sxm", "--tp", 1, "--samples", 64)
-STUDY = """name: Mine
-description: A price that is not known.
-ask:
-  kind: uncertainty
-  common: {model: llama_3_8b, hardware: h100_sxm, tp: 1, dp: 1, pp: 1}
-  series: [{label: mine}]
-  samples: 64
-  inputs: {price: {distribution: lognorm, s: 0.2, relative: true}}
-sources:
-  ask: {ref: user, where: a test, kind: assumed}
-"""
+STUDY: str = tables(Path(__file__))["STUDY"]
 
 
 def test_one_line_asks_what_a_study_asks(command: Command) -> None:
@@ -50,27 +41,6 @@ def test_a_study_is_run_with_other_samples(command: Command, tmp_path: Path) -> 
     assert run["samples"] == 64
     assert command("figure", path, "-o", tmp_path / "a.svg").code == 0
     assert command("table", path, "--format", "csv").out.startswith("series,")
-
-
-def test_options_of_one_line_are_not_those_of_a_study(command: Command) -> None:
-    outcome = command("uncertainty", "studies/h100_or_h200", "--isl", 100)
-    assert (outcome.code, outcome.err) == (
-        2,
-        "Error: --isl is for MODEL HARDWARE...; 'studies/h100_or_h200' alone is a study, whose file says it\n",
-    )
-    outcome = command("uncertainty", "llama_3_8b")
-    assert outcome.code == 2
-    assert "llama_3_8b is a model; name its HARDWARE behind it, and what is uncertain with --vary" in outcome.err
-    outcome = command("uncertainty", "paper/table_4")
-    assert outcome.code == 2
-    assert "paper/table_4 is a scenario of the kind 'frontier', not uncertainty; 'run' answers it" in outcome.err
-
-
-def test_many_samples_are_asked_for(command: Command) -> None:
-    outcome = command("uncertainty", *CHIPS[:5], "--samples", 2**14, "--vary", "isl=uniform(loc=500, scale=3000)")
-    assert outcome.code == 2
-    assert "frontiers of 16,384 samples take about" in outcome.err
-    assert "reduce --samples, or add --yes to wait for it" in outcome.err
 
 
 def test_who_has_no_salib_is_told_what_to_install(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

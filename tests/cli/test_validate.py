@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from inference_econ.calibration.validation import servers
 from inference_econ.calibration.validation.rows import File
 from inference_econ.inputs import catalog
 from tests.cli.conftest import Command
-from tests.cli.test_startup import HEAVY, TELLING
 from tests.shipped import shipped_servers
 
 SHIPPED = catalog.measured_files()["collectives"]
@@ -34,29 +31,6 @@ def _first_rows(path: Path, rows: int, dataset: str = "collectives") -> Path:
     lines = tables[dataset].read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[: rows + 1]), encoding="utf-8")
     return path
-
-
-def test_the_table_of_collectives(command: Command) -> None:
-    outcome = command("validate", "collectives", "--why")
-    assert outcome.code == 0
-    assert outcome.err == ""
-    for words in (
-        *("deployable", "nccl_2_23", "nccl_2_19", "fitted to", "median", "p90", "bias"),
-        *("all-reduce, engine's kernel", "dispatch, low latency", "combine, normal, between domains"),
-        *("C0361, C0362, C0363", "no size is recorded", "unknown hardware 'H100/H800'"),
-        *("half of the 90 rows that it was fitted to are within", "constants say that they are NCCL's, and equal"),
-    ):
-        assert words in outcome.out, words
-    quiet = command("validate", "collectives", "--quiet").out
-    assert "median" in quiet
-    assert "half of" not in quiet
-    assert "communication.collective_seconds" not in quiet
-
-
-def test_the_table_of_memory(command: Command) -> None:
-    out = command("validate", "memory").out
-    for words in ("603,860 tokens", "603,939 tokens", "35,136 B", "396.5 GB", "-46.03", "of 66 statements are met"):
-        assert words in out, words
 
 
 @pytest.mark.long
@@ -250,40 +224,7 @@ def test_the_picture(command: Command, suffix: str) -> None:
             assert words in content.decode(), words
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["colectives"], "unknown dataset 'colectives'; did you mean collectives? known: collectives, memory"),
-        (["mine.csv"], "mine.csv: cannot be read: No such file"),
-        (["other.csv"], "other.csv:1: its columns are those of no known kind of measurements; nearest to it are "),
-        (["bytes.csv"], "bytes.csv: not a CSV file in UTF-8"),
-        (["result.json"], "results do not say what they were measured on; give --hardware, --tp and so on"),
-        (["result.json", "--hardware", "h1000"], "unknown hardware 'h1000'; nearest: h100_sxm; "),
-        (["empty.json", "--hardware", "h100_sxm"], "empty.json: a JSON object, or a list of them, is needed"),
-        (["ttft_points", "--by", "hardwere"], "cannot group by 'hardwere'; did you mean hardware? possible: dataset, "),
-        (["ttft_points", "--assumptions", "idael"], "unknown assumptions 'idael'; did you mean ideal"),
-        (["ttft_points", "--plot", "a.gif"], "a.gif: a picture's name must end in .svg, .png, .pdf"),
-        (["ttft_points", "memory", "-o", "a.csv"], "CSV: rows of servers have other columns than the rest"),
-        (["memory", "--by", "hardware"], "--by and --bound are about servers; name one of their datasets, or none"),
-        (["memory", "--bound"], "--by and --bound are about servers; name one of their datasets, or none for all"),
-        (["--report", "nowhere/a.md"], "nowhere/a.md: cannot be written: No such file or directory"),
-        (["--report", "a.txt"], "a.txt: the name of a report must end in .md"),
-        (
-            ["other.csv", "--report", "a.md"],
-            "--report is about all shipped servers: name no dataset, or write the tables with -o a.md",
-        ),
-        (["collectives", "memory", "nothing"], "unknown dataset 'nothing'; known: "),
-        (["collectives", "missing.csv"], "missing.csv: cannot be read: No such file"),
-        (["collectives", "empty.csv"], "empty.csv: empty; a line of column names and a line for each measurement are"),
-        (["collectives", "head.csv"], "head.csv: holds no measurements, only column names"),
-        (["collectives", "other.csv"], "other.csv: lacks the columns op, backend, hardware, n_gpus, n_nodes"),
-        (["memory", "other.csv"], "other.csv: lacks the columns model, hardware, n_gpus"),
-        (["collectives", "bytes.csv"], "bytes.csv: not a CSV file in UTF-8"),
-        (["collectives", "words.csv"], "words.csv:2: value is no number: 'quick'"),
-        (["collectives", "--assumptions", "nccl_2_2"], "unknown assumptions 'nccl_2_2'; "),
-        (["collectives", "--plot", "a.gif"], "a.gif: a picture's name must end in .svg, .png, .pdf"),
-    ],
-)
+@pytest.mark.rows
 def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: Sequence[str], message: str) -> None:
     (tmp_path / "empty.csv").write_text("", encoding="utf-8")
     head = SHIPPED.read_text(encoding="utf-8").splitlines(keepends=True)[0]
@@ -306,17 +247,3 @@ def test_the_table_is_there_where_there_is_nothing_to_draw(command: Command, tmp
     assert outcome.out.startswith("Collectives:")
     assert "nothing was predicted, so that there is nothing" in outcome.err
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["colectives"], 2)])
-def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int, tmp_path: Path) -> None:
-    process = subprocess.run(
-        [sys.executable, "-c", TELLING, "validate", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=60,
-    )
-    assert process.returncode == code
-    assert set(process.stderr.splitlines()[-1].split()[1:]) & HEAVY == set()

@@ -59,15 +59,8 @@ def test_a_run_as_predicted_keeps_all(command: Command, answer: Path) -> None:
     assert held["verdict"].endswith("all SLOs were met.")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 1, "--apart", "--request-rate", 20, "--ttft", 500),
-        ("deepseek_v3", "h200_sxm", "--engine", "trtllm", "--tp", 8, "--ep", 4, "--request-rate", 1, "--ttft", "2 s"),
-    ],
-    ids=["pools", "recipe"],
-)
-def test_pools_and_recipes_are_held_to_account(command: Command, tmp_path: Path, words: tuple[object, ...]) -> None:
+@pytest.mark.rows
+def test_pools_and_recipes_are_held_to_account(command: Command, tmp_path: Path, words: list[object]) -> None:
     path = tmp_path / "answer.json"
     assert command("recommend", *words, "-o", path).code == 0
     rate = json.loads(path.read_text())["choices"][0]["request_rate"]
@@ -161,19 +154,7 @@ def test_a_closed_loop_is_held_to_its_point(command: Command, tmp_path: Path) ->
     assert "there was no SLO" in held["verdict"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"request_rate": 4.0},
-            "answer.json: the run offered 4 requests/s, and the answer is about 5 requests/s",
-        ),
-        ({"request_rate": None, "max_concurrency": 32}, "the run offered 32 requests under way"),
-        ({"total_input_tokens": 300_000}, "the run had 1000 input tokens per request, and the answer is about 2000"),
-        ({"total_output_tokens": 30_000}, "the run had 100 output tokens per request, and the answer is about 500"),
-        ({"completed": None}, "completed is missing"),
-    ],
-)
+@pytest.mark.rows
 def test_a_run_of_something_else_is_refused(
     refused: Command, answer: Path, changes: dict[str, Any], message: str
 ) -> None:

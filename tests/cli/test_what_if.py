@@ -33,14 +33,6 @@ def test_settings_reach_the_question(command: Command) -> None:
     assert all(one["concurrency"] <= 64 for one in answer["answers"])
 
 
-def test_any_layout_and_speculation(command: Command) -> None:
-    answer = record(
-        command, "what-if", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--any-layout", "--eagle",
-        "--acceptance", "0.7", "--input", "acceptance",
-    )  # fmt: skip
-    assert answer["inputs"][0]["numbers"] == {"acceptance": 0.7}
-
-
 def test_decode_steps_alone(command: Command, refused: Command) -> None:
     outcome = command(*ASKED, "--decode-only", "--context", 500, "--plot", "tornado.svg")
     assert outcome.code == 0, outcome.err
@@ -51,9 +43,3 @@ def test_decode_steps_alone(command: Command, refused: Command) -> None:
     assert "room_to_ttft" not in answer["inputs"][0]["elasticities"]
     assert "--context is said of decode steps alone; add --decode-only" in refused(*ASKED, "--context", 5).err
     assert "--slots is said of services, and --grid paper" in refused(*ASKED, "--grid", "paper", "--slots", 5).err
-
-
-def test_a_speed_that_nothing_has(command: Command) -> None:
-    outcome = command(*ASKED, "--speed", 9000)
-    assert outcome.code == 1
-    assert "nothing serves 9000 tokens/s per user: at most" in outcome.err

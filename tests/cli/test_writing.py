@@ -19,37 +19,7 @@ LAUNCH = ("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gp
 START = "import inference_econ_cli.main as main; main.run()"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((*LAUNCH, "-o", "a.yaml"), "a.yaml: the name of what --as command writes must end in .sh"),
-        (
-            (*LAUNCH, "--as", "kubernetes", "-o", "a.sh"),
-            "a.sh: the name of what --as kubernetes writes must end in .yaml, .yml",
-        ),
-        (
-            ("schema", "hardware", "-o", ""),
-            "Invalid value for '-o' / '--output': the name of the file to write is",
-        ),
-        ((*EXPLAIN, "--plot", ""), "Invalid value for '--plot': the name of the file to write is empty."),
-        (("schema", "hardware", "-o", "a.csv"), "a.csv: the name of a schema must end in .json"),
-        (("schema", "assumptions", "--page", "-o", "a.json"), "a.json: the name of a page must end in .md"),
-        (("validate", "--report", ".md"), ".md: a report needs a name before .md, which its picture and its folder"),
-        (("validate", "--report", "..MD"), "..MD: a report needs a name before .md"),
-        (("validate", "--report", "a.md", "-o", "b.md"), "--report writes its own tables and picture; leave out -o"),
-        (("validate", "--report", "a.md", "--plot", "b.png"), "--report writes its own tables and picture; leave out"),
-        (("validate", "--report", "file.md"), "file: no folder; the pages of file.md go into one of that name"),
-        (("validate", "--report", "drawn.md"), "drawn.png: cannot be written: Is a directory"),
-        (("figure", "paper/figure_6"), "figure_6.svg: cannot be written: Is a directory"),
-        (("reproduce", "--folder", "made"), "made/table_6.csv: cannot be written: Is a directory"),
-        (
-            ("reproduce", "--folder", "made", "-o", "made/../made/table_4.csv"),
-            "-o made/../made/table_4.csv and --folder made/table_4.csv are the same file; give two names",
-        ),
-        (("reproduce", "-o", "linked.csv", "--folder", "made"), "are the same file; give two names"),
-        ((*EXPLAIN, "-o", "a.svg", "--plot", "linked.svg"), "-o a.svg and --plot linked.svg are the same file"),
-    ],
-)
+@pytest.mark.rows
 def test_what_cannot_be_written_is_found_before_the_work(
     refused: Command, tmp_path: Path, arguments: Sequence[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -225,19 +225,7 @@ def test_the_collectors_own_runs_read_little_more_than_a_prompt_beside_decoding(
 # The collectors' own runs.
 
 
-@pytest.mark.parametrize(
-    ("engine", "version", "model", "tokens", "first"),
-    [
-        ("sglang", "0.5.1.post1", "meta-llama/Llama-3.1-8B", 4000.0, True),
-        ("sglang", "0.5.6.post2", "meta-llama/Llama-3.1-8B", 4000.0, False),
-        ("vllm", "0.12.0", "meta-llama/Llama-3.1-8B", 2000.0, False),
-        ("vllm", "0.12.0", "Qwen/Qwen3-235B-A22B", 3516.0, False),
-        ("vllm", "0.14.0", "meta-llama/Llama-3.1-8B", 3516.0, False),
-        ("trtllm", "1.0.0", "meta-llama/Llama-3.1-8B", 2000.0, False),
-        ("trtllm", "1.2.0rc5", "meta-llama/Llama-3.1-8B", 3516.0, False),
-        ("trtllm", "", "meta-llama/Llama-3.1-8B", 3516.0, False),
-    ],
-)
+@pytest.mark.rows
 def test_launch_settings_hold_from_the_version_that_they_were_made_for(
     tmp_path: Path, engine: str, version: str, model: str, tokens: float, first: bool
 ) -> None:

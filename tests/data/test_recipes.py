@@ -77,20 +77,7 @@ def test_a_recipe_has_pools_and_speculation(tmp_path: Path) -> None:
     assert (unsaid.drafted, unsaid.model) == (1.0, "somebody/New-Model")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"speculation": "eagle"},
-            r"speculation must be none, MTP, or MTP with drafted tokens as in MTP3, got 'eagle'",
-        ),
-        ({"hardware": "abacus"}, "unknown hardware 'abacus'"),
-        ({"decode_workers": ""}, "decode_workers, tp, pp, attention_dp and ep of decode must all be given"),
-        ({"prefill_tp": "1.5"}, "prefill_tp must be a whole number, got 1.5"),
-        ({"concurrencies": "64 many"}, "concurrencies is no number: 'many'"),
-        ({"isl": ""}, "isl is blank"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_recipes_are_named_with_their_line(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=rf"recipes\.csv:2: {message}"):
         read(_file(tmp_path / "recipes.csv", **changes))

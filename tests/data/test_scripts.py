@@ -9,28 +9,13 @@ import pytest
 from data.measurements import scripts
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
+from tests.reading import tables
 
 COLUMNS = (
     "model,engine,chip,precision,versions,since,until,lengths,concurrency,checkpoint,attention_groups,expert_ranks,"
     "kv,memory,source"
 )
-LINE = {
-    "model": "gpt_oss_120b",
-    "engine": "vllm",
-    "chip": "b200",
-    "precision": "fp4",
-    "versions": "0.11.2 0.13.0",
-    "since": "2025-12-05",
-    "until": "2026-02-25",
-    "lengths": "1024/1024 8192/1024",
-    "concurrency": "4 64",
-    "checkpoint": "openai/gpt-oss-120b",
-    "attention_groups": "1",
-    "expert_ranks": "1",
-    "kv": "fp8",
-    "memory": "0.9",
-    "source": "benchmarks/gptoss_fp4_b200_docker.sh @ 25506e87c",
-}
+LINE: dict[str, str] = tables(Path(__file__))["LINE"]
 
 
 def _file(tmp_path: Path, **changes: str) -> Path:
@@ -48,19 +33,7 @@ def test_a_line(tmp_path: Path) -> None:
     assert run.concurrency == (4, 64)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"precision": "fp5"}, r"runs\.csv:2: runs\.0\.precision: got 'fp5'; allowed: 'fp4', 'int4', 'fp8' or 'bf16'"),
-        ({"kv": "int3"}, r"runs\.csv:2: runs\.0\.kv: got 'int3'; allowed: 'fp8'"),
-        ({"memory": "1.5"}, r"runs\.csv:2: runs\.0\.memory must be <= 1, got 1.5"),
-        ({"versions": ""}, r"runs\.csv:2: runs\.0\.versions is missing"),
-        ({"since": "2026-12-05"}, r"runs\.csv:2: runs\.0: since 2026-12-05 is after until 2026-02-25; exchange them"),
-        ({"concurrency": "64 4"}, r"runs\.csv:2: runs\.0: concurrency must be the fewest and the most requests"),
-        ({"since": "spring"}, r"runs\.csv:2: runs\.0\.since: .*got 'spring'"),
-        ({"source": "somewhere"}, r"runs\.csv:2: runs\.0\.source: .*got 'somewhere'"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_name_their_line(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         scripts.read(_file(tmp_path, **changes))

@@ -14,6 +14,7 @@ from data.measurements.speculation import resolved
 from inference_econ.calibration import Measurement, measurements
 from inference_econ.errors import SpecError
 from inference_econ.inputs import _yaml, catalog
+from tests.reading import tables
 
 #: DeepSeek-R1 on eight B200s, SGLang 0.5.9: 1,024 and 1,024 tokens, of which both kinds ran up to 64 requests.
 ROW: dict[str, Any] = {
@@ -65,13 +66,7 @@ def test_a_single_one_that_fits_both_is_not_known() -> None:
     assert row.tokens_per_round is None
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"engine_version": "0.5.6"}, {"hardware": "h200_sxm"}, {"tp": 4}, {"concurrency": 1024.0}, {"osl": 512.0},
-        {"speculation": "none", "concurrency": 128.0},
-    ],
-)  # fmt: skip
+@pytest.mark.rows
 def test_what_fits_no_run_stays_as_it_is(change: dict[str, Any]) -> None:
     assert _named(change) == [change.get("speculation", "unrecorded")]
 
@@ -126,30 +121,10 @@ def test_draft_lengths_follow_the_engine_the_chip_and_the_attention() -> None:
     assert facts.draft_length("deepseek_v3", "trtllm", "b200", "EAGLE3", attention_dp=False) is None
 
 
-RUNS = """\
-runs:
-  - model: deepseek_v3
-    hardware: b200
-    engine: trtllm
-    versions: [1.2.0]
-    method: MTP
-    speculating:
-      - {isl: 1024, osl: 1024, tp: 8, concurrency: [4, 64], drafts: 3}
-    plain:
-      - {isl: 1024, osl: 1024, tp: 8, ep: 8, concurrency: [4, 64]}
-    source: {ref: nobody, where: nowhere, kind: published}
-"""
+RUNS: str = tables(Path(__file__))["RUNS"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("drafts: 3", "draft: 3", r"mine\.yaml:8: unknown key 'runs\.0\.speculating\.0\.draft'; did you mean 'drafts'"),
-        (", drafts: 3", "", "drafts are given for every point under speculating, and for none under plain"),
-        ("ep: 8", "ep: 8, drafts: 1", "drafts are given for every point under speculating, and for none under pl"),
-        ("[4, 64], drafts", "[64, 4], drafts", r"concurrency goes from the fewest to the most .*, got \[64, 4\]"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_the_file_are_told(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in RUNS
     path = tmp_path / "mine.yaml"

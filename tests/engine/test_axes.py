@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import inference_econ as ie
 from inference_econ.engine import Plans, Setup, evaluate, step_seconds
 from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, Precision, catalog, value_of
 from inference_econ.inputs.assumptions import field_names
-from tests.reading import scalar
+from tests.reading import scalar, tables
 
 Array = npt.NDArray[np.float64]
 
@@ -24,16 +25,7 @@ ROUNDING = 1e-12
 few = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 #: Dense, parallel, windowed, in chunks, experts with and without shared ones, latent attention, all of it or picked.
-MODELS = (
-    "llama_3_70b",
-    "falcon_180b",
-    "gpt_oss_120b",
-    "llama_4_scout",
-    "qwen3_30b_a3b",
-    "deepseek_v2",
-    "deepseek_v3",
-    "deepseek_v3_2",
-)
+MODELS: list[str] = tables(Path(__file__))["MODELS"]
 CHIPS = ("h100_sxm", "a100_sxm_80", "b200", "tpu_v5p")
 models, chips = st.sampled_from(MODELS), st.sampled_from(CHIPS)
 presets = st.sampled_from(["paper", "deployable"])
@@ -79,95 +71,16 @@ def plans(draw: st.DrawFn) -> Plans:
 
 # From ``deployable`` to ``paper``, one field at a time.
 
-#: Parts of a step, and of its memory, that may change when a field of ``deployable`` takes the value it has in
-#: ``paper``; and whether the step takes "more", "less" or as it comes ("") where its overlap is that of the field.
-COMPUTE, WEIGHTS, ACTIVATIONS, CACHE = "compute", "weights", "activations", "kv_cache"
-REDUCE = {"all_reduce_latency", "all_reduce_bandwidth"}
-EXCHANGE = {"all_to_all_latency", "all_to_all_bandwidth"}
-WORK = {COMPUTE, WEIGHTS, ACTIVATIONS, CACHE}
-EFFECTS: dict[str, tuple[set[str], str]] = {
-    "chip.overlap": (WORK, "less"),
-    "chip.math_unit_follows": ({COMPUTE, WEIGHTS}, "less"),
-    "per_family": ({*WORK, *REDUCE, *EXCHANGE, "pipeline"}, ""),
-    "chip.widened_efficiency": ({WEIGHTS}, "less"),
-    "host.step_overhead": ({"host"}, "less"),
-    "host.launches": ({"launches", "host"}, ""),
-    "host.cuda_graphs": ({"host"}, "more"),
-    "host.graph_launch": ({"launches"}, ""),
-    "network.collectives": ({*REDUCE, *EXCHANGE, "pipeline"}, ""),
-    "network.collective_overhead": ({"all_reduce_latency", "all_to_all_latency", "pipeline"}, "less"),
-    "network.mesh_links": ({*REDUCE, *EXCHANGE, "pipeline"}, "less"),
-    "network.pipeline_hop": ({"pipeline"}, "more"),
-    "layout.attention_groups": ({*WORK, *REDUCE, "weight_bytes", "available_bytes"}, ""),
-    "layout.kv_placement": ({CACHE, "kv_bytes"}, "less"),
-    # Fewer weights, but larger groups that sum: which is more depends on how fast weights are read.
-    "layout.group_copies": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, "weight_bytes"}, ""),
-    "layout.parallel_blocks": (REDUCE, "more"),
-    "layout.pipeline_stages": (
-        {*WORK, *REDUCE, *EXCHANGE, "launches", "host", "weight_bytes", "kv_bytes"},
-        "less",
-    ),
-    "experts.kernels": ({COMPUTE, WEIGHTS, ACTIVATIONS}, ""),
-    "attention.scores": ({COMPUTE, CACHE}, ""),
-    "experts.sparsity": ({COMPUTE, WEIGHTS, ACTIVATIONS}, ""),
-    "experts.shared": ({COMPUTE, WEIGHTS, ACTIVATIONS, *REDUCE, *EXCHANGE, "launches"}, ""),
-    "experts.all_reduce": (REDUCE, "more"),
-    "experts.all_to_all_ranks": (EXCHANGE, "less"),
-    "experts.all_to_all_traffic": ({"all_to_all_bandwidth"}, "less"),
-    "experts.activations": ({ACTIVATIONS}, "less"),
-    # Tokens that are exchanged may have kernels of their own.
-    "experts.replicated_tokens": ({*REDUCE, *EXCHANGE, COMPUTE, WEIGHTS, ACTIVATIONS}, ""),
-    "experts.redundant": ({COMPUTE, WEIGHTS, ACTIVATIONS, *EXCHANGE, "weight_bytes"}, ""),
-    "experts.dispatch": ({"all_to_all_bandwidth", "all_to_all_latency"}, "more"),
-    "experts.balanced_from": ({COMPUTE, WEIGHTS, ACTIVATIONS, *EXCHANGE}, "more"),
-    "experts.balanced_scv": ({COMPUTE, WEIGHTS, ACTIVATIONS, *EXCHANGE}, "less"),
-    "network.link_domains": ({*REDUCE, *EXCHANGE}, ""),
-    "network.two_batch_overlap": ({*WORK, *REDUCE, *EXCHANGE, "launches", "pipeline"}, "more"),
-    "attention.latent_traffic": ({WEIGHTS, ACTIVATIONS}, "more"),
-    "attention.latent_down": ({COMPUTE, WEIGHTS, ACTIVATIONS, "weight_bytes"}, "less"),
-    "attention.indexer": ({COMPUTE, WEIGHTS, ACTIVATIONS, "launches", "weight_bytes"}, "less"),
-    "attention.index_keys": ({COMPUTE, CACHE, "kv_bytes"}, "more"),
-    "attention.chunk_position": ({COMPUTE, CACHE}, "less"),
-    "chip.pointwise": ({ACTIVATIONS, "launches"}, "less"),
-    "chip.embedding_flop": ({COMPUTE}, "more"),
-    "layout.scale_down_repeats_embedding": ({COMPUTE}, "more"),
-    "serving.verify_context": ({COMPUTE, CACHE}, "less"),
-    "capacity.kv": ({"kv_bytes"}, ""),
-    "capacity.vision_tower": ({"weight_bytes"}, ""),
-    "capacity.kv_block": ({"kv_bytes"}, ""),
-    "capacity.usable_memory": ({"available_bytes"}, ""),
-    "capacity.workspace_tokens": ({"available_bytes"}, ""),
+#: Names that several parts of a step have together, in :data:`EFFECTS`.
+PARTS = {
+    "work": {"compute", "weights", "activations", "kv_cache"},
+    "reduce": {"all_reduce_latency", "all_reduce_bandwidth"},
+    "exchange": {"all_to_all_latency", "all_to_all_bandwidth"},
 }
-#: Fields that say nothing about a single step at a given layout.
-ELSEWHERE = {
-    "capacity.embedding_format",  # formats are resolved before: test_dtype
-    "layout.tensor_layouts",
-    "experts.all_to_all_copies",  # the same
-    "experts.all_to_all_crossing",  # by phase: decode steps send as the study's do
-    "network.exchange_processors",  # of steps that read prompts
-    "capacity.draft",
-    "serving.expected_tokens",
-    "serving.draft_placement",
-    "serving.acceptance",
-    "serving.longest_draft",
-    "serving.prefill_chunk",
-    "host.request_overhead",
-    # The host launches nothing here.
-    "host.captured_tokens",
-}
-#: What a field needs beside it to matter.
-WITH = {
-    # A narrow unit may need a kernel that quantises.
-    "chip.math_unit_follows": ("host.graph_launch=0 us",),
-    "host.cuda_graphs": ("host.launch=100 us",),
-    "host.graph_launch": ("host.graph_launch=2 us",),
-    "experts.redundant": ("experts.redundant=32",),
-    # Engines gather all tokens where experts are cut as well as spread.
-    "network.link_domains": ("experts.replicated_tokens=exchanged",),
-    **dict.fromkeys(
-        ("experts.balanced_from", "experts.balanced_scv"), ("experts.spread=random", "experts.popularity_scv=2")
-    ),
-}
+#: Parts that a field may change, and in which direction.
+EFFECTS: dict[str, tuple[str, str]] = tables(Path(__file__))["EFFECTS"]
+ELSEWHERE: set[str] = set(tables(Path(__file__))["ELSEWHERE"])
+WITH: dict[str, list[str]] = tables(Path(__file__))["WITH"]
 #: Where it matters, if not after a thousand tokens: between the middle and the end of the first chunk [tokens].
 CONTEXTS = {"attention.chunk_position": 6000.0}
 #: Chips on which a field matters, if not on the first ones.
@@ -220,7 +133,8 @@ def test_every_choice_of_the_deployable_preset_is_looked_at() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("field", sorted(set(EFFECTS) & {*_differing(), *WITH}))
 def test_a_choice_changes_what_it_is_about_and_nothing_else(field: str) -> None:
-    allowed, direction = EFFECTS[field]
+    names, direction = EFFECTS[field]
+    allowed = {part for name in names.split() for part in PARTS.get(name, {name})}
     # With all parts of a step shown, unless the field decides on that.
     shown: tuple[str, ...] = () if field == "chip.overlap" else ("chip.overlap=none",)
     # Halves of a batch that take turns touch everything.
@@ -298,101 +212,7 @@ def test_what_makes_the_difference_between_the_presets_is_listed_in_seconds() ->
 # Directions, whatever the model, chip, preset and plan.
 
 #: Choices of which the second is never slower, in every preset.
-QUICKER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "operators overlap": (("chip.overlap=none",), ("chip.overlap=operator",)),
-    "the step overlaps": (("chip.overlap=operator",), ("chip.overlap=step",)),
-    "graphs": (
-        ("host.launches=per_operator", "host.cuda_graphs=false"),
-        ("host.launches=per_operator", "host.cuda_graphs=true"),
-    ),
-    "less time per kernel": (
-        ("host.launches=per_operator", "host.graph_launch=5 us"),
-        ("host.launches=per_operator", "host.graph_launch=1 us"),
-    ),
-    "less time per launch": (
-        ("host.launches=per_operator", "host.cuda_graphs=false", "host.launch=50 us"),
-        ("host.launches=per_operator", "host.cuda_graphs=false", "host.launch=5 us"),
-    ),
-    "launches per layer": (
-        ("host.launches=per_layer", "host.launches_per_layer=4"),
-        ("host.launches=per_layer", "host.launches_per_layer=1"),
-    ),
-    "no host": (("host.step_overhead=1 ms",), ("host.step_overhead=0 us",)),
-    "even experts": (("experts.imbalance=2",), ("experts.imbalance=1",)),
-    "nearly even experts": (("experts.imbalance=3",), ("experts.imbalance=1.5",)),
-    "ranks alike": (("experts.spread=random",), ("experts.spread=even",)),
-    "no tiles of experts": (("experts.kernels={}", "experts.tile=128"), ("experts.kernels={}", "experts.tile=0")),
-    "experts overlap": (
-        ("experts.kernels={}", "experts.overlap=0", "chip.overlap=operator"),
-        ("experts.kernels={}", "experts.overlap=1", "chip.overlap=operator"),
-    ),
-    "kernels of experts": (("experts.kernel_efficiency=0.5",), ("experts.kernel_efficiency=0.9",)),
-    "popular experts": (("experts.popularity_scv=0",), ("experts.popularity_scv=2",)),
-    "no host per sequence": (("host.sequence_overhead=100 us",), ("host.sequence_overhead=0 us",)),
-    "arithmetic of experts": (
-        ("experts.kernels={}", "experts.math_efficiency=0.1"),
-        ("experts.kernels={}", "experts.math_efficiency=0.6"),
-    ),
-    "kernels of attention": (("attention.score_efficiency=0.5",), ("attention.score_efficiency=0.9",)),
-    "kernels of dense products": (("chip.product_efficiency=0.5",), ("chip.product_efficiency=0.9",)),
-    "narrow arithmetic": (
-        ("chip.narrow_math_efficiency=0.5", "per_family={}"),
-        ("chip.narrow_math_efficiency=1", "per_family={}"),
-    ),
-    "two batches": (("network.two_batch_overlap=never",), ("network.two_batch_overlap=when_faster",)),
-    "copies on arrival": (("experts.all_to_all_crossing=per_copy",), ("experts.all_to_all_crossing=per_domain",)),
-    "dispatch as experts multiply": (("experts.dispatch=activations",), ("experts.dispatch=weights",)),
-    "two batches between domains": (
-        ("network.two_batch_overlap=never",),
-        ("network.two_batch_overlap=with_exchanges",),
-    ),
-    "a balancer": (
-        ("experts.spread=random", "experts.balanced_from=0"),
-        ("experts.spread=random", "experts.balanced_from=2"),
-    ),
-    "8-bit dispatch": (("experts.dispatch=activations",), ("experts.dispatch=eight_bit",)),
-    "arithmetic": (("chip.math_efficiency=0.5", "per_family={}"), ("chip.math_efficiency=0.9", "per_family={}")),
-    "memory": (("chip.hbm_efficiency=0.5", "per_family={}"), ("chip.hbm_efficiency=0.9", "per_family={}")),
-    "attention": (("attention.math_efficiency=0.1",), ("attention.math_efficiency=0.6",)),
-    "expert weights": (
-        ("experts.kernels={}", "experts.hbm_efficiency=0.3"),
-        ("experts.kernels={}", "experts.hbm_efficiency=0.7"),
-    ),
-    "cache reads": (("attention.kv_hbm_efficiency=0.3",), ("attention.kv_hbm_efficiency=0.7",)),
-    "links": (("network.link_efficiency=0.5",), ("network.link_efficiency=1",)),
-    "nobody waits": (("network.collective_overhead=10 us",), ("network.collective_overhead=0 us",)),
-    "free widening": (("chip.widened_efficiency=0.5",), ("chip.widened_efficiency=1",)),
-    "network": (
-        ("network.collectives=engines_hopper", "network.collectives.network_factor=0.5", "per_family={}"),
-        ("network.collectives=engines_hopper", "network.collectives.network_factor=0.9", "per_family={}"),
-    ),
-    "exchanges between domains": (
-        (
-            "network.collectives=engines_hopper",
-            "network.collectives.exchange_per_domain_doubling=20 us",
-            "per_family={}",
-        ),
-        (
-            "network.collectives=engines_hopper",
-            "network.collectives.exchange_per_domain_doubling=2 us",
-            "per_family={}",
-        ),
-    ),
-    "free norms": (("chip.pointwise=counted",), ("chip.pointwise=free",)),
-    "nearest hand-off": (("network.pipeline_hop=between_domains",), ("network.pipeline_hop=nearest",)),
-    "kernels beside NCCL": (
-        ("network.collectives=engines_hopper", "network.collectives.kernels={}", "per_family={}"),
-        ("network.collectives=engines_hopper", "per_family={}"),
-    ),
-    "rings beside trees": (
-        ("network.collectives=engines_ampere", "network.collectives.ring={}", "per_family={}"),
-        ("network.collectives=engines_ampere", "per_family={}"),
-    ),
-    "traffic at the same time": (
-        ("network.collectives.domains_overlap=false",),
-        ("network.collectives.domains_overlap=true",),
-    ),
-}
+QUICKER: dict[str, tuple[list[str], list[str]]] = tables(Path(__file__))["QUICKER"]
 
 
 @settings(few, max_examples=8)
@@ -405,16 +225,7 @@ def test_never_slower(choice: str, model: str, chip: str, preset: str, context: 
 
 
 #: Choices of which the second never leaves more memory.
-FULLER: dict[str, tuple[str, str]] = {
-    # Multiples of a block: others may divide a context better.
-    "larger blocks": ("capacity.kv_block=16", "capacity.kv_block=128"),
-    "blocks at all": ("capacity.kv_block=1", "capacity.kv_block=16"),
-    "a workspace": ("capacity.workspace_tokens=0", "capacity.workspace_tokens=1000"),
-    "a larger workspace": ("capacity.workspace_tokens=1000", "capacity.workspace_tokens=8192"),
-    "head-room": ("capacity.usable_memory=1", "capacity.usable_memory=0.9"),
-    "the whole batch": ("capacity.kv=micro_batch", "capacity.kv=batch"),
-    "both embeddings": ("capacity.embeddings=output", "capacity.embeddings=both"),
-}
+FULLER: dict[str, tuple[str, str]] = tables(Path(__file__))["FULLER"]
 
 
 def _left(setup: Setup, at: Plans) -> Array:

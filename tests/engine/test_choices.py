@@ -61,85 +61,23 @@ def _cost(front: Frontier, speed: float) -> float:
     return float(front.dollars[front.tokens_per_second >= speed].min())
 
 
-@pytest.mark.parametrize(
-    ("place", "costs"),
-    [
-        (("llama_3_70b", 0), (0.1085, 0.3714, 1.404)),
-        (("deepseek_v3", 0), (0.4474, 1.421, 5.069)),
-        (("mixtral_8x22b", 0), (0.1429, 0.4560, 1.904)),
-        (("deepseek_v3", 100_000), (3.066, 5.361, 12.07)),
-        (("mistral_large_2", 100_000), (16.02, 34.87)),
-    ],
-)
-def test_costs_before_any_edit(place: tuple[str, int], costs: tuple[float, ...]) -> None:
-    front = _frontier(place[0], context=place[1])
-    for speed, cost in zip(SPEEDS[place], costs, strict=True):
+@pytest.mark.rows
+def test_costs_before_any_edit(model: str, context: int, costs: list[float]) -> None:
+    front = _frontier(model, context=context)
+    for speed, cost in zip(SPEEDS[model, context], costs, strict=True):
         # Four printed digits.
         assert _cost(front, speed) == pytest.approx(cost, rel=5e-4)
 
 
-@pytest.mark.parametrize(
-    ("change", "place", "ratios"),
-    [
-        # Traffic inside and between domains one after the other, as eqs. (28) and (39) have it.
-        ("network.collectives.domains_overlap=false", ("deepseek_v3", 0), (1.17, 1.08, 1.04)),
-        ("network.collectives.domains_overlap=false", ("llama_3_70b", 0), (1.0, 1.0, 1.37)),
-        ("network.collectives.domains_overlap=false", ("mistral_large_2", 100_000), (1.05, 1.08)),
-        # The protocol LL only, as the text has it.
-        (ONLY_LL, ("llama_3_70b", 0), (1.14, 1.0, 1.0)),
-        (ONLY_LL, ("deepseek_v3", 0), (1.31, 1.16, 1.0)),
-        (ONLY_LL, ("mixtral_8x22b", 0), (1.23, 1.15, 1.0)),
-        # Attention on every chip of a stage.
-        ("layout.attention_scale_down_steps=0", ("llama_3_70b", 0), (1.0, 1.0, 1.40)),
-        ("layout.attention_scale_down_steps=0", ("deepseek_v3", 0), (1.43, 2.62, 2.87)),
-        ("layout.attention_scale_down_steps=0", ("deepseek_v3", 100_000), (1.23, 1.97, 1.51)),
-        ("layout.attention_scale_down_steps=0", ("mixtral_8x22b", 0), (1.13, 1.63, 15.7)),
-        # The rule for activation traffic before 22 May 2025.
-        ("chip.activation_traffic=unbalanced", ("llama_3_70b", 0), (1.28, 1.24, 1.28)),
-        ("chip.activation_traffic=unbalanced", ("deepseek_v3", 0), (1.20, 1.28, 1.17)),
-        ("chip.activation_traffic=unbalanced", ("mixtral_8x22b", 0), (1.11, 1.22, 1.15)),
-        # No expert parallelism.
-        ("experts.parallel=false", ("deepseek_v3", 0), (8.1, 6.4, 2.7)),
-        ("experts.parallel=false", ("mixtral_8x22b", 0), (2.7, 3.5, 9.5)),
-        # All-to-all over the whole expert-parallel group.
-        ("experts.all_to_all_ranks=expert_parallel", ("deepseek_v3", 0), (1.24, 2.99, 2.66)),
-        ("experts.all_to_all_ranks=expert_parallel", ("deepseek_v3", 100_000), (1.27, 2.17, 1.41)),
-        ("experts.all_to_all_ranks=expert_parallel", ("mixtral_8x22b", 0), (1.10, 1.23, 1.75)),
-        # The up-projections of latent attention as the parameter count has them.
-        ("attention.latent_traffic=exact", ("deepseek_v3", 0), (0.96, 0.92, 0.86)),
-        # The 16-bit rate beside 16-bit activations.
-        ("chip.math_unit_follows=widest", ("llama_3_70b", 0), (1.53, 1.0, 1.0)),
-    ],
-)
-def test_costs_at_fixed_speeds(change: str, place: tuple[str, int], ratios: tuple[float, ...]) -> None:
-    before, after = _frontier(place[0], context=place[1]), _frontier(place[0], (change,), place[1])
-    for speed, ratio in zip(SPEEDS[place], ratios, strict=True):
+@pytest.mark.rows
+def test_costs_at_fixed_speeds(change: str, model: str, context: int, ratios: list[float]) -> None:
+    before, after = _frontier(model, context=context), _frontier(model, (change,), context)
+    for speed, ratio in zip(SPEEDS[model, context], ratios, strict=True):
         # Ratios of rounded costs, to two or three digits: 2 %.
         assert _cost(after, speed) / _cost(before, speed) == pytest.approx(ratio, rel=0.02)
 
 
-@pytest.mark.parametrize(
-    ("change", "model", "fastest", "accelerators"),
-    [
-        ("", "llama_3_70b", 152.0, 23.6),
-        ("", "deepseek_v3", 214.5, 13.3),
-        ("", "mixtral_8x22b", 196.2, 31.5),
-        ("network.collectives.domains_overlap=false", "llama_3_70b", 151.8, None),
-        ("network.collectives.domains_overlap=false", "deepseek_v3", 212.4, None),
-        (ONLY_LL, "llama_3_70b", 152.0, 23.6),
-        ("layout.attention_scale_down_steps=0", "llama_3_70b", 140.9, 15.6),
-        ("layout.attention_scale_down_steps=0", "deepseek_v3", 205.6, None),
-        ("layout.attention_scale_down_steps=0", "mixtral_8x22b", 175.3, None),
-        ("experts.parallel_min_requests_per_sparsity=0", "deepseek_v3", 240.0, 178.0),
-        ("experts.parallel_min_requests_per_sparsity=0", "mixtral_8x22b", 225.4, 63.7),
-        ("attention.latent_traffic=exact", "deepseek_v3", 222.8, None),
-        ("experts.sparsity=exact", "deepseek_v3", 215.0, None),
-        ("chip.math_unit_follows=widest", "llama_3_70b", 152.0, 23.6),
-        ("host.launch=0 us", "llama_3_70b", 188.8, None),
-        ("host.launch=0 us", "deepseek_v3", 267.8, None),
-        ("host.launch=0 us", "mixtral_8x22b", 238.0, None),
-    ],
-)
+@pytest.mark.rows
 def test_largest_speeds(change: str, model: str, fastest: float, accelerators: float | None) -> None:
     front = _frontier(model, (change,) if change else ())
     # To the printed digit.
@@ -148,23 +86,9 @@ def test_largest_speeds(change: str, model: str, fastest: float, accelerators: f
         assert float(front.accelerators[-1]) == pytest.approx(accelerators, rel=0.003)
 
 
-@pytest.mark.parametrize(
-    ("changes", "model", "speed", "cost"),
-    [
-        ((), "llama_3_70b", 99.1, 0.371),
-        ((), "deepseek_v3", 105.2, 1.421),
-        ((), "mixtral_8x22b", 103.9, 0.454),
-        (("network.collectives.domains_overlap=false",), "deepseek_v3", 107.2, 1.63),
-        ((ONLY_LL,), "deepseek_v3", 127.7, 2.75),
-        ((ONLY_LL,), "mixtral_8x22b", 118.8, 0.748),
-        (("layout.attention_scale_down_steps=0",), "deepseek_v3", 83.4, 1.48),
-        (("chip.activation_traffic=single_copy",), "llama_3_70b", 98.7, 0.339),
-        (("chip.activation_traffic=single_copy",), "deepseek_v3", 105.2, 1.31),
-        (("chip.activation_traffic=single_copy",), "mixtral_8x22b", 103.1, 0.401),
-    ],
-)
-def test_preferred_points(changes: tuple[str, ...], model: str, speed: float, cost: float) -> None:
-    front = _frontier(model, changes, sampled=True)
+@pytest.mark.rows
+def test_preferred_points(changes: list[str], model: str, speed: float, cost: float) -> None:
+    front = _frontier(model, tuple(changes), sampled=True)
     index = front.preferred_index(3.0)
     assert round(float(front.tokens_per_second[index]), 1) == speed
     assert float(front.dollars[index]) == pytest.approx(cost, rel=3e-3)  # three printed digits
@@ -196,14 +120,7 @@ def test_without_caps() -> None:
     assert float(front.accelerators[-1]) == pytest.approx(15.6, rel=0.003)
 
 
-@pytest.mark.parametrize(
-    ("series", "model", "fastest", "speed", "cost"),
-    [
-        ("draft_length", "llama_3_70b", 188.9, 110.7, 0.311),
-        ("draft_length_plus_one", "llama_3_70b", 220.3, 122.9, 0.272),
-        ("draft_length_plus_one", "deepseek_v3", 237.7, 121.9, 1.36),
-    ],
-)
+@pytest.mark.rows
 def test_series_of_accepted_tokens(series: str, model: str, fastest: float, speed: float, cost: float) -> None:
     front = _frontier(model, (f"serving.expected_tokens={series}",), speculate=True, sampled=True)
     index = front.preferred_index(3.0)

@@ -118,15 +118,7 @@ def test_it_is_pinned() -> None:
     assert front.fastest().layout["dcp"] == 4
 
 
-@pytest.mark.parametrize(
-    ("model", "tp", "dcp", "message"),
-    [
-        ("deepseek_v3", 8, 3, r"dcp=3 on tp=8: DeepSeek-V3 has 1 KV head, so that .* 8 copies .*; nearest: 2 or 4"),
-        ("deepseek_v3", 8, 16, r"dcp=16 on tp=8: .*; nearest: 8"),
-        ("qwen3_235b_a22b", 8, 4, r"Qwen3 235B-A22B has 4 KV heads, so that its ranks hold 2 copies .*; nearest: 2"),
-        ("llama_3_70b", 8, 2, r"Llama 3.1 70B has 8 KV heads, so that its ranks hold 1 copy .*; nearest: 1"),
-    ],
-)
+@pytest.mark.rows
 def test_what_cannot_be_shared(model: str, tp: int, dcp: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         explain(Setup.of(model, "h200_sxm"), Pins(tp=tp, dcp=dcp))

@@ -58,16 +58,7 @@ def test_a_contradiction_is_counted_and_an_exception_is_bounded() -> None:
     assert all(f"**{name}**" in written for name in EXCEPTIONS)
 
 
-@pytest.mark.parametrize(
-    ("model", "chip", "preset", "weights", "batch"),
-    [
-        # Next to no integer units, on which the bound ran while kernels widen to 16 bits.
-        ("llama_2_70b", "gb300_nvl72", "profiles/blackwell", "int4", 6232),
-        # Popular experts, of which fewer are read.
-        ("glm_4_5", "b200", "profiles/vllm", None, 68),
-        ("kimi_k2", "gh200_144", "profiles/trtllm", None, 224),
-    ],
-)
+@pytest.mark.rows
 def test_nothing_beats_the_ideal_that_once_did(
     model: str, chip: str, preset: str, weights: str | None, batch: float
 ) -> None:

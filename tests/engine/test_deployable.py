@@ -100,17 +100,7 @@ def test_utilisation_never_exceeds_what_the_arithmetic_sustains(chip: str) -> No
     assert 0.01 < explained.mfu <= sustained
 
 
-@pytest.mark.parametrize(
-    ("weights", "chip", "unit"),
-    [
-        ("fp8", "h100_sxm", "fp8"),  # activations are quantised on the way
-        ("fp8", "a100_sxm_80", "bf16"),
-        ("int4", "h100_sxm", "bf16"),  # weight-only: widened to the activations
-        ("mxfp4", "h100_sxm", "bf16"),
-        ("mxfp4", "b200", "fp4"),
-        ("int4", "b200", "bf16"),
-    ],
-)
+@pytest.mark.rows
 def test_units_as_engines_use_them(weights: str, chip: str, unit: str) -> None:
     setup = explain("llama_3_8b", chip, tp=1, weights=weights, price=1).setup
     assert setup.unit(setup.precision.weights) == unit
@@ -180,14 +170,7 @@ def _published_nccl(*changes: str) -> ie.Assumptions:
     return ie.assumptions("deployable", changes=["network.collectives=nccl_2_23", *alone, *changes])
 
 
-@pytest.mark.parametrize(
-    ("change", "slower"),
-    [
-        ("experts.parallel_counts=tokens", None),
-        ("network.link_domains=exact", False),
-        ("experts.activations=all", None),
-    ],
-)
+@pytest.mark.rows
 def test_further_choices_of_the_study_can_be_set(change: str, slower: bool | None) -> None:
     asked = {"model": "paper/mixtral_8x22b", "hardware": "paper/h100", "context": 0, "new_tokens": 4, "weights": "bf16"}
     sizes, batches = [20.0, 45.0], [3.0, 200.0]

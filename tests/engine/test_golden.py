@@ -48,15 +48,7 @@ def _agrees(found: float, expected: float) -> bool:
     return found == expected or abs(found / expected - 1) <= RELATIVE
 
 
-@pytest.mark.parametrize(
-    ("preset", "pipeline", "column"),
-    [
-        ("paper", False, "new_nopp_s"),
-        ("paper", True, "new_pp_tolerant_s"),
-        ("paper_may22", False, "new48915d1_nopp_s"),
-        ("paper_may22", True, "new48915d1_pp_s"),
-    ],
-)
+@pytest.mark.rows
 def test_latency(latency_row: dict[str, str], preset: str, pipeline: bool, column: str) -> None:
     setup = _question(latency_row["model"], latency_row["gpu"], float(latency_row["input_len"]), preset)
     sizes, batches = _instance(latency_row)

@@ -99,14 +99,7 @@ def test_a_prefix_in_common_is_read_once_of_a_mix_as_well() -> None:
     assert scalar(np.asarray(row.shared_kv_bytes * row.repeats)) == pytest.approx(400 * TOKEN, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("contexts", "more", "message"),
-    [
-        (((0.0, 2),), {}, r"a sequence has from 1 to 1e\+09 tokens, and from 1 to 1,000,000 have as many, got 2 of 0"),
-        (((500.0, 0),), {}, "got 0 of 500"),
-        (((500.0, 4),), {"shared_prefix": 600.0}, "from 0 to 500 tokens, got 600"),
-    ],
-)
+@pytest.mark.rows
 def test_mixes_that_cannot_be(contexts: Contexts, more: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         explain(Setup.of("llama_3_8b", "h100_sxm"), Pins(), contexts=contexts, **more)  # type: ignore[arg-type]
@@ -153,16 +146,7 @@ def test_a_batch_of_two_contexts_between_batches_of_each() -> None:
         assert together > max(alone, apart - alone)
 
 
-@pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        ({"contexts": [(0, 1)], "context": 5}, "give either context or contexts, not both"),
-        ({"contexts": [(0, 1)], "isl": 5}, "give either contexts, or isl and osl, not both"),
-        ({"contexts": []}, "at least 1 item"),
-        ({"contexts": [(500, 0)]}, "must be > 0, got 0"),
-        ({"contexts": [(-1, 2)]}, "must be >= 0, got -1"),
-    ],
-)
+@pytest.mark.rows
 def test_traffic_that_cannot_be(lengths: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Traffic.build(lengths, origin="a test")

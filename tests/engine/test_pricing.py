@@ -12,18 +12,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 
 
-@pytest.mark.parametrize(
-    ("asked", "dollars", "kind"),
-    [
-        (None, 2.95, "on_demand"),
-        (2, 2.0, "given"),
-        ("on-demand", 2.95, "on_demand"),
-        ("reserved", 2.72, "reserved"),
-        ("index", 2.35, "index"),
-        ("23.6/node", 2.95, "given"),  # eight of them
-        ("2.5/gpu", 2.5, "given"),
-    ],
-)
+@pytest.mark.rows
 def test_a_price_is_a_number_a_kind_of_a_node_or_the_best_of_the_file(
     asked: float | str | None, dollars: float, kind: str
 ) -> None:
@@ -31,27 +20,7 @@ def test_a_price_is_a_number_a_kind_of_a_node_or_the_best_of_the_file(
     assert (price.dollars, price.kind) == (dollars, kind)
 
 
-@pytest.mark.parametrize(
-    ("chip", "asked", "message"),
-    [
-        (
-            "rtx_4090",
-            "reserved",
-            "4090 24GB lists no price of the kind reserved; it lists on_demand; reserved is listed by a100_pcie_80, "
-            "a100_sxm_80, b200, b300, gb200_nvl72, gb300_nvl72, h100_pcie, h100_sxm, h200_sxm, l40, mi300x, "
-            "mi325x, mi350x, mi355x, rtx_pro_6000, tpu_v7, vr200_nvl72; or give USD per hour",
-        ),
-        ("m4_max", "spot", "(USD per accelerator and hour), or --price owned, as it lists what one costs to buy"),
-        ("trainium2", "spot", "AWS Trainium2 lists no price; give one, for example --price 2.50"),
-        ("h100_sxm", "cheap", "'cheap' is no price: give USD per GPU-hour"),
-        ("h100_pcie", "20/node", "does not say how many accelerators a node of it has"),
-        (
-            "tpu_v7",
-            "owned",
-            "lists no price of its purchase; run 'inference-econ hour-cost HARDWARE --purchase USD' with what was paid",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_prices_that_there_are_not(chip: str, asked: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         hour_price(catalog.hardware(chip), asked)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +31,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Precision, catalog
 from inference_econ.search._bounds import lower_bound
 from inference_econ.search.fastest import fastest, token_seconds
+from tests.reading import tables
 
 Array = npt.NDArray[np.float64]
 
@@ -35,16 +39,7 @@ Array = npt.NDArray[np.float64]
 ROUNDING = 1e-12
 
 #: Dense, multi-query, parallel attention, experts, latent attention, windows and sinks.
-MODELS = (
-    "paper/llama_3_70b",
-    "paper/palm_540b",
-    "paper/mixtral_8x22b",
-    "paper/deepseek_v3",
-    "llama_3_8b",
-    "deepseek_v3",
-    "gpt_oss_20b",
-    "qwen3_30b_a3b",
-)
+MODELS: list[str] = tables(Path(__file__))["MODELS"]
 #: Boxes, racks, meshes, and single chips as domains.
 CHIPS = ("paper/h100", "paper/a100", "h100_sxm", "gb200_nvl72", "paper/tpu_v4", "paper/groq_lpu")
 #: Besides ``ideal``.
@@ -96,42 +91,20 @@ def _never_slower(before: Setup, after: Setup, at: Plans) -> None:
 
 
 @few
+@pytest.mark.parametrize("of", ["hbm", "dense_flops", "link", "nic"])
 @given(model=models, chip=chips, preset=presets, context=contexts, at=plans(), factor=st.floats(1.0, 10.0))
-def test_more_memory_bandwidth_is_never_slower(
-    model: str, chip: str, preset: str, context: float, at: Plans, factor: float
+def test_more_of_a_rate_of_a_chip_is_never_slower(
+    of: str, model: str, chip: str, preset: str, context: float, at: Plans, factor: float
 ) -> None:
     spec = catalog.hardware(chip)
-    faster = spec.replace(hbm_bytes_per_second=factor * spec.hbm_bytes_per_second)
-    _never_slower(_asked(model, spec, context, preset), _asked(model, faster, context, preset), at)
-
-
-@few
-@given(model=models, chip=chips, preset=presets, context=contexts, at=plans(), factor=st.floats(1.0, 10.0))
-def test_more_arithmetic_is_never_slower(
-    model: str, chip: str, preset: str, context: float, at: Plans, factor: float
-) -> None:
-    spec = catalog.hardware(chip)
-    peaks = {unit: factor * peak for unit, peak in spec.dense_flops_per_second.items()}
-    faster = spec.replace(dense_flops_per_second=peaks)
-    _never_slower(_asked(model, spec, context, preset), _asked(model, faster, context, preset), at)
-
-
-@few
-@given(
-    model=models,
-    chip=chips,
-    preset=presets,
-    at=plans(),
-    factor=st.floats(1.0, 10.0),
-    link=st.sampled_from(["link", "nic"]),
-)
-def test_faster_links_are_never_slower(model: str, chip: str, preset: str, at: Plans, factor: float, link: str) -> None:
-    spec = catalog.hardware(chip)
-    fields = {"link": ("link_bytes_per_second_one_way", "link_bytes_per_second_both_ways")}
-    names = fields.get(link, ("nic_bytes_per_second_one_way",))
-    changes = {name: factor * rate for name in names if (rate := getattr(spec, name)) is not None}
-    faster = spec.replace(**changes)
-    _never_slower(_asked(model, spec, 0.0, preset), _asked(model, faster, 0.0, preset), at)
+    rates = {name: rate for name, rate in spec if re.match(f"{of}_(bytes_)?per_second", name)}
+    assert rates
+    changes = {
+        name: {unit: factor * peak for unit, peak in rate.items()} if isinstance(rate, Mapping) else factor * rate
+        for name, rate in rates.items()
+        if rate is not None
+    }
+    _never_slower(_asked(model, spec, context, preset), _asked(model, spec.replace(**changes), context, preset), at)
 
 
 @few
@@ -437,23 +410,7 @@ def test_without_a_network_an_instance_ends_with_its_domain() -> None:
     assert _reason(_asked("llama_3_8b", alone, 0.0, "ideal"), 9, 1) == memory.FITS
 
 
-@pytest.mark.parametrize(
-    ("model", "change", "layout", "divides"),
-    [
-        ("llama_3_8b", {}, "1d", True),
-        ("llama_3_8b", {"accelerators": 3.0, "attention_ranks": 3.0}, "1d", False),  # 32 heads in 3
-        ("llama_3_8b", {"accelerators": 16.0, "attention_ranks": 16.0}, "1d", True),  # 8 KV heads repeat on 16
-        ("llama_3_8b", {"accelerators": 24.0, "attention_ranks": 24.0}, "1d", False),
-        ("llama_3_8b", {"accelerators": 40.0, "pp": 5.0, "attention_ranks": 8.0}, "1d", False),  # 32 layers in 5
-        ("llama_3_8b", {"accelerators": 6.0, "pp": 4.0, "attention_ranks": 1.0}, "1d", False),  # 6 chips in 4 stages
-        ("llama_3_8b", {}, "2d", False),  # 8 ranks are no square
-        ("llama_3_8b", {"accelerators": 4.0, "attention_ranks": 4.0}, "2d", True),
-        ("qwen3_30b_a3b", {"ep": 8.0}, "1d", True),
-        ("qwen3_30b_a3b", {"accelerators": 6.0, "attention_ranks": 1.0, "ep": 6.0}, "1d", False),  # 128 experts in 6
-        ("qwen3_30b_a3b", {"ep": 16.0}, "1d", False),  # more expert ranks than chips
-        ("gpt_oss_20b", {"accelerators": 7.0, "attention_ranks": 1.0, "ep": 1.0}, "1d", False),  # 2880 wide in 7
-    ],
-)
+@pytest.mark.rows
 def test_whole_plans_must_divide(model: str, change: dict[str, float], layout: str, divides: bool) -> None:
     degrees = {"accelerators": 8.0, "batch": 64.0, "pp": 1.0, "attention_ranks": 8.0, "ep": 1.0, **change}
     arrays = {name: np.array([degree]) for name, degree in degrees.items()}

@@ -43,16 +43,7 @@ def test_exceptions_of_a_family_are_applied_once() -> None:
     assert replace(setup, context=5.0).assumptions is setup.assumptions
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"price": -1.0}, "the price must be a positive number of USD per hour, from 1e-09 to 1e+09, got -1"),
-        ({"price": float("nan")}, "the price must be a positive number of USD per hour, from 1e-09 to 1e+09, got nan"),
-        ({"context": -1.0}, "the context must be a number of tokens from 0 to 1e+12, got -1"),
-        ({"weights": "fp7"}, "weights: unknown number format 'fp7'"),
-        ({"changes": ["launch=0 us"]}, "--set 'launch=0 us': write hardware.FIELD=VALUE, model.FIELD=VALUE or assumpt"),
-    ],
-)
+@pytest.mark.rows
 def test_bad_input(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         ie.Setup.of("llama_3_8b", "h100_sxm", **settings)  # type: ignore[arg-type]

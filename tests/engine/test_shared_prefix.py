@@ -148,14 +148,7 @@ def test_a_shared_prefix_is_found_in_the_cache() -> None:
     assert Requests.model_validate({"isl": 2000, "osl": 10, "shared_prefix": 0, "cached": 5}).cached == 5
 
 
-@pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        ({"isl": 2000, "shared_prefix": 2000}, r"at least one new token of every prompt \(2000 or more\), got 2000"),
-        ({"isl": "uniform:800:1200", "shared_prefix": 900}, r"of every prompt \(800 or more\), got 900"),
-        ({"isl": 2000, "shared_prefix": -1}, "shared_prefix must be >= 0, got -1"),
-    ],
-)
+@pytest.mark.rows
 def test_what_cannot_be_shared(lengths: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         Requests.build({**lengths, "osl": 100}, origin="test")

@@ -505,22 +505,7 @@ def test_acceptance_from_a_file(tmp_path: Path) -> None:
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("medusa", 0.8), "unknown proposer 'medusa'; known: draft, mtp, eagle, ngram"),
-        (("ngram", 1.5), "acceptance: probabilities must be from 0 to 1, got 1.5"),
-        (("ngram", -0.1), "acceptance: probabilities must be from 0 to 1, got -0.1"),
-        (("ngram", float("nan")), "acceptance: probabilities must be from 0 to 1, got nan"),
-        (("ngram", (0.9, 1.2)), "acceptance: probabilities must be from 0 to 1, got 1.2"),
-        (("ngram", ()), "the longest draft must be from 1 to 64 tokens, got 0"),
-        (("ngram", 0.8, 0), "the longest draft must be from 1 to 64 tokens, got 0"),
-        (("ngram", 0.8, 65), "the longest draft must be from 1 to 64 tokens, got 65"),
-        (("ngram", (0.9, 0.8, 0.7), 2), "the acceptance of 3 positions is given, for drafts of at most 2 tokens"),
-        (("ngram", (0.9, 0.8), 3), "the acceptance of 2 positions is given, for drafts of at most 3 tokens"),
-        (("draft", 0.8), "a draft model belongs to the proposer 'draft' and to no other, got none"),
-    ],
-)
+@pytest.mark.rows
 def test_impossible_speculation_is_refused(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Speculation.of(*arguments)  # type: ignore[arg-type]

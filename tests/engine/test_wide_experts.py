@@ -101,18 +101,7 @@ def test_engines_gather_all_tokens_where_experts_are_cut_as_well_as_spread() -> 
     assert scalar(summed.bytes_per_token) == pytest.approx(2 * 4096)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "redundant", "held"),
-    [
-        (1, 32, 256),  # one rank has them all
-        (32, 0, 256),
-        (32, 32, 288),  # 9 on each
-        (72, 0, 288),  # 4 on each, for want of 256 / 72
-        (128, 0, 256),
-        (144, 0, 288),
-        (144, 32, 288),
-    ],
-)
+@pytest.mark.rows
 def test_copies_of_experts_are_held(ranks: int, redundant: int, held: int) -> None:
     setup = _setup("deepseek_v3", "h800_sxm", f"experts.redundant={redundant}")
     plans = _plans(1, ranks, ranks, float(ranks))
@@ -194,17 +183,7 @@ def test_two_halves_take_turns_where_groups_exchange_tokens_whatever_the_domain(
     assert scalar(evaluate(setup, wide, "1d").seconds) == pytest.approx(steps(wide, 8)[1])
 
 
-@pytest.mark.parametrize(
-    ("engine", "model", "generation", "ep", "able"),
-    [
-        ("sglang", "deepseek_v3", "hopper", 32, True),
-        ("sglang", "gpt_oss_120b", "hopper", 32, False),  # no such layers in operations_strategy.py
-        ("vllm", "gpt_oss_120b", "hopper", 32, True),
-        ("vllm", "gpt_oss_120b", "ampere", 32, False),  # DeepEP is for Hopper and Blackwell
-        ("vllm", "gpt_oss_120b", "hopper", 1, False),
-        ("trtllm", "deepseek_v3", "hopper", 32, False),
-    ],
-)
+@pytest.mark.rows
 def test_engines_that_take_turns(engine: str, model: str, generation: str, ep: int, able: bool) -> None:
     engines = [ServingEngine(engine, catalog.engine(engine).at())]
     for step in (_plans(1, 32, ep, 4096.0), replace(_plans(1, 32, ep, 32.0), prefill=True, new_tokens=1024)):

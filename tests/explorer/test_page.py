@@ -61,15 +61,7 @@ def test_series_are_written_as_compare_takes_them() -> None:
     assert asking.series([H100]) == ["llama_3_8b, h100_sxm: model=llama_3_8b, hardware=h100_sxm, weights=fp8"]
 
 
-@pytest.mark.parametrize(
-    ("question", "command"),
-    [
-        ("compare", "compare --series 'llama_3_8b, h100_sxm: model=llama_3_8b, hardware=h100_sxm, weights=fp8'"),
-        ("explain", "explain llama_3_8b h100_sxm --weights fp8 --tp 2 --ep 1 --batch 8"),
-        ("price", "price llama_3_8b h100_sxm --weights fp8"),
-        ("launch", "launch llama_3_8b h100_sxm --to sglang --weights fp8"),
-    ],
-)
+@pytest.mark.rows
 def test_panels_ask_what_the_page_says(client: TestClient, question: str, command: str) -> None:
     shown = client.get(f"/view/{question}?{QUERY}&{POINT}").raise_for_status().json()
 
@@ -200,14 +192,7 @@ def test_hand_written_javascript_stays_small() -> None:
     assert len((STATIC / "page.js").read_text().splitlines()) <= 370
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "-p typescript@5.9 tsc --noEmit --checkJs --allowJs --strict --target es2023 --lib es2023,dom,dom.iterable",
-        "@biomejs/biome@2 lint --error-on-warnings",
-    ],
-    ids=["types", "lint"],
-)
+@pytest.mark.rows
 def test_javascript_is_checked(command: str) -> None:
     npx = shutil.which("npx")
     if npx is None:
@@ -243,17 +228,7 @@ def test_controls_of_power_are_asked_and_drawn(client: TestClient) -> None:
     assert all(point["y"] == point["dollars"] for point in free["series"][0]["points"])
 
 
-@pytest.mark.parametrize(
-    ("question", "further", "field", "message"),
-    [
-        ("compare", "power_cap=900", "power_cap", "between the 226 W that it draws without work and the 700 W"),
-        ("price", "power_cap=-5", "power_cap", "-5 is no power that there can be; write for example 500W"),
-        ("recommend", "power_budget=0", "power_budget", "0 is no power that there can be"),
-        ("recommend", "power_budget=5 apples", "power_budget", "unknown unit 'apples'; write for example '700 W'"),
-        ("price", "carbon=mars", "carbon", "unknown grid 'mars'; known: world"),
-        ("compare", "y=carbon", "y", "Input should be 'cost', 'blended'"),
-    ],
-)
+@pytest.mark.rows
 def test_power_that_cannot_be_is_said_beside_its_control(
     client: TestClient, question: str, further: str, field: str, message: str
 ) -> None:

@@ -37,13 +37,7 @@ def test_answers_are_as_the_document_says(client: TestClient) -> None:
         jsonschema.Draft202012Validator(whole, registry=registry).validate(answered)
 
 
-@pytest.mark.parametrize(
-    ("question", "fields"),
-    [
-        ("frontier", {"weights": "fp8", "isl": 1000, "osl": 200, "max_instance_gpus": 2}),
-        ("explain", {"tp": 2, "batch": 64, "operators": False}),
-    ],
-)
+@pytest.mark.rows
 def test_answers_are_those_of_the_command_line(client: TestClient, question: str, fields: dict[str, Any]) -> None:
     posted = client.post(f"/api/v1/{question}", json={**SUBJECT, **fields})
     assert posted.status_code == 200
@@ -61,16 +55,7 @@ def test_an_answer_is_what_its_command_prints(client: TestClient, capsys: pytest
     assert reply["answer"] == printed
 
 
-@pytest.mark.parametrize(
-    ("question", "fields"),
-    [
-        ("recommend", {"agents": 20}),
-        ("recommend", {"gpus": 1, "ttft": 200, "tpot": 5}),
-        ("price", {"agents": 20}),
-        ("load", {"agents": 20}),
-        ("load", {"agents": [5, 20]}),
-    ],
-)
+@pytest.mark.rows
 def test_agents_are_answered_as_their_command_prints(
     client: TestClient, capsys: pytest.CaptureFixture[str], question: str, fields: dict[str, Any]
 ) -> None:
@@ -85,28 +70,7 @@ def test_agents_are_answered_as_their_command_prints(
     assert reply.json()["answer"] == json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize(
-    ("fields", "field", "message"),
-    [
-        ({"hardware": "h100_sxm"}, "model", "is needed"),
-        ({**SUBJECT, "hardware": "h999"}, "hardware", "unknown hardware 'h999'"),
-        ({**SUBJECT, "tpot": 0.1}, "tpot", "write 100 if 0.1 s is meant"),
-        ({**SUBJECT, "slots": 0}, "slots", "greater than or equal to 1"),
-        ({**SUBJECT, "weights": "fp7"}, "weights", "Input should be"),
-        ({**SUBJECT, "slots": 4, "decode_only": True}, "slots", "--slots is said of services"),
-        ({**SUBJECT, "colour": "red"}, "colour", "no option of this question"),
-        ({**SUBJECT, "set": ["hardware.hbm_bytes=1 m"]}, "set", "hbm_bytes"),
-        ({**SUBJECT, "set": ["chip.hbm_bytes=1 GiB"]}, "set", "write hardware.FIELD=VALUE"),
-        ({**SUBJECT, "price": ["b299=2"]}, "price", "unknown hardware 'b299'"),
-        ({**SUBJECT, "price": ["h200_sxm=2"]}, "price", "is not among the hardware"),
-        ({**SUBJECT, "engine": ["sglan"]}, "engine", "did you mean sglang?"),
-        ({**SUBJECT, "apart": True, "tp": 2}, "apart", "--apart contradicts --tp 2"),
-        ({**SUBJECT, "tp": 2, "instance_gpus": 8}, "tp", "--tp 2 is an instance of 2"),
-        ({**SUBJECT, "all": True}, "all", "--all is said of decode steps alone"),
-        ({**SUBJECT, "acceptance": "often", "ngram": True}, "acceptance", "write one probability for all"),
-        ({**SUBJECT, "confidence": 80}, "confidence", "nothing is promised"),
-    ],
-)
+@pytest.mark.rows
 def test_errors_name_the_option(client: TestClient, fields: dict[str, Any], field: str, message: str) -> None:
     status, text, at_fault = error_of(client, "frontier", **fields)
     assert (status, at_fault) == (422, field)

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from inference_econ.explorer import RefusedError
 from inference_econ.explorer.recent import Recent, Texts
+from tests.reading import tables
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient
 
-CONFIGURATION = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "max_position_embeddings": 8192,
-}
+CONFIGURATION: dict[str, Any] = tables(Path(__file__))["CONFIGURATION"]
 
 
 def sent(client: TestClient, text: str) -> str:
@@ -119,18 +109,7 @@ def test_what_was_used_last_is_kept() -> None:
     assert recent.get("d") is None
 
 
-@pytest.mark.parametrize(
-    ("question", "fields"),
-    [
-        ("validate", {"datasets": ["/etc/hostname.csv"]}),
-        ("validate", {"datasets": ["own/../../etc/x.json"]}),
-        ("validate", {"datasets": ["serving_points"], "assumptions": ["/etc/x.yaml"]}),
-        ("compare", {"series": ["a: model=/etc/hostname, hardware=h100_sxm"]}),
-        ("launch", {"model": "/etc/hostname.json", "to": "vllm"}),
-        ("cache", {"model": "llama_3_8b", "hardware": "h100_sxm", "tier": ["/etc/hostname"]}),
-        ("frontier", {"model": "llama_3_8b", "hardware": "h100_sxm", "engine": "/etc/hostname"}),
-    ],
-)
+@pytest.mark.rows
 def test_no_option_reads_a_file(client: TestClient, question: str, fields: dict[str, Any]) -> None:
     reply = client.post(f"/api/v1/{question}", json=fields)
     assert reply.status_code == 422, reply.text

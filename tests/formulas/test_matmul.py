@@ -42,15 +42,7 @@ def test_balanced_moves_least_of_all_cuts(rows: float, columns: float, split: fl
     assert activation_elements_per_token(rows, columns, split) <= moved * (1 + 1e-13)
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "split", "copies"),
-    [
-        (4096, 4096, 64, [8, 8]),  # a square matrix is cut into squares
-        (1e6, 64, 16, [16, 1]),  # a tall one along its rows only
-        (64, 1e6, 16, [1, 16]),  # a wide one along its columns only
-        (4096, 28672, 1, [1, 1]),
-    ],
-)
+@pytest.mark.rows
 def test_balanced_limits(rows: float, columns: float, split: float, copies: list[float]) -> None:
     assert np.array(balanced_split(rows, columns, split)).tolist() == copies
 

@@ -201,16 +201,7 @@ def test_mixture_quantiles_are_those_of_repeated_values(values: list[float], sha
     assert found == np.quantile(repeated, share, method="inverted_cdf")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((-1.0, [1.0]), "arrivals_per_second must be finite and >= 0, got -1"),
-        ((float("nan"), [1.0]), "arrivals_per_second must be finite and >= 0, got nan"),
-        ((1.0, [1.0, 0.0, -2.0]), "completions_per_second must be finite and > 0, got 0, -2"),
-        ((1.0, 2.0), "completions_per_second must be a list: one rate for each number of requests in flight"),
-        ((1.0, []), "completions_per_second must be a list"),
-    ],
-)
+@pytest.mark.rows
 def test_impossible_rates(arguments: tuple[float, list[float]], message: str) -> None:
     with pytest.raises(InputError, match=message):
         load(*arguments)

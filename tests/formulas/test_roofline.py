@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from tests.reading import fixture_table
 
 #: Bytes per weight, HBM bandwidth [B/s] and arithmetic rate [FLOP/s] of section 2 (uncapped H100, 16 bits).
 P, B, C = 2.0, 3.3e12, 1e15
+RATES: dict[str, Any] = {"bytes_per_parameter": P, "bytes_per_second": B}
+_toy: Any = partial(toy_latency, **RATES, flops_per_second=C)
 
 parameter_counts = st.floats(1e8, 1e13)
 layer_counts = st.integers(1, 500)
@@ -59,25 +62,9 @@ def test_equation_2_cost_falls_until_the_critical_batch_and_is_flat_after(parame
 def test_equation_3_adds_reductions_to_the_divided_roofline(
     parameters: float, layers: int, batch: float, size: float
 ) -> None:
-    free = toy_latency(
-        parameters,
-        layers,
-        size,
-        batch,
-        bytes_per_parameter=P,
-        bytes_per_second=B,
-        flops_per_second=C,
-        network=ToyNetwork(hop_seconds=0.0),
-    )
-    fixed = toy_latency(
-        parameters,
-        layers,
-        size,
-        batch,
-        bytes_per_parameter=P,
-        bytes_per_second=B,
-        flops_per_second=C,
-        network=ToyNetwork(hop_seconds=0.0, base_seconds=5e-6),
+    free, fixed = (
+        _toy(parameters, layers, size, batch, network=ToyNetwork(hop_seconds=0.0, base_seconds=seconds))
+        for seconds in (0.0, 5e-6)
     )
     device = single_device_latency(parameters, batch, P, B, C) / size
     assert free == pytest.approx(device, rel=1e-14)
@@ -87,28 +74,19 @@ def test_equation_3_adds_reductions_to_the_divided_roofline(
 def test_equation_4_network_costs_grow_with_the_instance_and_arithmetic_does_not() -> None:
     # GPU-seconds per token, N latency / b: only the first term of eq. (4) has N in it.
     size, batch, reduction = np.array([4.0, 16.0]), 1000.0, 5e-6
-    latency = toy_latency(
-        70e9,
-        80,
-        size,
-        batch,
-        bytes_per_parameter=P,
-        bytes_per_second=B,
-        flops_per_second=C,
-        network=ToyNetwork(hop_seconds=0.0, base_seconds=reduction),
-    )
+    latency = _toy(70e9, 80, size, batch, network=ToyNetwork(hop_seconds=0.0, base_seconds=reduction))
     expected = size / batch * 80 * 4 * reduction + max(P * 70e9 / (batch * B), 2 * 70e9 / C)
     assert size * latency / batch == pytest.approx(expected, rel=1e-13)
 
 
 @pytest.mark.parametrize(("size", "hops"), [(1.0, 0.0), (4.0, 2.0), (9.0, 4.0), (64.0, 14.0)])
 def test_equations_5_and_8_a_reduction_crosses_two_sides_of_the_square(size: float, hops: float) -> None:
-    latency = toy_latency(1e9, 10, size, 1, bytes_per_parameter=P, bytes_per_second=B, flops_per_second=C)
+    latency = _toy(1e9, 10, size, 1)
     assert latency == pytest.approx(10 * 4 * hops * 1e-6 + P * 1e9 / (size * B), rel=1e-14)
 
 
 def test_equation_5_a_fraction_of_a_chip_has_no_network() -> None:
-    latency = toy_latency(1e9, 10, 0.25, 1, bytes_per_parameter=P, bytes_per_second=B, flops_per_second=C)
+    latency = _toy(1e9, 10, 0.25, 1)
     assert latency == pytest.approx(P * 1e9 / (0.25 * B), rel=1e-14)
 
 
@@ -141,18 +119,8 @@ def test_equations_13_and_14_equal_a_numerical_minimum(
     )
 
     def latency(log_size: float) -> float:
-        return float(
-            toy_latency(
-                parameters,
-                layers,
-                math.exp(log_size),
-                1,
-                bytes_per_parameter=P,
-                bytes_per_second=bandwidth,
-                flops_per_second=math.inf,
-                network=ToyNetwork(reductions, hop),
-            )
-        )
+        rates = {"bytes_per_second": bandwidth, "flops_per_second": math.inf}
+        return float(_toy(parameters, layers, math.exp(log_size), 1, network=ToyNetwork(reductions, hop), **rates))
 
     # Searched over the logarithm of the size, in which the latency has one minimum; the search never tries its ends.
     found = minimize_scalar(latency, bounds=(0.0, math.log(1e9)), method="bounded", options={"xatol": 1e-9})
@@ -164,20 +132,20 @@ def test_equations_13_and_14_equal_a_numerical_minimum(
 
 
 def test_equations_10_to_12_the_two_slopes_are_equal_at_the_optimum() -> None:
-    size = float(toy_minimum_latency(70.55e9, 80, bytes_per_parameter=P, bytes_per_second=B).accelerators)
+    size = float(toy_minimum_latency(70.55e9, 80, **RATES).accelerators)
     network, reads = 80 * 4 * 1e-6 * size**-0.5, P * 70.55e9 / (size**2 * B)
     assert network == pytest.approx(reads, rel=1e-12)
 
 
 def test_equation_14_a_small_model_stays_on_one_chip() -> None:
-    best = toy_minimum_latency(1e8, 100, bytes_per_parameter=P, bytes_per_second=B, hop_seconds=1e-4)
+    best = toy_minimum_latency(1e8, 100, hop_seconds=1e-4, **RATES)
     assert best.accelerators == 1.0
     assert best.seconds == pytest.approx(P * 1e8 / B, rel=1e-14)
 
 
 def test_equations_15_to_17_fastest_costs_up_to_three_times_the_cheapest() -> None:
     parameters, layers = 1e15, 100
-    best = toy_minimum_latency(parameters, layers, bytes_per_parameter=P, bytes_per_second=B)
+    best = toy_minimum_latency(parameters, layers, **RATES)
     cost = float(best.accelerators / critical_batch(P, B, C) * best.seconds)
     cheapest = 2 * parameters / C
     # 3 - 2 / sqrt(N*): approaches 3 from below, slowly.
@@ -189,8 +157,7 @@ def test_equations_15_to_17_fastest_costs_up_to_three_times_the_cheapest() -> No
 def test_equations_18_and_19_latency_grows_as_the_root_if_depth_grows_as_the_fourth_root(growth: float) -> None:
     parameters, layers = 1e13, 200.0
     small, large = (
-        toy_minimum_latency(factor * parameters, factor**0.25 * layers, bytes_per_parameter=P, bytes_per_second=B)
-        for factor in (1.0, growth)
+        toy_minimum_latency(factor * parameters, factor**0.25 * layers, **RATES) for factor in (1.0, growth)
     )
     leading = 3 * (layers * 4 * 1e-6) ** (2 / 3) * (P * parameters / B) ** (1 / 3)
     # Eq. (18) drops 2 L R T_h, which is 2 / (3 sqrt(N*)) of it: 3.4 % here.
@@ -213,9 +180,7 @@ def test_equation_19_square_root_law() -> None:
 def test_table_1(code_name: str, tokens_per_second: int, accelerators: int) -> None:
     # Uncapped bandwidth, all parameters, four reductions even for PaLM; to the printed digit.
     model = fixture_table("models", "code_name")[code_name]
-    best = toy_minimum_latency(
-        float(model["total_params"]), float(model["layers"]), bytes_per_parameter=P, bytes_per_second=B
-    )
+    best = toy_minimum_latency(float(model["total_params"]), float(model["layers"]), **RATES)
     assert round(1 / float(best.seconds)) == tokens_per_second
     assert round(float(best.accelerators)) == accelerators
 

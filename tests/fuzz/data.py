@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from inference_econ.inputs import catalog
 from tests.calibration.measurements.test_reports import AIPERF, BENCH
 from tests.fuzz import mutations
 from tests.fuzz.judged import Case, run
+from tests.reading import tables
 
 #: Measurements that ``validate`` takes from a file, with the words that come before the file.
 MEASURED: dict[str, tuple[str, ...]] = {
@@ -31,21 +33,7 @@ DEPLOYMENT = ("--hardware", "h100_sxm", "--tp", "2", "--model", "llama_3_8b", "-
 LOG_PROBABILITIES = "target_logprob,draft_logprob,position\n-1.0,-0.5,1\n-0.4,-0.5,2\n-0.1,-0.7,1\n"
 DISTRIBUTIONS = "token,target,draft\na,0.5,0.25\nb,0.3,0.35\nc,0.2,0.4\n"
 #: Questions whose answers are saved, and asked about again.
-ANSWERS = (
-    ("recommend", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "2", "--request-rate", "5"),
-    ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1"),
-    (
-        "disaggregate",
-        "llama_3_8b",
-        "h100_sxm",
-        "--max-instance-gpus",
-        "1",
-        "--request-rate",
-        "5",
-        "--ratios",
-        "1:2,2:1",
-    ),
-)
+ANSWERS: tuple[tuple[str, ...], ...] = tuple(map(tuple, tables(Path(__file__))["ANSWERS"]))
 FORMS = ("json", "csv", "table", "markdown")
 
 

@@ -4,43 +4,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 from hypothesis import strategies as st
 
 from tests.fuzz.judged import Case, main
+from tests.reading import tables
 
 parameters = importlib.import_module("inference_econ_cli.parameters")
 
 #: Commands, with what each needs; small instances, so that many are tried in a few seconds.
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "recommend": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
-    "launch": ("llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", "2"),
-    "price": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
-    "load": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
-    "cache": ("llama_3_8b", "h100_sxm"),
-    "frontier": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
-    "compare": ("llama_3_8b", "--on", "h100_sxm", "--max-instance-gpus", "2"),
-    "disaggregate": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2", "--ratios", "1:2,2:1"),
-    "explain": ("mixtral_8x7b", "h200_sxm"),
-    "speculate": ("deepseek_v3", "gb200_nvl72", "--mtp", "--tp", "8"),
-    "speculate-check": ("--rounds", "1000"),
-    "assess": ("llama_3_8b", "h100_sxm", "--gpus", "2", "--tokens-per-second", "50", "--batch", "8"),
-    "intensity": ("llama_3_8b", "h100_sxm"),
-    "prefill": ("llama_3_8b", "h100_sxm"),
-    "what-if": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
-    "implied-hour-price": ("llama_3_8b", "h100_sxm", "--output-price", "10", "--tokens-per-second", "30"),
-    "implied-acceptance": ("--speedup", "2", "--draft-length", "3"),
-    "fits": ("llama_3_8b", "h100_sxm"),
-    "buy": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2"),
-    "fleet": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2", "--rates", "5,30"),
-    "rollout": ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "2", "--gpus", "2", "--prompts", "2"),
-    "hour-cost": ("h100_sxm", "--purchase", "30000"),
-    "fields": (), "hardware": (), "models": (), "scenarios": (), "assumptions": (), "engines": (), "traffic": (),
-    "schema": ("traffic",),
-    "validate": ("memory",),
-    "import-model": ("none.json",),
-}  # fmt: skip
+COMMANDS: dict[str, list[str]] = tables(Path(__file__))["COMMANDS"]
 #: Others to ask about, in the place of the model and of the chip.
 MODELS = ("llama_3_8b", "mixtral_8x7b", "deepseek_v3", "gpt_oss_20b", "paper/gpt_4", "qwen3_next_80b_a3b")
 CHIPS = ("h100_sxm", "h200_sxm", "gb200_nvl72", "tpu_v5e", "mi300x", "paper/groq_lpu")

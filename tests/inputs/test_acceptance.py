@@ -13,17 +13,9 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import ProposerName, _yaml, catalog
 from inference_econ.inputs.acceptance import SpeculationFacts
+from tests.reading import tables
 
-FILE = """\
-acceptance:
-  - models: [deepseek_v3]
-    checkpoint: DeepSeek-R1
-    method: MTP
-    prompts: text
-    text: MT-Bench
-    tokens: {1: 1.9, 3: 2.8}
-    source: {ref: nobody, where: nowhere, kind: measured}
-"""
+FILE: str = tables(Path(__file__))["FILE"]
 
 
 def _facts(tmp_path: Path, old: str = "", new: str = "", added: str = "") -> SpeculationFacts:
@@ -67,43 +59,19 @@ def test_the_other_kind_of_prompts_stands_in(tmp_path: Path) -> None:
     assert facts.lengths("glm_5", "MTP", "text") is None
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("3: 2.8", "3: 4.2", r"mine\.yaml:2: .*a round with 3 proposals gives from 1 to 4 tokens, got 4\.2"),
-        ("1: 1.9", "1: 0.9", "a round with 1 proposals gives from 1 to 2 tokens, got 0.9"),
-        ("1: 1.9", "0: 1.0", r"mine\.yaml:7: acceptance\.0\.tokens\.0"),
-        (
-            "method: MTP",
-            "method: Medusa",
-            r"mine\.yaml:4: acceptance\.0\.method: got 'Medusa'; allowed: 'MTP', 'EAGLE3' or 'DSpark'",
-        ),
-        (
-            "[deepseek_v3]",
-            "[deepseek_v3, deepseek_v3]",
-            "acceptance of deepseek_v3 with MTP on text prompts is given tw",
-        ),
-        ("    source: {ref: nobody, where: nowhere, kind: measured}\n", "", "acceptance.0.source"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_the_file_are_told(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         _facts(tmp_path, old, new)
 
 
-#: How the entries of a model, or of one and the same proposer, begin.
-_DEEPSEEK = ("DeepSeek-R1", "DeepSeek-V3")
-_CODE = (("deepseek-v4-pro",), ("glm-5.2",), ("qwen3.5", "Qwen3.5"))
-_HEADS = (("kimi-k2.5",), ("minimax-m3",), ("an EAGLE-3 head",))
-
-
-def _gains(method: str, checkpoints: tuple[str, ...], drafts: int) -> float:
-    """What so many proposals add to a round, the mean of what is published of a model."""
+def _gains(method: str, checkpoints: list[str], drafts: int) -> float:
+    """What so many proposals add to a round: the mean of what is published under names that begin so."""
     entries = [
         entry.tokens[drafts] - 1.0
         for entry in catalog.speculation_facts().acceptance
         # Of prompts of random tokens only three proposals are published, not derived.
-        if entry.method == method and entry.checkpoint.startswith(checkpoints) and drafts in entry.tokens
+        if entry.method == method and entry.checkpoint.startswith(tuple(checkpoints)) and drafts in entry.tokens
         if entry.prompts == "text" or drafts == 3
     ]
     return statistics.fmean(entries)
@@ -114,17 +82,9 @@ def _usual_gains(proposer: ProposerName, model: str) -> list[float]:
     return [float(expected_tokens_by_position(rates[:drafts])) - 1.0 for drafts in range(1, len(rates) + 1)]
 
 
-@pytest.mark.parametrize(
-    ("proposer", "model", "method", "groups"),
-    [
-        ("mtp", "deepseek_v3", "MTP", (_DEEPSEEK,)),
-        ("mtp", "qwen3_5_397b_a17b", "MTP", (_CODE[-1],)),
-        ("mtp", "glm_4_5", "MTP", (_DEEPSEEK, *_CODE)),
-        ("eagle", "llama_3_70b", "EAGLE3", _HEADS),
-    ],
-)
+@pytest.mark.rows
 def test_what_is_usual_is_the_mean_of_what_is_published(
-    proposer: ProposerName, model: str, method: str, groups: tuple[tuple[str, ...], ...]
+    proposer: ProposerName, model: str, method: str, groups: list[list[str]]
 ) -> None:
     for drafts, gain in enumerate(_usual_gains(proposer, model), start=1):
         published = [_gains(method, checkpoints, drafts) for checkpoints in groups]
@@ -153,25 +113,10 @@ def test_acceptance_falls_with_the_position_but_where_texts_repeat() -> None:
         assert entry.source.ref in catalog.references()
 
 
-USUAL = """\
-usual:
-  - proposer: mtp
-    models: [deepseek_v3]
-    acceptance: [0.9, 0.6]
-    longest: 2
-    source: {ref: nobody, where: nowhere, kind: derived}
-"""
+USUAL: str = tables(Path(__file__))["USUAL"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("longest: 2", "longest: 3", "the longest draft has 3 tokens, but the acceptance of 2 positions is given"),
-        ("[0.9, 0.6]", "[0.9, 1.6]", "1.6"),
-        ("proposer: mtp", "proposer: oracle", "oracle"),
-        ("longest: 2", "longest: 0", "0"),
-    ],
-)
+@pytest.mark.rows
 def test_usual_acceptance_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
         _facts(tmp_path, added=USUAL.replace(old, new))

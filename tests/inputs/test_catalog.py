@@ -131,34 +131,7 @@ def test_the_last_of_two_changes_counts() -> None:
     assert catalog.hardware("paper/h100", changes=["link_domain=4", "link_domain=72"]).link_domain == 72
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("hbm_bytes", "--set hardware.hbm_bytes: write --set hardware.FIELD=VALUE"),
-        ("=5", "--set hardware.=5: write --set hardware.FIELD=VALUE"),
-        ("", "--set hardware.: write --set hardware.FIELD=VALUE"),
-        ("hbm_bytes=-1", "--set hardware.hbm_bytes=-1: hbm_bytes must be > 0, got -1"),
-        ("hbm_bytes=90 GB/s", "hbm_bytes: '90 GB/s' has the dimension [data] / [time], but B ([data]) is needed"),
-        ("hbm_bytes=nan", "hbm_bytes: 'nan' is not a quantity"),
-        ("hbm_bytes=1e999", "hbm_bytes: '1e999' is not finite"),
-        ("hbm_bytes=", "hbm_bytes: None is not a quantity"),
-        ("hbm_byte=1", "--set hardware.hbm_byte=1: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?"),
-        ("hbm_byte=2x", "--set hardware.hbm_byte=2x: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?"),
-        ("name=2x", "--set hardware.name=2x: name is 'H100 (constants of the study)', no number; write the value"),
-        ("a.b.c=1", "unknown key 'a'; allowed: "),
-        ("name.first=1", "--set hardware.name.first=1: 'name' is no mapping or list, so it has no 'first'"),
-        ("prices.4.date=x", "the list has 1 entry, counted from 0; got '4'"),
-        ("prices.4=x", "--set hardware.prices.4=x: the list has 1 entry, counted from 0; got '4'"),
-        ("prices.-1=x", "the list has 1 entry, counted from 0; got '-1'"),
-        ("prices.\u00b2=x", "the list has 1 entry, counted from 0; got '\u00b2'"),
-        ("dense_flops_per_second={bf16: 1e15", "not valid YAML: expected ',' or '}'"),
-        ("dense_flops_per_second={bf16: .inf}", ".inf is not accepted; write a finite number"),
-        ("link_domain=8.5", "link_domain: Input should be a valid integer, got 8.5"),
-        ("two_to_four_sparsity=yes", "two_to_four_sparsity: Input should be a valid boolean, got 'yes'"),
-        ("sources={}", "hbm_bytes has no source"),
-        ("sources=3", "sources: Input should be a valid dictionary, got 3"),
-    ],
-)
+@pytest.mark.rows
 def test_wrong_changes(change: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         catalog.hardware("paper/h100", changes=[change])
@@ -191,16 +164,7 @@ def test_a_users_preset_extends_a_shipped_one(tmp_path: Path) -> None:
     assert mine.per_family == catalog.assumptions("paper").per_family
 
 
-@pytest.mark.parametrize(
-    ("mine", "message"),
-    [
-        ("{mine}", "mine.yaml:1: '{mine}' cannot be extended: {mine}"),
-        ("{other}", "other.yaml:1: '{mine}' cannot be extended: {mine} -> {other}"),
-        ("3", "mine.yaml:1: 3 cannot be extended: {mine}"),
-        ("[paper]", "mine.yaml:1: ['paper'] cannot be extended: {mine}"),
-    ],
-    ids=["itself", "each other", "number", "list"],
-)
+@pytest.mark.rows
 def test_loops_of_extends(tmp_path: Path, mine: str, message: str) -> None:
     paths = {"mine": str(tmp_path / "mine.yaml"), "other": str(tmp_path / "other.yaml")}
     for name, base in (("mine", mine), ("other", "{mine}")):
@@ -259,17 +223,7 @@ def test_a_model_of_three_lines(tmp_path: Path) -> None:
     assert catalog.model(str(tmp_path / "next.yaml")).layers == 30
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("extends: h100_sxm\n", r"variant.yaml:1: a variant needs a name of its own; add 'name: ...'"),
-        ("name: A\nextends: h100_sxm\nwatt: 1\n", r"variant.yaml:3: unknown key 'watt'; did you mean 'watts'"),
-        ("name: A\nextends: h1000_sxn\n", r"variant.yaml:2: unknown hardware 'h1000_sxn'; did you mean"),
-        ("name: A\nextends: [a]\n", r"variant.yaml:2: \['a'\] cannot be extended"),
-        ("name: A\nextends: PATH\n", r"variant.yaml:2: '.*variant.yaml' cannot be extended: .*variant.yaml"),
-        ("name: A\nextends: h100_sxm\nlayers: 3\n", r"variant.yaml:3: unknown key 'layers'"),
-    ],
-)
+@pytest.mark.rows
 def test_variants_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
     path = _variant(tmp_path, text)
     Path(path).write_text(text.replace("PATH", path), encoding="utf-8")
@@ -277,16 +231,7 @@ def test_variants_that_cannot_be(tmp_path: Path, text: str, message: str) -> Non
         catalog.hardware(path)
 
 
-@pytest.mark.parametrize(
-    ("change", "values"),
-    [
-        ("layers=40", {"layers": 40.0}),
-        ("kv_heads=16", {"kv_heads": 16.0}),
-        ("kv_heads=16.0", {"kv_heads": 16.0}),
-        ("query_heads=32", {"query_heads": 32.0}),
-        ("attention=latent", {"query_heads": 64.0, "kv_heads": None}),
-    ],
-)
+@pytest.mark.rows
 def test_short_keys_change_all_layers(change: str, values: dict[str, float | None]) -> None:
     model = catalog.model("llama_3_70b", changes=[change])
     assert {key: model_keys.value_of(model, key) for key in values} == values
@@ -314,19 +259,7 @@ def test_windows_stay_when_attention_is_replaced() -> None:
     assert kinds == ["grouped_query", "latent"]
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("llama_3_70b", "layers=0", "--set model.layers=0: a whole number from 1 on is needed, got 0"),
-        ("llama_3_70b", "layers=60.5", "--set model.layers=60.5: a whole number from 1 on is needed, got 60.5"),
-        ("deepseek_v3", "layers=1", "--set model.layers=1: 1 layers are too few: the model has 2 kinds of layers"),
-        ("deepseek_v3", "kv_heads=8", "no layer has kv_heads; its layers are of the kind latent"),
-        ("llama_3_70b", "experts=8", "--set model.experts=8: no layer has experts; its layers are of the kind dense"),
-        ("llama_3_70b", "attention=flash", "--set model.attention=flash: got 'flash'; allowed: latent, grouped_query"),
-        ("deepseek_v3", "attention=latent", "no layer has grouped_query attention over the whole context"),
-        ("llama_3_70b", "extends=gpt_3", "--set model.extends=gpt_3: extends cannot be set; name the model itself"),
-    ],
-)
+@pytest.mark.rows
 def test_short_keys_that_cannot_be(name: str, change: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         catalog.model(name, changes=[change])

@@ -47,34 +47,7 @@ def test_the_ends_of_the_shares_have_finite_values() -> None:
     assert (ends > 0).all()
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"distribution": "lognrm"}, r"'lognrm' is no continuous distribution of scipy; did you mean 'lognorm' or"),
-        ({"distribution": "xyzzy"}, r"'xyzzy' is no .*; allowed: lognorm, norm, .* and the others of scipy\.stats"),
-        ({"distribution": "randint", "loc": 1}, "'randint' is no continuous distribution of scipy"),
-        ({"distribution": "lognorm", "sigma": 1}, "'sigma' is no parameter of lognorm; allowed: s, loc, scale, low"),
-        ({"distribution": "uniform", "loc": 1, "scal": 1}, "'scal' is no parameter of uniform; did you mean 'scale'?"),
-        ({"distribution": "lognorm"}, "lognorm needs s; its parameters: s, loc, scale"),
-        ({"distribution": "beta", "a": 1}, "beta needs b"),
-        ({"distribution": "lognorm", "s": -1, "scale": 1}, r"scipy has no lognorm\(s=-1, scale=1\): a parameter is"),
-        ({"distribution": "lognorm", "s": "1 s", "scale": 1}, "s is a number without a unit, got '1 s'"),
-        ({"distribution": "uniform", "loc": 1, "scale": "1 foo"}, "'1 foo' is no quantity; write for example '80 GiB'"),
-        (
-            {"distribution": "uniform", "loc": "1 TB", "relative": True},
-            "loc: a factor on the present value has no unit, got '1 TB'",
-        ),
-        (
-            {"distribution": "norm", "loc": 3e12, "scale": 3e11},
-            r"norm\(loc=3000000000000\.0, scale=300000000000\.0\) reaches down to -inf, .* is negative; set low",
-        ),
-        ({"distribution": "uniform", "loc": -1, "scale": 2}, "reaches down to -1"),
-        ({"distribution": "norm", "loc": 3, "scale": 1, "low": 9, "high": 4}, "no value of .* lies from low to high"),
-        ({"distribution": "lognorm", "s": 0.2}, r"without a scale is one of about 1; set scale, or relative: true"),
-        ({"distribution": "cauchy", "loc": 1, "scale": 1, "low": 0}, "has no finite variance.*; set high"),
-        ({"distribution": "uniform", "loc": [1]}, "loc: "),
-    ],
-)
+@pytest.mark.rows
 def test_what_cannot_be_is_refused(given: Mapping[str, Any], message: str) -> None:
     with pytest.raises(ie.SpecError, match=message):
         read(**given)

@@ -14,28 +14,7 @@ from inference_econ.inputs import ALIASES, BYTES_PER_ELEMENT, Precision, catalog
 from inference_econ.inputs.dtype import OF_FILES, block_width, check_dtype, family
 
 
-@pytest.mark.parametrize(
-    ("dtype", "chip", "unit"),
-    [
-        ("fp8", "a100_sxm_80", "bf16"),
-        ("int8", "a100_sxm_80", "int8"),
-        ("int4", "h100_sxm", "int8"),
-        ("mxfp4", "h100_sxm", "fp8"),
-        ("nvfp4", "h100_sxm", "fp8"),
-        ("mxfp4", "b200", "fp4"),
-        ("fp8", "h100_sxm", "fp8"),
-        ("bf16", "h100_sxm", "bf16"),
-        ("fp16", "v100_sxm2_32", "fp16"),
-        ("fp8", "v100_sxm2_32", "fp16"),
-        ("mxfp4", "v100_sxm2_32", "fp16"),
-        ("fp8_block", "h100_sxm", "fp8"),
-        ("fp8_block", "a100_sxm_80", "bf16"),
-        ("mxfp8", "b200", "fp8"),
-        ("int8_g128", "h100_sxm", "bf16"),
-        ("int4_g32", "h100_sxm", "int8"),
-        ("int4_channel", "paper/h100", "int4"),
-    ],
-)
+@pytest.mark.rows
 def test_a_format_runs_on_its_own_unit_or_the_next_wider_one(dtype: str, chip: str, unit: str) -> None:
     peaks = {str(unit): peak for unit, peak in catalog.hardware(chip).dense_flops_per_second.items()}
     assert math_unit(dtype, peaks, chip) == unit
@@ -168,18 +147,9 @@ def test_stored_bytes_of_experts_in_groups_of_32() -> None:
     assert weight_bytes(model, Precision.of(model)) == pytest.approx(routed * 4.5 / 8 + others * 2, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("chip", "held", "refused"),
-    [
-        ("a100_sxm_80", ("bf16", "fp16", "int8", "int4"), {"fp8": "fp8", "mxfp8": "fp8", "nvfp4": "fp4"}),
-        ("h100_sxm", ("bf16", "fp8", "fp8_block", "int4_g32"), {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4"}),
-        ("b200", ("fp32", "fp8", "nvfp4"), {}),
-        ("v100_sxm2_32", ("fp16", "fp32", "int8"), {"bf16": "bf16", "fp8": "fp8"}),
-        ("tpu_v5e", ("bf16", "int8"), {"fp16": "fp16", "fp8": "fp8"}),
-    ],
-)
+@pytest.mark.rows
 def test_a_chip_holds_a_cache_of_integers_and_of_floats_that_it_computes_with(
-    chip: str, held: tuple[str, ...], refused: dict[str, str]
+    chip: str, held: list[str], refused: dict[str, str]
 ) -> None:
     hardware = catalog.hardware(chip)
     peaks = {str(unit): peak for unit, peak in hardware.dense_flops_per_second.items()}

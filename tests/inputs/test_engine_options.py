@@ -60,27 +60,7 @@ def test_a_command_line_is_read_as_the_engine_reads_it(vllm: EngineOptions) -> N
     }
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ["--tensor-paralel-size", "8"],
-            "vllm serve of vllm 0.33.0 has no --tensor-paralel-size; nearest: --tensor-par",
-        ),
-        (["--tensor-parallel-size", "two"], "--tensor-parallel-size 'two': a whole number is needed"),
-        (["--gpu-memory-utilization", "most"], "--gpu-memory-utilization 'most': a number is needed"),
-        (["--tensor-parallel-size"], "--tensor-parallel-size: a value is missing"),
-        (["--load-balance", "x"], "has no --load-balance"),
-        (["--all2all-backend", "pigeon"], "--all2all-backend 'pigeon': allowed are"),
-        (["--speculative-config", "mtp"], "--speculative-config 'mtp': JSON is needed"),
-        (
-            ["--speculative-config", '{"methods": "mtp"}'],
-            "no --speculative-config.methods; nearest: --speculative-config.",
-        ),
-        (["--speculative-config", '{"method": "guess"}'], "--speculative-config.method 'guess': allowed are"),
-        (["m", "another"], "vllm serve: 'another' belongs to no option"),
-    ],
-)
+@pytest.mark.rows
 def test_what_the_engine_would_refuse_is_refused(vllm: EngineOptions, words: list[str], message: str) -> None:
     with pytest.raises(InputError) as error:
         vllm.parse("vllm serve", words)

@@ -37,33 +37,13 @@ def test_tokens_find_a_way_in_every_phase_of_every_version(name: str) -> None:
 # Groups: vllm 0.33.0 fused_moe/config.py, sglang 0.5.5 parallel_state.py, TensorRT-LLM mapping.py at 05ebebb.
 
 
-@pytest.mark.parametrize(
-    ("name", "groups", "inside"),
-    [
-        ("vllm", "dp_x_tp", None),
-        ("sglang", "any", "tensor"),
-        ("trtllm", "any", "experts"),
-        ("deepseek", "dp_x_tp", None),
-    ],
-)
+@pytest.mark.rows
 def test_which_group_has_neighbouring_ranks(name: str, groups: str, inside: str | None) -> None:
     facts = catalog.engine(name).at()
     assert (facts.expert_groups, facts.inside) == (groups, inside)
 
 
-@pytest.mark.parametrize(
-    ("version", "two_batch", "single_batch", "groups", "pipeline", "context"),
-    [
-        ("0.4.6.post5", False, False, "dp_x_tp", "last_stage", "none"),
-        ("0.4.7", True, False, "dp_x_tp", "last_stage", "none"),
-        ("0.4.9", True, False, "dp_x_tp", "last_stage", "none"),  # as 0.4.7, the last that is known before it
-        ("0.4.10", True, False, "any", "last_stage", "none"),
-        ("0.5.3", True, True, "any", "last_stage", "none"),
-        ("0.5.10rc0", True, True, "any", "last_stages", "none"),  # a candidate counts as what it is one for
-        ("0.5.15.post1", True, True, "any", "last_stages", "within_tp"),
-        (None, True, True, "any", "last_stages", "within_tp"),
-    ],
-)
+@pytest.mark.rows
 def test_a_version_knows_what_came_before_it(
     version: str | None, two_batch: bool, single_batch: bool, groups: str, pipeline: str, context: str
 ) -> None:
@@ -109,19 +89,7 @@ def test_what_sglang_holds_whole_depends_on_options() -> None:
 # Formats and copies: what a token weighs on the wire.
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "phase", "weights", "wide", "sent"),
-    [
-        ("vllm", "0.11.0", "decode", "fp8_block", True, "fp8_g128"),
-        ("vllm", "0.11.0", "decode", "fp8", True, "bf16"),  # DeepEP takes blocks of 128 only
-        ("vllm", "0.11.0", "decode", "fp8_block", False, "bf16"),  # gathered as they are
-        ("vllm", "0.33.0", "decode", "nvfp4", False, "nvfp4"),
-        ("vllm", "0.33.0", "decode", "nvfp4", True, "bf16"),  # VLLM_DEEPEPLL_NVFP4_DISPATCH is off
-        ("sglang", "0.4.7", "decode", "nvfp4", True, "bf16"),
-        ("sglang", "0.5.3", "decode", "nvfp4", True, "nvfp4"),
-        ("deepseek", None, "prefill", "fp8_block", False, "fp8_g128"),
-    ],
-)
+@pytest.mark.rows
 def test_formats_of_tokens_on_their_way(
     name: str, version: str | None, phase: str, weights: str, wide: bool, sent: str
 ) -> None:
@@ -181,16 +149,7 @@ def test_every_version_has_its_date_and_they_rise(name: str) -> None:
 # Mistakes.
 
 
-@pytest.mark.parametrize(
-    ("version", "message"),
-    [
-        ("0.4.5", "SGLang 0.4.5: nothing is known of versions before 0.4.6.post5; known: 0.4.6.post5, 0.4.7, 0.4.10,"),
-        ("latest", "SGLang: 'latest' is no version; write for example 0.5.23"),
-        ("", "SGLang: '' is no version"),
-        ("0.6.0", "SGLang 0.6.0: nothing is known of versions after 0.5.23"),
-        ("v9.9", "leave the version out for what holds there"),
-    ],
-)
+@pytest.mark.rows
 def test_versions_that_nobody_knows(version: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         catalog.engine("sglang").at(version)
@@ -206,38 +165,7 @@ def test_an_unknown_engine_gets_the_nearest(name: str, near: str) -> None:
         catalog.engine(name)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "message"),
-    [
-        ("    inside: tensor\n", "", "inside says how groups lie where experts are cut as well"),
-        (
-            "version: 0.4.7",
-            "version: 0.4.1",
-            "versions go from the oldest to the newest, each once; got 0.4.6.post5, 0.4.1",
-        ),
-        ("version: 0.4.7", "version: 0.4.6.post5", "each once; got 0.4.6.post5, 0.4.6.post5"),
-        ("version: 0.4.7", "version: 47", "versions.1.version: Input should be a valid string, got 47"),
-        ("date: 2025-06-10", "date: June", "versions.1.date: String should match pattern"),
-        (
-            "copies: per_domain",
-            "copies: per_node",
-            "versions.0.exchanges.1.copies: got 'per_node'; allowed: 'per_expert'",
-        ),
-        (
-            "default: 0, recommended: 32",
-            "default: -1, recommended: 32",
-            "versions.0.redundant_experts.default must be >= 0",
-        ),
-        ("overlap: []", "overlaps: []", "unknown key 'versions.0.overlaps'; did you mean 'overlap'?"),
-        ("{fp8_block: fp8_g128}", "{fp8_block: fp8}", "versions.0.exchanges.1.dispatch.fp8_block: got 'fp8'; allowed:"),
-        (
-            "  versions.1.overlap:",
-            "  versions.1.overlaps:",
-            "versions.1.overlap has no source; add 'versions.1.overlap:",
-        ),
-        ("  versions.2.inside:", "  versions.2.insides:", ":47: versions.2.inside has no source"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_a_file_say_where(tmp_path: Path, before: str, after: str, message: str) -> None:
     text = catalog.locate("engines", "sglang").read_text(encoding="utf-8")
     assert before in text
@@ -272,17 +200,7 @@ def test_an_engine_of_ones_own(tmp_path: Path) -> None:
 # Kernels, graphs: vllm config/scheduler.py (0.11.0) and config/vllm.py (0.18.0), sglang server_args.py (0.5.10).
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "read", "latent", "captured"),
-    [
-        ("vllm", "0.11.0", 8192.0, False, 512.0),
-        ("vllm", "0.18.0", 256.0, True, 256.0),
-        ("sglang", "0.5.9", 8192.0, False, None),
-        ("sglang", "0.5.10", 8192.0, False, 8192.0),
-        ("sglang", "0.5.10", 8192.0, True, 2048.0),
-        ("trtllm", "1.2.0", 8192.0, False, None),
-    ],
-)
+@pytest.mark.rows
 def test_which_steps_with_prompts_are_captured(
     name: str, version: str, read: float, latent: bool, captured: float | None
 ) -> None:
@@ -297,15 +215,7 @@ def test_kernels_of_a_version_come_after_those_before() -> None:
     assert [(count.kernels, count.summed) for count in after if count.part == "norms"] == [(1, False), (0, True)]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("{part: rope, kernels: 1}", "kernels.0.part.*rope"),
-        ("{part: norms, kernels: -1}", "kernels.0.kernels"),
-        ("{part: norms, kernels: 1, formats: [fp9]}", "fp9"),
-        ("{part: norms, kernels: 1, mixers: [mamba]}", "mamba"),
-    ],
-)
+@pytest.mark.rows
 def test_counts_that_mean_nothing(change: str, message: str) -> None:
     with pytest.raises((SpecError, InputError), match=message):
         catalog.engine("vllm", changes=[f"versions.0.kernels=[{change}]"])

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Offer, catalog, known_offers, offer_snapshots, offers
+from tests.reading import tables
 
-LINE = {
-    "provider": "Somebody",
-    "model": "llama_3_70b",
-    "model_as_written": "Llama 3 70B",
-    "date": "2024-08-01",
-    "tokens_per_second": "158",
-    "ttft_seconds": "",
-    "dollars_per_million_input_tokens": "0.9",
-    "dollars_per_million_output_tokens": "0.9",
-    "source": "erdil2025code",
-    "where": "somewhere",
-}
+LINE: dict[str, str] = tables(Path(__file__))["LINE"]
 
 
 def _file(tmp_path: Path, **changes: str) -> Path:
@@ -37,17 +28,7 @@ def test_an_offer_without_speed_or_model(tmp_path: Path) -> None:
     assert (offer.provider, offer.tokens_per_second, offer.dollars_per_million_output_tokens) == ("42", 158, 0.9)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tokens_per_second": "fast"}, r"offers\.csv:2: offers\.0\.tokens_per_second: .*got 'fast'"),
-        ({"tokens_per_second": "-1"}, r"offers\.csv:2: offers\.0\.tokens_per_second must be > 0, got -1"),
-        ({"dollars_per_million_output_tokens": "0"}, r"offers\.csv:2: .*_output_tokens must be > 0, got 0"),
-        ({"dollars_per_million_input_tokens": ""}, r"offers\.csv:2: offers\.0\.dollars_.* is missing"),
-        ({"date": "August"}, r"offers\.csv:2: offers\.0\.date: .*got 'August'"),
-        ({"source": ""}, r"offers\.csv:2: offers\.0\.source is missing"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_name_their_line(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         offers.read(_file(tmp_path, **changes))
@@ -78,17 +59,7 @@ def _point(offer: Offer) -> tuple[str, float | None, float]:
 
 
 #: The form of https://models.dev/api.json, as the README of anomalyco/models.dev describes it.
-MODELS_DEV = {
-    "deepseek": {
-        "id": "deepseek",
-        "models": {
-            "deepseek-v3.2": {"id": "deepseek-v3.2", "cost": {"input": 0.28, "output": 0.42, "cache_read": 0.028}},
-            "deepseek-free": {"id": "deepseek-free", "cost": {"input": 0, "output": 0}},
-            "no-price": {"id": "no-price"},
-        },
-    },
-    "groq": {"models": {"qwen/qwen3-32b": {"cost": {"input": 0.29, "output": 0.59}}}},
-}
+MODELS_DEV: dict[str, Any] = tables(Path(__file__))["MODELS_DEV"]
 TABLE = """provider,model,hours,input,cached_input,output,date
 own,deepseek-v3.2,off-peak,0.14,0.003,0.28,
 own,deepseek-v3.2,peak,0.28,0.006,0.56,2026-11-21
@@ -116,18 +87,7 @@ def test_a_table_of_ones_own_with_hours(tmp_path: Path) -> None:
     assert offers.read(tmp_path / "again.csv") == (off, peak)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("a.json", "{", r"a\.json: not JSON .*; a snapshot is the JSON of https://models.dev"),
-        ("a.json", '{"data": []}', r"a\.json: no provider with models; a snapshot is"),
-        ("a.json", '{"x": {"models": {}}}', r"a\.json: no price in it; a snapshot is"),
-        ("a.csv", "model,input\nx,1\n", r"a\.csv:1: lacks output; a snapshot is"),
-        ("a.csv", "model,input,output,speed\nx,1,1,1\n", r"a\.csv:1: has speed; a snapshot is"),
-        ("a.csv", "model,input,output\nx,much,1\n", r"a\.csv: line 2: dollars_per_million_input_tokens.*got 'much'"),
-        ("a.csv", "model,hours,input,output\nx,noon,1,1\n", r"a\.csv: line 2: hours.*got 'noon'"),
-    ],
-)
+@pytest.mark.rows
 def test_files_that_are_no_snapshot(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         _taken(tmp_path, name, text)

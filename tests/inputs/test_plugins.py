@@ -14,22 +14,11 @@ import pytest
 from inference_econ import InputError
 from inference_econ.calibration import measurements
 from inference_econ.inputs import places, plugins
+from tests.reading import tables
 
 PLUGIN = Path(__file__).parents[1] / "fixtures" / "plugin"
 
-_ASKED = """
-import inference_econ as ie
-from inference_econ.calibration import measurements
-from inference_econ.inputs import catalog, serving_engines
-
-setup = ie.Setup.of("Acme-8B", "Acme One", engine="acme")
-chip = setup.hardware
-print(setup.model.name, chip.hbm_bytes_per_second, chip.hbm_bytes, setup.dollars_per_accelerator_hour)
-print("acme" in [engine.name for engine in serving_engines.engines_for(setup.model, setup.hardware, setup.precision)])
-print([catalog.names(kind).count(name) for kind, name in (("hardware", "acme_one"), ("models", "acme_8b"))])
-for row in measurements.read("run.log"):
-    print(row.id, row.model, row.hardware, row.ttft_seconds)
-"""
+_ASKED: str = tables(Path(__file__))["_ASKED"]
 
 
 def test_chips_models_engines_and_readers_of_a_plug_in_are_as_shipped_ones(tmp_path: Path) -> None:
@@ -58,29 +47,14 @@ def entry(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     return have
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("no_such_package", "there is no package 'no_such_package'"),
-        ("no_such_package.data", "there is no package 'no_such_package.data'"),
-        ("json.decoder", "there is no package 'json.decoder'"),
-        ("json", "json has none of the folders hardware, models, engines, assumptions"),
-    ],
-)
+@pytest.mark.rows
 def test_a_package_without_files_is_named(entry: Callable[[str, str], None], value: str, message: str) -> None:
     entry(value, plugins.CATALOG)
     with pytest.raises(InputError, match=f"the plug-in acme is broken: .*{message}.*uninstall it"):
         plugins.folders.__wrapped__()
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("no_such_package:read", "'no_such_package:read' cannot be loaded"),
-        ("json:no_such_function", "'json:no_such_function' cannot be loaded"),
-        ("string:digits", "'string:digits' is no function"),
-    ],
-)
+@pytest.mark.rows
 def test_a_reader_that_is_none_is_named(entry: Callable[[str, str], None], value: str, message: str) -> None:
     entry(value, plugins.READERS)
     with pytest.raises(InputError, match=f"the plug-in acme is broken: {message}.*uninstall it"):

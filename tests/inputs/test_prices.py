@@ -73,40 +73,12 @@ def test_what_can_be_doubted_is_said(listed: Mapping[str, object], doubt: str, t
     assert (prices.HourPrice(2.0).doubt, prices.HourPrice(2.0).terms) == ("", "given")
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("on_demand", "on_demand"),
-        (" On-Demand", "on_demand"),
-        ("owned", "owned"),
-        ("TCO", "tco"),
-        ("on-demand:Neocloud", "on_demand:neocloud"),
-        ("23.60/node", "23.6/node"),
-        ("2.5 / GPU", "2.5/gpu"),
-    ],
-)
+@pytest.mark.rows
 def test_prices_in_words(text: str, meant: str) -> None:
     assert prices.checked(text) == meant
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "cheap",
-            "'cheap' is no price: give USD per GPU-hour (2.50), USD per node-hour (23.60/node), or a kind: on_demand",
-        ),
-        ("", "'' is no price"),
-        ("/node", "'/node': '' is no positive number of USD; write for example 23.60/node"),
-        ("0/node", "'0' is no positive number"),
-        ("-3/node", "'-3' is no positive number"),
-        ("nan/gpu", "'nan' is no positive number of USD; write for example 23.60/gpu"),
-        ("inf/node", "'inf' is no positive number"),
-        ("20/rack", "'20/rack' is no price"),
-        ("20/8/node", "'20/8/node' is no price"),
-        ("tco:bank", "estimate; or KIND:SELLER: neocloud, hyperscaler, marketplace, survey"),
-    ],
-)
+@pytest.mark.rows
 def test_texts_that_are_no_price(text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         prices.checked(text)

@@ -21,6 +21,7 @@ from inference_econ.inputs import (
 )
 from inference_econ.inputs.precision import Precision
 from inference_econ.inputs.recipes import EngineRecipes, Recipe
+from tests.reading import tables
 
 FILES = sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))
 
@@ -256,19 +257,7 @@ def test_a_deployment_follows_the_recipe_with_its_cache_and_proposals() -> None:
     assert practice_of("vllm", falcon, chip, Precision.of(falcon)) is None
 
 
-@pytest.mark.parametrize(
-    ("engine", "proposer", "model", "drafts"),
-    [
-        ("vllm", "mtp", "glm_4_5", 1),
-        ("vllm@0.33.0", "mtp", "glm_5", 3),
-        ("vllm", "mtp", "qwen3_5_27b", 1),
-        ("vllm", "eagle", "gpt_oss_120b", 7),
-        ("vllm", "eagle", "llama_3_70b", None),
-        ("trtllm", "mtp", "deepseek_v3", 3),
-        ("trtllm", "eagle", "gpt_oss_120b", 3),
-        ("deepseek", "mtp", "deepseek_v3", None),
-    ],
-)
+@pytest.mark.rows
 def test_draft_lengths_are_the_most_that_recipes_of_a_model_have(
     engine: str, proposer: ProposerName, model: str, drafts: int | None
 ) -> None:
@@ -276,33 +265,10 @@ def test_draft_lengths_are_the_most_that_recipes_of_a_model_have(
     assert recommended_drafts(engine, proposer, catalog.model(model)) == drafts
 
 
-GOOD = """\
-recipes:
-  - models: [deepseek_v3]
-    families: [h200]
-    weights: [fp8_block]
-    kv: fp8
-    proposer: mtp
-    drafts: 3
-    layouts: [{tp: 8}]
-    date: 2026-08-21
-    source: {ref: nobody, where: nowhere, kind: published}
-"""
+GOOD: str = tables(Path(__file__))["GOOD"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        ("    drafts: 3\n", "", r"own.yaml:2: recipes.0: a proposer and its number of drafts are stated together"),
-        ("kv: fp8", "kv: fp7", r"own.yaml:5: recipes.0.kv: got 'fp7'; allowed: "),
-        ("drafts: 3", "drafts: 0", r"own.yaml:7: recipes.0.drafts must be > 0, got 0"),
-        ("{tp: 8}", "{tp: 8, ep: 16}", r"own.yaml:8: recipes.0.layouts.0: experts are spread over 16 ranks of a stage"),
-        ("{tp: 8}", "{tq: 8}", r"own.yaml:8: unknown key 'recipes.0.layouts.0.tq'"),
-        ("drafts: 3", "drafts: 3\n    head: a/b", r"own.yaml:2: recipes.0: a head belongs to the proposer 'eagle'"),
-        ("    source: {ref: nobody, where: nowhere, kind: published}\n", "", r":2: recipes.0.source is missing"),
-        ("2026-08-21", "August", r"own.yaml:9: recipes.0.date: "),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_are_refused_with_their_line(tmp_path: Path, old: str, new: str, problem: str) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(GOOD.replace(old, new), encoding="utf-8")

@@ -100,13 +100,7 @@ def test_proportions_of_kinds_of_layers_are_kept() -> None:
         scaled(catalog.model("deepseek_v4_flash"), 0.05, depth_exponent=1)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"depth_exponent": 1.5}, r"depth_exponent must be from 0 \(width alone\) to 1 \(depth alone\), got 1.5"),
-        ({"grid": "fine"}, "grid must be 'whole' or 'paper', got 'fine'"),
-    ],
-)
+@pytest.mark.rows
 def test_settings_that_scaling_does_not_have(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         scaled(catalog.model("llama_3_8b"), 2.0, **settings)

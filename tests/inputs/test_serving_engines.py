@@ -37,58 +37,7 @@ def test_formats_depend_on_the_chip() -> None:
     assert names("llama_3_70b", "a100_sxm_80", kv="fp8") == ["trtllm 1.3.0rc20"]
 
 
-@pytest.mark.parametrize(
-    ("model", "chip", "wanted", "formats", "message"),
-    [
-        (
-            "llama_3_70b",
-            "h100_sxm",
-            "vlm",
-            {},
-            "known: llama_cpp, mlx, sglang, trtllm, vllm; did you mean vllm?",
-        ),
-        (
-            "llama_3_70b",
-            "h100_sxm",
-            "dynamo",
-            {},
-            "there is no engine 'dynamo'; known: llama_cpp, mlx, sglang, trtllm, vllm",
-        ),
-        ("llama_3_70b", "h100_sxm", "vllm@0.9", {}, "vLLM 0.9: nothing is known of versions before 0.10.0"),
-        ("llama_3_70b", "h100_sxm", "vllm@latest", {}, "vLLM: 'latest' is no version"),
-        (
-            "llama_3_70b",
-            "mi300x",
-            "trtllm",
-            {},
-            "trtllm 1.3.0rc20 is not known to run on AMD Instinct MI300X 192GB; engines that have Llama 3.1 70B on "
-            "AMD Instinct MI300X 192GB so: sglang 0.5.23, vllm 0.33.0",
-        ),
-        (
-            "qwen3_5_27b",
-            "h100_sxm",
-            "vllm@0.11.0",
-            {},
-            "vllm 0.11.0 is not known to have Qwen3.5 27B (Qwen3_5ForConditionalGeneration); engines that have",
-        ),
-        (
-            "deepseek_v3_2",
-            "a100_sxm_80",
-            "vllm",
-            {},
-            "is not known to have DeepSeek-V3.2 (DeepseekV32ForCausalLM) on NVIDIA A100",
-        ),
-        (
-            "llama_3_70b",
-            "h100_sxm",
-            "trtllm",
-            {"weights": "nvfp4"},
-            "is not known to have kernels for weights in nvfp4 on NVIDIA H100 SXM5 80GB; it has bf16, fp16, fp8, ",
-        ),
-        ("llama_3_70b", "a100_sxm_80", "vllm", {"kv": "fp8"}, "not known to have kernels for a cache in fp8"),
-        ("gpt_3", "h100_sxm", "vllm", {}, "GPT-3 175B (no architecture); engines that have"),
-    ],
-)
+@pytest.mark.rows
 def test_what_an_engine_lacks_is_said(
     model: str, chip: str, wanted: str, formats: dict[str, str], message: str
 ) -> None:

@@ -17,57 +17,11 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Assumptions, Block, HardwareSpec, Length, ModelSpec, Source, Traffic, catalog
 from inference_econ.inputs._base import Spec
 from inference_econ.inputs.assumptions import field_names
+from tests.reading import tables
 
-HARDWARE = """\
-name: Test chip
-family: test
-vendor: Nobody
-year: 2024
-dense_flops_per_second: {bf16: 1 PFLOP/s, fp16: 1 PFLOP/s, fp8: 2 PFLOP/s}
-hbm_bytes: 80 GiB
-hbm_bytes_per_second: 3.35 TB/s
-link_domain: 8
-link_bytes_per_second_one_way: 450 GB/s
-nic_bytes_per_second_one_way: 50 GB/s
-prices:
-  - dollars_per_accelerator_hour: 2.10 USD/h
-    kind: paper
-    date: 2025-05
-    ref: nobody
-    where: nowhere
-generation: test
-sources:
-  year: {ref: nobody, where: nowhere, kind: assumed}
-  dense_flops_per_second: {ref: nobody, where: nowhere, kind: assumed}
-  hbm_bytes: {ref: nobody, where: nowhere, kind: assumed}
-  hbm_bytes_per_second: {ref: nobody, where: nowhere, kind: assumed}
-  link_domain: {ref: nobody, where: nowhere, kind: assumed}
-  link_bytes_per_second_one_way: {ref: nobody, where: nowhere, kind: assumed}
-  nic_bytes_per_second_one_way: {ref: nobody, where: nowhere, kind: assumed}
-"""
+HARDWARE: str = tables(Path(__file__))["HARDWARE"]
 
-MODEL = """\
-name: Test model
-hidden_size: 1024
-vocab_size: 32000
-weights: bf16
-blocks:
-  - layers: 2
-    attention: {kind: grouped_query, query_heads: 8, kv_heads: 2, head_dim: 128}
-    feed_forward: {kind: dense, intermediate_size: 4096}
-  - layers: 10
-    attention: {kind: latent, query_heads: 8, kv_rank: 256, nope_head_dim: 64, value_head_dim: 64}
-    feed_forward:
-      kind: experts
-      experts: 16
-      active_experts: 2
-      intermediate_size: 512
-      router: true
-sources:
-  hidden_size: {ref: nobody, where: nowhere, kind: assumed}
-  vocab_size: {ref: nobody, where: nowhere, kind: assumed}
-  blocks: {ref: nobody, where: nowhere, kind: assumed}
-"""
+MODEL: str = tables(Path(__file__))["MODEL"]
 
 
 def _edited(text: str, old: str, new: str) -> str:
@@ -90,176 +44,7 @@ def test_the_files_without_mistakes_are_read(tmp_path: Path) -> None:
         assert read(str(path)).name.startswith("Test")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        # Unknown keys, with the nearest.
-        (
-            "GB/s\nnic_bytes_per",
-            "GB/s\nnick_bytes_per",
-            "chip.yaml:10: unknown key 'nick_bytes_per_second_one_way'; did you mean",
-        ),
-        ("year: 2024", "year: 2024\nzzz: 1", "chip.yaml:5: unknown key 'zzz'; allowed: dense_flops_per_second, desc"),
-        (
-            "    ref: nobody\n",
-            "    ref: nobody\n    dat: x\n",
-            "chip.yaml:16: unknown key 'prices.0.dat'; did you mean 'date'",
-        ),
-        (
-            "  year: {ref: nobody, where",
-            "  year: {reff: nobody, where",
-            "chip.yaml:19: unknown key 'sources.year.reff'; did you mean 'ref'?",
-        ),
-        # Dimensions and units.
-        (
-            "hbm_bytes: 80 GiB",
-            "hbm_bytes: 80 GB/s",
-            "chip.yaml:6: hbm_bytes: '80 GB/s' has the dimension [data] / [time], but B ([data]) is needed; "
-            "write for example '80 GiB'",
-        ),
-        (
-            "2.10 USD/h",
-            "2.10 USD",
-            "chip.yaml:12: prices.0.dollars_per_accelerator_hour: '2.10 USD' has the dimension [money], but USD/h",
-        ),
-        (
-            "bf16: 1 PFLOP/s",
-            "bf16: 1 PFLOP",
-            "chip.yaml:5: dense_flops_per_second.bf16: '1 PFLOP' has the dimension [work], but FLOP/s",
-        ),
-        # Units that were forgotten.
-        (
-            "hbm_bytes: 80 GiB",
-            "hbm_bytes: 80",
-            "chip.yaml:6: hbm_bytes: 80 is 80 B, less than there is; write for example '80 GiB'",
-        ),
-        (
-            "bf16: 1 PFLOP/s",
-            "bf16: 989.4",
-            "chip.yaml:5: dense_flops_per_second.bf16: 989.4 is 989.4 FLOP/s, less than there is; write",
-        ),
-        (
-            "link_bytes_per_second_one_way: 450 GB/s",
-            "link_bytes_per_second_one_way: 450 kB/s",
-            "link_bytes_per_second_one_way: '450 kB/s' is 450000 B/s, less than there is; write for",
-        ),
-        ("80 GiB", "80 foot", "chip.yaml:6: hbm_bytes: '80 foot': unknown unit 'foot'; write for example '80 GiB'"),
-        ("80 GiB", "lots", "chip.yaml:6: hbm_bytes: 'lots' is not a quantity; write a number in B or '80 GiB'"),
-        ("80 GiB", "", "chip.yaml:6: hbm_bytes: None is not a quantity"),
-        ("80 GiB", "true", "chip.yaml:6: hbm_bytes: True is not a quantity"),
-        ("80 GiB", "1e999", "chip.yaml:6: hbm_bytes: '1e999' is not finite"),
-        ("80 GiB", ".inf", "chip.yaml:6: .inf is not accepted; write a finite number"),
-        # Signs and ranges.
-        ("80 GiB", "-80e9", "chip.yaml:6: hbm_bytes must be > 0, got -80000000000.0"),
-        ("80 GiB", "0", "chip.yaml:6: hbm_bytes must be > 0, got 0"),
-        ("3.35 TB/s", "-3.35 TB/s", "chip.yaml:7: hbm_bytes_per_second must be > 0, got '-3.35 TB/s'"),
-        ("link_domain: 8", "link_domain: 0", "chip.yaml:8: link_domain must be > 0, got 0"),
-        ("year: 2024", "year: 1999", "chip.yaml:4: year must be >= 2010, got 1999"),
-        ("year: 2024", "year: 2099", "chip.yaml:4: year must be <= 2040, got 2099"),
-        ("2.10 USD/h", "0 USD/h", "chip.yaml:12: prices.0.dollars_per_accelerator_hour must be > 0, got '0 USD/h'"),
-        # Words.
-        (
-            "kind: paper",
-            "kind: papr",
-            "chip.yaml:13: prices.0.kind: got 'papr'; allowed: 'on-demand', 'reserved', 'tco'",
-        ),
-        (
-            "fp8: 2 PF",
-            "fp9: 2 PF",
-            "chip.yaml:5: dense_flops_per_second.fp9: got 'fp9'; allowed: 'fp32', 'bf16', 'fp16'",
-        ),
-        ("date: 2025-05", "date: may", "chip.yaml:14: prices.0.date: String should match pattern"),
-        (
-            "family: test",
-            "family: Test 1",
-            "chip.yaml:2: family: String should match pattern '^[a-z0-9_]+$', got 'Test 1'",
-        ),
-        (
-            "generation: test",
-            "generation: Test 1",
-            "chip.yaml:17: generation: String should match pattern '^[a-z0-9_]+$', got 'Test 1'",
-        ),
-        ("generation: test", "", "chip.yaml:1: generation is missing"),
-        ("name: Test chip", "name: ''", "chip.yaml:1: name: String should have at least 1 character, got ''"),
-        # Shapes.
-        ("year: 2024", "year: 2024.5", "chip.yaml:4: year: Input should be a valid integer, got 2024.5"),
-        ("name: Test chip", "name: 100", "chip.yaml:1: name: Input should be a valid string, got 100"),
-        ("vendor: Nobody", "vendor: [a]", "chip.yaml:3: vendor: Input should be a valid string, got ['a']"),
-        (
-            "{bf16: 1 PFLOP/s, fp16: 1 PFLOP/s, fp8: 2 PFLOP/s}",
-            "{}",
-            "chip.yaml:5: dense_flops_per_second: Dictionary should have at least 1 item",
-        ),
-        (
-            "{bf16: 1 PFLOP/s, fp16: 1 PFLOP/s, fp8: 2 PFLOP/s}",
-            "[1, 2]",
-            "chip.yaml:5: dense_flops_per_second: Input should be a valid dictionary, got [1, 2]",
-        ),
-        # Missing fields.
-        ("vendor: Nobody\n", "", "chip.yaml:1: vendor is missing"),
-        ("    where: nowhere\n", "", "chip.yaml:12: prices.0.where is missing"),
-        # Sources.
-        (
-            "  hbm_bytes: {ref",
-            "  # hbm_bytes: {ref",
-            "chip.yaml:6: hbm_bytes has no source; add 'hbm_bytes: {ref: ..., where: ..., kind: ...}' to sources",
-        ),
-        (
-            "year: 2024",
-            "year: 2024\nwatts: 700 W",
-            "chip.yaml:5: watts has no source; add 'watts: {ref: ..., where: ...",
-        ),
-        (
-            "  hbm_bytes: {ref",
-            "  memory: {ref: a, where: b, kind: derived}\n  hbm_bytes: {ref",
-            "chip.yaml:21: sources: 'memory' names no field of this file",
-        ),
-        (
-            "  hbm_bytes: {ref",
-            "  prices.3.date: {ref: a, where: b, kind: derived}\n  hbm_bytes: {ref",
-            "chip.yaml:21: sources: 'prices.3.date' names no field of this file",
-        ),
-        (
-            "  hbm_bytes: {ref",
-            "  prices.\u00b2: {ref: a, where: b, kind: derived}\n  hbm_bytes: {ref",
-            "chip.yaml:21: sources: 'prices.\u00b2' names no field of this file",
-        ),
-        (
-            "year: {ref: nobody, where: nowhere, kind: assumed}",
-            "year: {ref: nobody, where: nowhere, kind: guessed}",
-            "chip.yaml:19: sources.year.kind: got 'guessed'; allowed: 'measured', 'published', 'derived', 'assumed' or "
-            "'what_if'",
-        ),
-        (
-            "year: {ref: nobody, where: nowhere, kind: assumed}",
-            "year: {ref: '', where: nowhere, kind: assumed}",
-            "chip.yaml:19: sources.year.ref: String should have at least 1 character, got ''",
-        ),
-        (
-            "year: {ref: nobody, where: nowhere, kind: assumed}",
-            "year: me",
-            "chip.yaml:19: sources.year: Input should be a valid dictionary or instance of Source, got 'me'",
-        ),
-        # Marketing numbers.
-        (
-            "fp8: 2 PFLOP/s}",
-            "fp8: 4 PFLOP/s}\ntwo_to_four_sparsity: true",
-            "the dense peak of fp8 must be twice that of bf16 on this chip, got 4e+15 and 1e+15; is one of them a "
-            "sparse headline number?",
-        ),
-        (
-            "fp16: 1 PFLOP/s",
-            "fp16: 2 PFLOP/s",
-            "the peaks of fp16 (2e+15) and bf16 (1e+15) differ: one of them is sparse, or accumulates in fp16",
-        ),
-        (
-            "link_bytes_per_second_one_way: 450 GB/s",
-            "link_bytes_per_second_one_way: 900 GB/s\nlink_bytes_per_second_both_ways: 900 GB/s\n"
-            "description: Both ways is needed with its source.",
-            "link_bytes_per_second_both_ways has no source",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_a_hardware_file(tmp_path: Path, old: str, new: str, expected: str) -> None:
     mistakes = _mistakes(catalog.hardware, tmp_path / "chip.yaml", _edited(HARDWARE, old, new))
     assert any(expected in mistake for mistake in mistakes), mistakes
@@ -328,161 +113,21 @@ def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path
         catalog.hardware(str(path))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        (
-            "hidden_size: 1024",
-            "hidden_size: 1k",
-            ["model.yaml:2: hidden_size: Input should be a valid number, got '1k'"],
-        ),
-        ("hidden_size: 1024", "hidden_size: 0", ["model.yaml:2: hidden_size must be > 0, got 0"]),
-        ("hidden_size: 1024", "hidden_size: -4.5", ["model.yaml:2: hidden_size must be > 0, got -4.5"]),
-        ("hidden_size: 1024", "hidden_size: nan", ["model.yaml:2: nan is not accepted; write a finite number"]),
-        (
-            "hidden_size: 1024",
-            "hidden_size: 1e999",
-            ["model.yaml:2: hidden_size: Input should be a valid number, got '1e999'"],
-        ),
-        ("vocab_size: 32000", "vocab_size: -1", ["model.yaml:3: vocab_size must be >= 0, got -1"]),
-        (
-            "weights: bf16",
-            "weights: int9",
-            ["model.yaml:4: weights: got 'int9'; allowed: 'fp32', 'bf16', 'fp16', 'fp8'"],
-        ),
-        ("layers: 10", "layers: 0", ["model.yaml:9: blocks.1.layers must be > 0, got 0"]),
-        ("layers: 10", "layers: 9.5", ["model.yaml:9: blocks.1.layers: Input should be a valid integer, got 9.5"]),
-        (
-            "kind: latent",
-            "kind: latnet",
-            [
-                "model.yaml:10: blocks.1.attention.kind: got 'latnet'; did you mean 'latent'? allowed: "
-                "'grouped_query', 'latent'",
-            ],
-        ),
-        ("kind: latent, ", "", ["model.yaml:10: blocks.1.attention needs a 'kind'"]),
-        (
-            "kv_rank: 256",
-            "kv_rnak: 256",
-            [
-                "model.yaml:10: blocks.1.attention.kv_rank is missing",
-                "model.yaml:10: unknown key 'blocks.1.attention.kv_rnak'; did you mean 'kv_rank'?",
-            ],
-        ),
-        (
-            "      experts: 16",
-            "      expert: 16",
-            [
-                "model.yaml:11: blocks.1.feed_forward.experts is missing",
-                "model.yaml:13: unknown key 'blocks.1.feed_forward.expert'; did you mean 'experts' or 'active_experts'",
-            ],
-        ),
-        # The kind "experts" has a field of the same name.
-        (
-            "router: true",
-            "router: no",
-            ["model.yaml:16: blocks.1.feed_forward.router: Input should be a valid boolean"],
-        ),
-        (
-            "router: true",
-            "routr: true",
-            ["model.yaml:16: unknown key 'blocks.1.feed_forward.routr'; did you mean 'router'"],
-        ),
-        ("experts: 16", "experts: -16", ["model.yaml:13: blocks.1.feed_forward.experts must be > 0, got -16"]),
-        (
-            "active_experts: 2",
-            "active_experts: 17",
-            ["model.yaml:11: blocks.1.feed_forward: active_experts must be at most experts (16), got 17"],
-        ),
-        (
-            "kv_heads: 2",
-            "kv_heads: 9",
-            ["model.yaml:7: blocks.0.attention: kv_heads must be at most query_heads (8), got 9"],
-        ),
-        (
-            "  blocks: {ref: nobody, where: nowhere, kind: assumed}\n",
-            "",
-            ["blocks.0.layers has no source; add 'blocks.0.layers: {ref"],
-        ),
-        ("  blocks: {ref", "  blocks.0: {ref", ["model.yaml:9: blocks.1.layers has no source"]),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_a_model_file(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:
     mistakes = _mistakes(catalog.model, tmp_path / "model.yaml", _edited(MODEL, old, new))
     for text in expected:
         assert any(text in mistake for mistake in mistakes), mistakes
 
 
-@pytest.mark.parametrize(
-    ("blocks", "expected"),
-    [
-        ("blocks: []", "blocks: Tuple should have at least 1 item"),
-        ("blocks: {a: 1}", "blocks: Input should be a valid tuple"),
-        ("blocks: 3", "blocks: Input should be a valid tuple, got 3"),
-        ("blocks: [1]", "blocks.0: Input should be a valid dictionary or instance of Block, got 1"),
-        ("blocks: [{layers: 1}]", "blocks.0.attention is missing"),
-    ],
-)
+@pytest.mark.rows
 def test_blocks_are_a_list_of_mappings(tmp_path: Path, blocks: str, expected: str) -> None:
     text = MODEL[: MODEL.index("blocks:")] + blocks + "\n" + MODEL[MODEL.index("sources:") :]
     mistakes = _mistakes(catalog.model, tmp_path / "model.yaml", text)
     assert any(mistake.startswith(f"model.yaml:5: {expected}") for mistake in mistakes), mistakes
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        ("chip: {math_efficiency: 1.5}", "mine.yaml:2: chip.math_efficiency must be <= 1, got 1.5"),
-        ("chip: {math_efficiency: 0}", "mine.yaml:2: chip.math_efficiency must be > 0, got 0"),
-        (
-            "chip: {hbm_efficiency: 75 %}",
-            "mine.yaml:2: chip.hbm_efficiency: Input should be a valid number, got '75 %'",
-        ),
-        (
-            "math_eficiency: 0.5",
-            "mine.yaml:2: unknown key 'math_eficiency'; did you mean 'chip.math_efficiency' or 'chip.hbm_efficiency'?",
-        ),
-        ("host: {launch: 4 GB}", "mine.yaml:2: host.launch: '4 GB' has the dimension [data], but s ([time]) is needed"),
-        ("host: {launch: -4 us}", "mine.yaml:2: host.launch must be >= 0, got '-4 us'"),
-        ("host: {launches_per_layer: -1}", "mine.yaml:2: host.launches_per_layer must be >= 0, got -1"),
-        ("chip: {overlap: all}", "mine.yaml:2: chip.overlap: got 'all'; allowed: 'step', 'operator' or 'none'"),
-        ("experts: {parallel: yes}", "mine.yaml:2: experts.parallel: Input should be a valid boolean, got 'yes'"),
-        ("layout: {pipeline_steps: 65}", "mine.yaml:2: layout.pipeline_steps must be <= 64, got 65"),
-        ("layout: {pipeline_steps: -1}", "mine.yaml:2: layout.pipeline_steps must be >= 0, got -1"),
-        ("layout: {tensor_layouts: []}", "mine.yaml:2: layout.tensor_layouts: Tuple should have at least 1 item"),
-        ("layout: {tensor_layouts: [3d]}", "mine.yaml:2: layout.tensor_layouts.0: got '3d'; allowed: '1d' or '2d'"),
-        ("layout: {tensor_layouts: 2d}", "mine.yaml:2: layout.tensor_layouts: Input should be a valid tuple, got '2d'"),
-        ("per_family: 3", "mine.yaml:2: per_family: Input should be a valid dictionary, got 3"),
-        (
-            "per_family: {tpu: {hop: 1 us}}",
-            "mine.yaml:2: unknown key 'per_family.tpu.hop'; allowed: adapters, attention, capacity, chip, experts",
-        ),
-        ("network: {collectives: 5}", "mine.yaml:2: network.collectives: Input should be a valid dictionary"),
-        (
-            "network: {collectives: {kind: tree}}",
-            "mine.yaml:2: network.collectives.kind: got 'tree'; did you mean 'free'? allowed: 'nccl_tree', 'mesh'",
-        ),
-        ("network: {collectives: {hop: 1 us}}", "mine.yaml:2: network.collectives needs a 'kind'"),
-        (
-            "network: {collectives: {kind: mesh, hop: 1 GB}}",
-            "mine.yaml:2: network.collectives.hop: '1 GB' has the dimension [data], but s",
-        ),
-        ("network: {collectives: {kind: mesh, hop: 1 us}}", "mine.yaml:2: network.collectives.hop has no source"),
-        (
-            "network: {collectives: {kind: nccl_tree, version: x, protocols: {}}}",
-            "mine.yaml:2: network.collectives.protocols: Dictionary should have at least 1 item",
-        ),
-        (
-            "network: {collectives: {kind: nccl_tree, version: x, protocols: {LL256: {base: 1 us}}}}",
-            "mine.yaml:2: network.collectives.protocols.LL256: got 'LL256'; allowed: 'LL', 'LL128' or 'Simple'",
-        ),
-        (
-            "network: {collectives: {kind: nccl_tree, version: x, protocols: {LL: {base: 1 us, per_rank: 1 us, "
-            "per_domain_doubling: 1 us, bandwidth_factor: 2}}}}",
-            "mine.yaml:2: network.collectives.protocols.LL.bandwidth_factor must be <= 1, got 2",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_a_file_of_assumptions(tmp_path: Path, lines: str, expected: str) -> None:
     mistakes = _mistakes(catalog.assumptions, tmp_path / "mine.yaml", f"extends: paper\n{lines}\n")
     assert any(expected in mistake for mistake in mistakes), mistakes
@@ -511,23 +156,7 @@ def test_every_name_of_flat_assumptions_is_known() -> None:
     assert places == set(field_names())
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({}, "traffic: give context, or both isl and osl"),
-        ({"isl": 100}, "give context, or both isl and osl"),
-        ({"osl": 100}, "give context, or both isl and osl"),
-        ({"isl": 1, "osl": 2, "context": 3}, "give either context, or isl and osl, not both"),
-        ({"context": 3, "osl": 2}, "give either context, or isl and osl, not both"),
-        ({"isl": 1, "osl": 0}, "traffic: osl must be > 0, got 0"),
-        ({"context": -1}, "traffic: context must be >= 0, got -1"),
-        ({"context": float("inf")}, "traffic: context: Input should be a finite number, got inf"),
-        ({"context": float("nan")}, "traffic: context must be >= 0, got nan"),
-        ({"context": True}, "traffic: context: Input should be a valid"),
-        ({"contxt": 3}, "traffic: unknown key 'contxt'; did you mean 'context' or 'contexts'?"),
-        ({"context": 3, "max_tokens_per_second": 0}, "traffic: max_tokens_per_second must be > 0, got 0"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_traffic(asked: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
         Traffic.build(asked, origin="traffic")
@@ -565,19 +194,7 @@ def test_replace_changes_one_field_and_reads_units(tmp_path: Path) -> None:
     assert chip.replace() == chip
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"hbm_bytes": -1}, "HardwareSpec: hbm_bytes must be > 0, got -1"),
-        ({"hbm_bytes": float("nan")}, "HardwareSpec: hbm_bytes: nan is not finite"),
-        ({"hbm_bytes": "80 GB/s"}, "has the dimension [data] / [time]"),
-        ({"hbm_byte": 1}, "HardwareSpec: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?"),
-        ({"watts": 700}, "HardwareSpec: watts has no source"),
-        ({"link_bytes_per_second_one_way": None}, "sources: 'link_bytes_per_second_one_way' names no field"),
-        ({"dense_flops_per_second": {"bf16": 1e15, "fp16": 2e15}}, "the peaks of fp16 (2e+15) and bf16 (1e+15) differ"),
-        ({"sources": {}}, "has no source"),
-    ],
-)
+@pytest.mark.rows
 def test_replace_validates(tmp_path: Path, changes: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
         _chip(tmp_path).replace(**changes)

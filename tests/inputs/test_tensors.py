@@ -121,15 +121,7 @@ def test_without_an_index_it_is_refused_and_told_what_would_do(tmp_path: Path) -
     assert "an index would do: with model.safetensors.index.json" in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"num_experts_per_tok": None}, "num_experts_per_tok is missing; a whole number > 0 is needed"),
-        ({"num_attention_heads": None}, "num_attention_heads is missing"),
-        ({"num_attention_heads": 4, "num_experts_per_tok": 0}, "num_experts_per_tok must be a whole number > 0, got 0"),
-        ({"num_experts_per_tok": 5}, r"active_experts must be at most experts \(4\), got 5"),
-    ],
-)
+@pytest.mark.rows
 def test_what_neither_shapes_nor_keys_say_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         import_config(folder(tmp_path, tensors(), changes))
@@ -165,14 +157,7 @@ def test_a_padded_embedding_counts_with_the_rows_of_the_output(tmp_path: Path) -
     assert import_config(folder(tmp_path, shapes, {"vocab_size": 1024})).total_parameters == TOTAL
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"hidden_size": 7}, "hidden_size is 7, and the embedding in the checkpoint has 64 columns"),
-        ({"loop_num_passes": 3}, "loop_num_passes is 3; how often layers are passed is not understood"),
-        ({"num_hidden_layers": 90}, "num_hidden_layers is 90, and the checkpoint has no tensor of layer 3"),
-    ],
-)
+@pytest.mark.rows
 def test_sizes_that_no_shape_fits_end_in_a_message(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         import_config(folder(tmp_path, tensors(), changes))

@@ -23,19 +23,7 @@ def _broken(path: Path) -> dict[int, str]:
     return {line.number: line.event.problem for line in traces.read(path).lines if isinstance(line.event, Broken)}
 
 
-@pytest.mark.parametrize(
-    ("file", "form", "isl", "osl", "seconds"),
-    [
-        ("azure.csv", "Azure", [1000, 2000, 3000, 1500], [10, 20, 30, 15], [0.0, 0.5, 5.25, 125.0]),
-        ("burstgpt.csv", "BurstGPT", [400, 900, 500], [40, 90, 50], [0.0, 40.0, 113.0]),
-        ("mooncake.jsonl", "Mooncake", [1500, 1400, 1024, 600], [50, 60, 70, 80], [0.0, 1.0, 2.0, 3.0]),
-        ("weka.json", "AgentX / Weka", [200, 130, 190, 260], [20, 10, 10, 30], [0.0, 5.0, 7.0, 12.0]),
-        ("sharegpt.json", "ShareGPT", [10, 15, 4], [2, 8, 18], None),
-        ("vllm_bench.json", "vLLM bench", [100, 200, 300], [10, 20, 30], [0.0, 0.5, 2.0]),
-        ("aiperf.jsonl", "AIPerf", [550, 700], [9, 12], [0.0, 2.0]),
-        ("opentelemetry.jsonl", "OpenTelemetry", [700, 800], [40, 60], [0.0, 2.9]),
-    ],
-)
+@pytest.mark.rows
 def test_a_trace_is_told_by_what_is_in_it(
     file: str, form: str, isl: list[int], osl: list[int], seconds: list[float] | None
 ) -> None:
@@ -56,18 +44,7 @@ def test_what_prompts_repeat_is_read() -> None:
     assert [event.session for event in _events(_TRACES / "burstgpt.csv")] == ["a", "b", "a"]
 
 
-@pytest.mark.parametrize(
-    ("file", "line", "problem"),
-    [
-        ("azure.csv", 4, "at least 1 token of prompt and answer, got 500 and 0"),
-        ("azure.csv", 6, "'noon' is no time"),
-        ("burstgpt.csv", 5, "got 100 and 0"),
-        ("mooncake.jsonl", 4, "the time is negative or not finite, got -0.005 s"),
-        ("mooncake.jsonl", 5, "no JSON"),
-        ("vllm_bench.json", 4, "got 400 and 0"),
-        ("aiperf.jsonl", 3, "the request failed (RequestCancellationError)"),
-    ],
-)
+@pytest.mark.rows
 def test_a_broken_line_is_named(file: str, line: int, problem: str) -> None:
     assert problem in _broken(_TRACES / file)[line]
 
@@ -115,17 +92,7 @@ def test_packed_files_are_unpacked(tmp_path: Path) -> None:
         traces.read(tmp_path / "cut.csv.gz")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "the file is empty; a trace has a request a line"),
-        ("\n\n", "the file is empty"),
-        ("when,what\n1,2\n", r"none of the forms that are known: Azure, BurstGPT, Mooncake, .*\(TIMESTAMP"),
-        ('{"a": 1}\n', "none of the forms"),
-        ("[]", "none of the forms"),
-        ('{"a": 1,\n', "no line is a request of a known form, and the whole is no JSON"),
-    ],
-)
+@pytest.mark.rows
 def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "trace.txt").write_text(text)
     with pytest.raises(InputError, match=message):

@@ -8,21 +8,9 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.inputs import Lengths
+from tests.reading import tables
 
-_FILE = """\
-name: a test
-arrivals: {scv: 3, rates: [1, 2.5], interval: 1 h}
-lengths:
-  isl: [100, 900]
-  osl: [80, 20]
-  cached: [0, 512]
-  shares: [0.75, 0.25]
-reuse: {block_tokens: 16, share: 0.4, blocks: [100, 1000], found: [0.1, 0.3]}
-sources:
-  arrivals: {ref: user, where: made up, kind: assumed}
-  lengths: {ref: user, where: made up, kind: assumed}
-  reuse: {ref: user, where: made up, kind: assumed}
-"""
+_FILE: str = tables(Path(__file__))["_FILE"]
 
 
 def test_a_file_of_a_traffic_is_read_by_its_path(tmp_path: Path) -> None:
@@ -33,23 +21,7 @@ def test_a_file_of_a_traffic_is_read_by_its_path(tmp_path: Path) -> None:
     assert traffic.lengths.rows == ((100, 80, 0, 0.75), (900, 20, 512, 0.25))
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "message"),
-    [
-        ("scv: 3", "scv: -3", r"yaml:2: arrivals.scv must be >= 0, got -3"),
-        ("rates: [1, 2.5]", "rates: [0, 0]", r"yaml:2: arrivals: rates are all 0; give at least one above 0"),
-        ("rates: [1, 2.5]", "rates: [1, -2.5]", r"yaml:2: arrivals.rates.1 must be >= 0, got -2.5"),
-        ("osl: [80, 20]", "osl: [80, -20]", r"yaml:5: lengths.osl.1 must be >= 0, got -20"),
-        ("osl: [80, 20]", "osl: [80]", r"yaml:3: lengths: a table needs as many isl as osl, .* isl 2, osl 1"),
-        ("osl: [80, 20]", "osl: 300", r"a table needs as many isl as osl, .* isl 2, osl one"),
-        ("cached: [0, 512]", "cached: [0, 900]", r"row 2 must have .* isl 900, cached 900, osl 20"),
-        ("0.75, 0.25", "0.75, 0.5", r"yaml:3: lengths: shares must add up to 1, got 1.25"),
-        ("[100, 1000]", "[1000, 100]", r"yaml:8: reuse: blocks and found must be ascending"),
-        ("share: 0.4", "share: 0.2", r"no cache finds more than share \(0.2\), got 0.3"),
-        ("found: [0.1, 0.3]", "found: [0.1]", r"each number of blocks needs its share found, got 2 and 1"),
-        ("lengths:", "sizes:", r"yaml:3: unknown key 'sizes'"),
-    ],
-)
+@pytest.mark.rows
 def test_a_mistake_in_a_traffic_is_told_with_its_line(tmp_path: Path, right: str, wrong: str, message: str) -> None:
     (tmp_path / "mine.yaml").write_text(_FILE.replace(right, wrong))
     with pytest.raises(ie.SpecError, match=message):

@@ -17,21 +17,7 @@ def _value(text: str) -> object:
     return _yaml.parse(f"a: {text}\n", "file.yaml").data["a"]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("3.35e12", 3.35e12),
-        ("3e8", 3e8),
-        ("1.5E-6", 1.5e-6),
-        (".5", 0.5),
-        ("5.", 5.0),
-        ("-0.25", -0.25),
-        ("8", 8),
-        ("+8", 8),
-        ("1_000", 1000),
-        ("017", 17),  # no octal numbers
-    ],
-)
+@pytest.mark.rows
 def test_numbers(text: str, value: float) -> None:
     read = _value(text)
     assert read == value
@@ -79,41 +65,7 @@ def test_nested_data_and_lines() -> None:
     assert document.where(("nowhere",)) == "file.yaml:1"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a: 1\nb: 2\na: 3\n", "file.yaml:3: 'a' is given twice; keep one"),
-        ("a: {b: 1, b: 1}\n", "file.yaml:1: 'b' is given twice"),
-        ("a: &x 1\nb: *x\n", "file.yaml:2: aliases (*name) are not accepted; write the value out"),
-        ("a: &x {b: 1}\nc:\n  <<: *x\n", "file.yaml:3: aliases (*name) are not accepted"),
-        ("a: !!int 3\n", "file.yaml:1: the tag 'tag:yaml.org,2002:int' is not accepted"),
-        ("a: !mine 3\n", "file.yaml:1: the tag '!mine' is not accepted"),
-        ("a: !!python/object/apply:os.getcwd []\n", "the tag 'tag:yaml.org,2002:python/object/apply:os.getcwd'"),
-        ("a: !!set {b}\n", "the tag 'tag:yaml.org,2002:set' is not accepted"),
-        ("!!binary a: 1\n", "the tag 'tag:yaml.org,2002:binary' is not accepted"),
-        ("a: 1\n---\nb: 2\n", "file.yaml:2: a second document (---) in one file is not accepted"),
-        ("a:\n  " + "[" * 30 + "]" * 30, "file.yaml:2: nested deeper than 24 levels"),
-        ("a: " + "{b: " * 30 + "1" + "}" * 30, "file.yaml:1: nested deeper than 24 levels"),
-        ("? [a, b]\n: 1\n", "file.yaml:1: a mapping or list cannot be a key"),
-        ("? {a: b}\n: 1\n", "file.yaml:1: a mapping or list cannot be a key"),
-        ("a: .inf\n", "file.yaml:1: .inf is not accepted; write a finite number"),
-        ("a: 1\nb: -.INF\n", "file.yaml:2: -.INF is not accepted"),
-        ("a: [1, .nan]\n", "file.yaml:1: .nan is not accepted"),
-        ("a: NaN\n", "file.yaml:1: NaN is not accepted"),
-        ("a: infinity\n", "file.yaml:1: infinity is not accepted"),
-        ("- 1\n- 2\n", "file.yaml:1: a mapping of field names to values is needed, found list"),
-        ("3\n", "file.yaml:1: a mapping of field names to values is needed, found int"),
-        ("just words\n", "file.yaml:1: a mapping of field names to values is needed, found str"),
-        ("", "file.yaml:1: a mapping of field names to values is needed, found nothing"),
-        ("# a comment\n", "file.yaml:1: a mapping of field names to values is needed, found nothing"),
-        ("a: 1\nb: [1\n", "file.yaml:3: not valid YAML: expected ',' or ']'"),
-        ("a: b: c\n", "file.yaml:1: not valid YAML: mapping values are not allowed here"),
-        ("a: 1\n\tb: 2\n", "file.yaml:2: not valid YAML: found character '\\t' that cannot start any token"),
-        ("a: 'x\n", "not valid YAML: found unexpected end of stream"),
-        ("a: @x\n", "file.yaml:1: not valid YAML: found character '@' that cannot start any token"),
-        ("a: \x00\n", "file.yaml:1: not valid YAML: special characters are not allowed"),
-    ],
-)
+@pytest.mark.rows
 def test_errors_name_file_and_line(text: str, message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
         _yaml.parse(text, "file.yaml")

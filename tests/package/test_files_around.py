@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from benchmarks import transcripts
+from tests.reading import tables
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -110,21 +111,20 @@ def test_nothing_changed_asks_nothing(script: ModuleType) -> None:
     assert script.comment({"a": "price no such"}, {"a": "price no such"}).endswith("Nothing that costs changed.\n")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("- price a b", "write NAME: recommend MODEL CHIP"),
-        ("a: {b: c}", "write NAME: recommend MODEL CHIP"),
-        ("a: launch x y", "'launch' has no place here; write recommend or price"),
-        ('a: price x y "-"o /etc/passwd', "'-o' has no place here"),
-        ("a: price x y --output=z", "'--output=z' has no place here"),
-        ("a: 'price \"x'", "has no place here"),
-        ("a: [", "after.yaml: while parsing"),
-    ],
-)
+@pytest.mark.rows
 def test_what_is_no_deployment_is_refused(tmp_path: Path, text: str, message: str) -> None:
     done = _compared(tmp_path, "", text)
     assert done.returncode == 2
     assert done.stdout == ""
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_every_table_of_the_tests_is_run() -> None:
+    for path in (ROOT / "tests").rglob("test_*.yaml"):
+        if isinstance(found := tables(path), dict):
+            source = path.with_suffix(".py").read_text(encoding="utf-8")
+            assert source.count("@pytest.mark.rows\n") == sum(name.startswith("test_") for name in found), path
+            assert [name for name in found if f"\ndef {name}(" not in source and f'["{name}"]' not in source] == [], (
+                path
+            )

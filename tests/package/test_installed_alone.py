@@ -25,29 +25,15 @@ def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=folder)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("frontier", "llama_3_8b", "h100_sxm", "--tp", "1", "--quiet", "--plot", "frontier.svg"),
-        ("cache", "llama_3_8b", "h100_sxm", "--tp", "1", "--turns", "3", "--request-rate", "2", "--replicas", "2"),
-        ("scenarios",),
-        ("table", "paper/table_1", "--quiet"),
-    ],
-)
-def test_answers_need_nothing_of_studies(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+@pytest.mark.rows
+def test_answers_need_nothing_of_studies(tmp_path: Path, arguments: list[str]) -> None:
     done = _run(*arguments, folder=tmp_path)
     assert (done.returncode, done.stderr.count("Error")) == (0, 0), done.stderr
     assert done.stdout.count("\n") > 5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "package"),
-    [
-        (("figure", "paper/figure_6", "-o", "figure.svg"), "matplotlib"),
-        (("speculate-check", "--quiet"), "scipy"),
-    ],
-)
-def test_what_a_study_lacks_is_named(tmp_path: Path, arguments: tuple[str, ...], package: str) -> None:
+@pytest.mark.rows
+def test_what_a_study_lacks_is_named(tmp_path: Path, arguments: list[str], package: str) -> None:
     done = _run(*arguments, folder=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (

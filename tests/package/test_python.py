@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from string import ascii_letters
-from typing import Any
 
 import jsonschema
 import pytest
@@ -18,50 +17,10 @@ from inference_econ.report import schema
 from inference_econ.report.pages import page as page_of
 from inference_econ.report.scenario import ScenarioPage
 from tests.charted import sound
+from tests.small import ANSWERS, QUESTIONS, SPACE, TARGETS, TRAFFIC, layouts, setup
 
-SPACE = ie.Space(max_accelerators=2)
-LENGTHS = ie.Requests(isl=ie.Length.parse("1000"), osl=ie.Length.parse("200"))
-PRICE = "lognorm(s=0.2, relative)"
-TRAFFIC, TARGETS = ie.Traffic(isl=1000, osl=200), ie.Targets(tpot_seconds=0.05)
-
-
-def setup() -> ie.Setup:
-    return ie.Setup.of("llama_3_8b", "h100_sxm", weights="fp8")
-
-
-def layouts() -> Any:
-    return ie.offer(setup(), LENGTHS, SPACE)
-
-
-#: Every kind of answer, small, and whether it has a picture.
-ANSWERS: dict[str, tuple[Callable[[], Shown], bool]] = {
-    "frontier": (lambda: ie.frontier(setup(), TRAFFIC, SPACE), True),
-    "decode_frontier": (lambda: ie.decode_frontier(setup(), TRAFFIC, SPACE), True),
-    "recommend": (lambda: ie.recommend([layouts()], 5.0, TARGETS), True),
-    "most_traffic": (lambda: ie.most_traffic([layouts()], ie.Means(8), TARGETS), False),
-    "load": (lambda: ie.load(layouts(), [1.0, 5.0], targets=TARGETS), True),
-    "price": (lambda: ie.price(layouts(), 5.0), True),
-    "disaggregate": (lambda: ie.disaggregate(ie.pools(setup(), LENGTHS, SPACE), requests_per_second=20.0), True),
-    "cache": (lambda: ie.cache(setup(), SPACE), True),
-    "prefill": (lambda: ie.prefill(setup(), [2048], [2]), True),
-    "speculate": (lambda: ie.speculate(setup(), LENGTHS, ie.Speculation.of("ngram", 0.5), ie.Pins(tp=1)), True),
-    "explain": (lambda: ie.explain(setup(), ie.Pins(tp=1, batch=8)), True),
-    "intensity": (lambda: ie.intensity(setup(), ie.Pins(tp=1)), True),
-    "assess": (lambda: ie.assess(setup(), TRAFFIC, ie.Observation(100.0, 1, batch=8.0)), True),
-    "compare": (lambda: ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1), True),
-    "run": (lambda: ie.run("paper/table_1"), True),
-    "claims": (lambda: ie.claims("tokens_per_round"), True),
-    "fits": (lambda: ie.fits(setup(), LENGTHS, SPACE), False),
-    "buy": (lambda: ie.buy([layouts()], {"someone": {"input": 0.3, "output": 0.9}}, TARGETS), True),
-    "fleet": (lambda: ie.fleet([layouts()], [5.0, 30.0, 80.0], TARGETS, target=0.8), True),
-    "rollout": (lambda: ie.rollout([layouts()], 2, prompts=8, samples=2), True),
-    "hour_cost": (lambda: ie.hour_cost(ie.hardware("h100_sxm")), False),
-    "what_if": (lambda: ie.what_if("llama_3_8b", "h100_sxm", inputs=["price"], max_instance_gpus=1), True),
-    "implied_hour_price": (lambda: ie.implied_hour_price(ie.frontier(setup(), TRAFFIC, SPACE), 0.4, 40.0), False),
-    "revealed_exponents": (lambda: ie.revealed_exponents([10.0, 20.0], [1.0, 2.0]), True),
-    "infer": (lambda: ie.infer(ie.recorded_offers("qwen/qwen3-8b-04-28"), samples=300), True),
-    "uncertainty": (lambda: ie.uncertainty("llama_3_8b", "h100_sxm", {"price": PRICE}, max_instance_gpus=1), True),
-}
+#: Answers that have no picture.
+UNDRAWN = {"most_traffic", "fits", "hour_cost", "implied_hour_price"}
 
 
 @pytest.fixture(scope="module", params=ANSWERS)
@@ -71,7 +30,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def answer(name: str) -> Shown:
-    return ANSWERS[name][0]()
+    return ANSWERS[name]()
 
 
 def test_a_line_says_what_it_is(answer: Shown) -> None:
@@ -84,12 +43,12 @@ def test_a_line_says_what_it_is(answer: Shown) -> None:
 def test_a_notebook_shows_tables_and_a_picture(name: str, answer: Shown) -> None:
     html = answer._repr_html_()
     assert html.count("<table>") >= 1
-    assert ("<svg" in html) is ANSWERS[name][1]
+    assert ("<svg" in html) is (name not in UNDRAWN)
     assert "<?xml" not in html
 
 
 def test_pictures(name: str, answer: Shown, tmp_path: Path) -> None:
-    if not ANSWERS[name][1]:
+    if name in UNDRAWN:
         with pytest.raises(ie.InputError, match="this answer has no picture; to_frame"):
             answer.plot()
         return
@@ -119,17 +78,6 @@ def test_every_heading_of_its_tables_is_explained(answer: Shown) -> None:
     for table in page_of(answer).tables():
         for heading in filter(None, table.columns):
             assert schema.FieldsPage(heading).tables()[0].rows, heading
-
-
-#: Questions of HTTP that answers are to, where their names differ.
-QUESTIONS = {
-    "decode_frontier": "frontier",
-    "most_traffic": "recommend",
-    "hour_cost": "hour-cost",
-    "what_if": "what-if",
-    "implied_hour_price": "implied-hour-price",
-    "revealed_exponents": "revealed-exponent",
-}
 
 
 def test_the_record_is_as_its_schema_says_and_no_field_lacks_in_the_glossary(name: str, answer: Shown) -> None:
@@ -187,15 +135,7 @@ def test_other_endings_are_refused(path: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "no JSON, so no saved answer"),
-        ("[1]", "no saved answer; write one"),
-        ("{}", "not written by inference-econ"),
-        ('{"saved": {"program": "other"}}', "not written by inference-econ"),
-    ],
-)
+@pytest.mark.rows
 def test_files_that_are_no_answers(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(text, encoding="utf-8")
@@ -304,9 +244,17 @@ def test_what_is_no_question_is_refused(ask: Callable[[], object], message: str)
         ask()
 
 
-@pytest.mark.parametrize("name", ["recommend", "price", "load"])
-def test_an_answer_launches_what_it_chose(name: str) -> None:
-    script = ANSWERS[name][0]().launch("vllm")
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: ie.recommend([layouts()], 5.0, TARGETS),
+        lambda: ie.price(layouts(), 5.0),
+        lambda: ie.load(layouts(), [1.0, 5.0], targets=TARGETS),
+    ],
+    ids=["recommend", "price", "load"],
+)
+def test_an_answer_launches_what_it_chose(ask: Callable[[], Shown]) -> None:
+    script = ask().launch("vllm")
     assert script.startswith("#!/bin/sh")
     assert "vllm serve nvidia/Llama-3.1-8B-Instruct-FP8" in script
 

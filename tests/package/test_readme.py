@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks import transcripts
 from benchmarks.transcripts import Transcript
+from tests.reading import tables
 
 TEXT = (transcripts.ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = list(transcripts.transcripts(TEXT))
@@ -64,20 +65,7 @@ def test_flags_in_the_text_exist() -> None:
     assert named <= spelled
 
 
-DOCUMENT = """\
-Text.
-
-    $ inference-econ one \\
-        --more
-{}
-
-    $ cat two
-
-More.
-
-    $ sh run.sh three
-    kept
-"""
+DOCUMENT: str = tables(Path(__file__))["DOCUMENT"]
 
 
 def test_a_document_is_made_again() -> None:

@@ -97,21 +97,7 @@ def test_a_bias_of_rows_left_out_is_in_the_interval_and_named(bias: float, said:
     assert (errors["low"], errors["high"]) == pytest.approx((0.8 * math.exp(bias), 1.25 * math.exp(bias)))
 
 
-@pytest.mark.parametrize(
-    ("parallel", "layouts", "said"),
-    [
-        (None, ["tp4pp2", "tp1dp8ep8"], ""),
-        ({"pp": ("Llama 3.1 8B",)}, ["tp4pp2"], ""),
-        ({}, ["tp4pp2"], "among the rows, no measured instance had pipeline stages"),
-        ({}, ["tp4", "tp2dp4"], "among the rows, no measured instance had groups of attention ranks (dp)"),
-        (
-            {"ep": ("DeepSeek-V3", "gpt-oss 120b")},
-            ["tp8ep8"],
-            "among the rows, no measured instance of Llama 3.1 8B had expert-parallel ranks (ep) "
-            "(measured: DeepSeek-V3, gpt-oss 120b)",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_ways_of_cutting_a_model_up_that_nobody_measured(
     parallel: dict[str, tuple[str, ...]] | None, layouts: list[str], said: str
 ) -> None:

@@ -35,18 +35,7 @@ def _marks(ledger: Ledger) -> list[tuple[float, str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("published", "ours", "place", "holds"),
-    [
-        ({"value": "4"}, 4.2, 1.05, True),
-        ({"value": "4"}, 8.0, 2.0, False),
-        ({"at_least": "2"}, 3.0, 1.5, True),
-        ({"at_most": "2"}, 3.0, 1.5, False),
-        ({"at_least": "2", "at_most": "8"}, 4.0, 1.0, True),
-        ({"value": "1"}, 500.0, 20.0, False),
-        ({"value": "1"}, 0.0, 0.05, False),
-    ],
-)
+@pytest.mark.rows
 def test_a_mark_lies_where_the_number_is(published: dict[str, str], ours: float, place: float, holds: bool) -> None:
     ((x, face),) = _marks(Ledger((_finding("one", published, {"paper": ours}),)))
     assert x == pytest.approx(place)

@@ -55,20 +55,8 @@ def test_numbers_with_a_mark_or_a_word_are_aligned_to_the_right() -> None:
     assert speed.cells == ("           14.4 *", "          115.2  ", "          grows  ")
 
 
-@pytest.mark.parametrize(
-    ("cells", "right"),
-    [
-        (("1", "1,234.5", "-3", "+4.1", "$2.50", "1e-06", ""), True),
-        (("12 to 14", "1 : 2", "73, 40", "0.1 ± 0.02"), True),
-        (("12.5 %", "-", "never"), True),
-        (("1", "nothing fits"), True),
-        (("1", "nothing fits", "never"), False),
-        (("tp8", "2025-01-01"), False),
-        (("3", "4", "of any size that is allowed"), False),
-        (("", "-"), False),
-    ],
-)
-def test_which_columns_are_numbers(cells: tuple[str, ...], right: bool) -> None:
+@pytest.mark.rows
+def test_which_columns_are_numbers(cells: list[str], right: bool) -> None:
     (column,) = fitted(Table("t", ("head",), tuple((cell,) for cell in cells)), 80).columns
     assert column.right is right
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,19 +15,11 @@ from inference_econ.inputs import catalog
 from inference_econ.report.fields import GIGABYTES, Field, column, details, field, glossary, view
 from inference_econ.report.schema import FieldsPage, definitions, entries, json_schema, questions
 from inference_econ.report.table import Table
+from tests.reading import tables
 
 SHOWN = [known for known in glossary().values() if known.heading]
 LAYOUT = {"tp": 4.0, "dp": 1.0, "pp": 2.0, "stage": 4.0, "cut": "1d"}
-RECORDS = [
-    {
-        "accelerators": 8,
-        "layout": LAYOUT,
-        "utilization": 0.456,
-        "ttft_seconds": {"p90": 0.1234},
-        "accelerators_rented": 8,
-    },
-    {"accelerators": 2, "layout": LAYOUT, "utilization": 0.0, "ttft_seconds": {"p90": None}, "accelerators_rented": 0},
-]
+RECORDS: list[dict[str, Any]] = tables(Path(__file__))["RECORDS"]
 
 
 @pytest.mark.parametrize("known", glossary().values(), ids=lambda known: known.name)

@@ -38,17 +38,7 @@ def test_large_numbers_are_whole() -> None:
     assert Expected("ttft", "p50", 0.1123, 0.0537, 1.16).text == "TTFT p50 112.3 (53.7 to 1160) ms"
 
 
-@pytest.mark.parametrize(
-    ("chip", "preset", "bound"),
-    [
-        ("tpu_v5e", None, True),
-        ("gaudi3", None, True),
-        ("h100_sxm", None, False),
-        ("h100_sxm", "deployable", False),
-        ("mi355x", None, False),
-        ("tpu_v5e", "ideal", False),
-    ],
-)
+@pytest.mark.rows
 def test_chips_without_a_profile_are_called_a_bound(chip: str, preset: str | None, bound: bool) -> None:
     setup = Setup.of("llama_3_8b", chip, assumptions=preset, price=1.0)
     title = heading("Decode steps", [setup], [])

@@ -1,21 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from inference_econ.report.sweep import SweepPage, failures_table
 from inference_econ.studies.swept import Best, Reason, Swept
+from tests.reading import tables
 
 #: As the cheapest point of a row has it.
-POINT = {
-    "dollars_per_million_output_tokens": 1.5,
-    "dollars_per_million_output_tokens_low": 1.0,
-    "tokens_per_second_per_user": 52.0,
-    "accelerators": 8.0,
-    "layout": "tp8",
-    "weights": "fp8",
-    "kv": "bf16",
-    "dollars_per_accelerator_hour": 2.5,
-}
+POINT: dict[str, Any] = tables(Path(__file__))["POINT"]
 UNMEASURED = {**POINT, "dollars_per_million_output_tokens_low": None}
 SWEPT = Swept(
     title="Sweep",

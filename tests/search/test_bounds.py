@@ -110,22 +110,6 @@ def test_bounds_hold_for_the_published_study_and_not_for_servers() -> None:
     assert holding == {"paper", "paper_may22", "paper_text"}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "layout.attention_groups=data_parallel",
-        "layout.kv_placement=by_heads",
-        "experts.parallel_counts=tokens",
-        "experts.all_to_all_traffic=own_link",
-        "experts.replicated_tokens=summed",
-        "experts.imbalance=1.5",
-        "experts.spread=random",
-        "experts.redundant=0",
-        "network.link_domains=placed",
-        "network.two_batch_overlap=when_faster",
-        "network.hidden=0.5",
-        "chip.prefetched_bytes=50e6",
-    ],
-)
+@pytest.mark.rows
 def test_each_condition_is_one(change: str) -> None:
     assert not _bounds.hold(catalog.assumptions("paper", changes=[change]))

@@ -90,26 +90,7 @@ def _check(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tok
         )
 
 
-@pytest.mark.parametrize(
-    ("model", "chip", "context", "preset", "changes", "new_tokens"),
-    [
-        ("paper/llama_3_70b", "paper/h100", 0.0, "paper", (), 1),
-        ("paper/llama_3_70b", "paper/h100", 0.0, "paper_may22", (), 3),
-        ("paper/deepseek_v3", "paper/h100", 1e5, "paper", (), 1),
-        ("paper/mixtral_8x22b", "paper/a100", 777.0, "paper", ("chip.overlap=operator",), 2),
-        ("deepseek_v3", "gb200_nvl72", 1000.0, "paper", ("chip.overlap=none", "network.collectives=nccl_2_23"), 1),
-        ("gpt_oss_20b", "h100_sxm", 1000.0, "deployable", _TOGETHER, 1),
-        ("paper/palm_540b", "paper/tpu_v4", 0.0, "paper", (), 1),
-        (
-            "paper/gpt_4",
-            "paper/h100",
-            0.0,
-            "paper",
-            ("experts.all_to_all_ranks=expert_parallel", "network.pipeline_hop=nearest"),
-            1,
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_a_large_grid(
     model: str, chip: str, context: float, preset: str, changes: tuple[str, ...], new_tokens: int
 ) -> None:

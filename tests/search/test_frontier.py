@@ -52,18 +52,7 @@ def _grid(setup: Setup, *, whole: bool, pipeline: bool) -> Grid:
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("pipeline", [False, True])
-@pytest.mark.parametrize(
-    ("model", "weights", "context", "preset", "speculate", "demand"),
-    [
-        ("paper/llama_3_70b", "int8", 0.0, "paper", False, None),
-        ("paper/llama_3_70b", "int8", 0.0, "paper", True, None),
-        ("paper/llama_3_70b", None, 1000.0, "deployable", True, None),
-        ("paper/mixtral_8x22b", None, 0.0, "paper", False, 2000.0),
-        ("paper/mixtral_8x22b", None, 5000.0, "paper_may22", False, None),
-        ("qwen3_30b_a3b", "int8", 2000.0, "paper", False, None),
-        ("gpt_oss_20b", None, 2000.0, "ideal", False, None),
-    ],
-)
+@pytest.mark.rows
 def test_frontier_equals_brute_force(
     model: str,
     weights: str | None,

@@ -187,13 +187,7 @@ def test_what_is_not_promised_is_kept() -> None:
     assert kept_share(one, most) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    ("promise", "message"),
-    [
-        ({"ttft_seconds": 0.0}, "a promised ttft must be positive, got 0 s"),
-        ({"tpot_seconds": -1.0}, "a promised tpot must be positive, got -1 s"),
-    ],
-)
+@pytest.mark.rows
 def test_impossible_promises(promise: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         kept_share(service("short"), 1.0, **promise)  # type: ignore[arg-type]

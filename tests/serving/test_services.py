@@ -206,15 +206,7 @@ def test_more_memory_never_holds_fewer_and_no_rule_more_than_fit(
 
 
 @pytest.mark.parametrize("engine", ["trtllm", "sglang"])
-@pytest.mark.parametrize(
-    ("model", "isl", "osl"),
-    [
-        ("llama_3_8b", "30000", "10000"),
-        ("llama_3_8b", "90000", "20000"),
-        ("llama_3_8b", "uniform:20000:60000", "uniform:4000:16000"),
-        ("gpt_oss_20b", "uniform:2000:6000", "uniform:2000:6000"),
-    ],
-)
+@pytest.mark.rows
 def test_a_saturated_server_completes_what_is_said(engine: str, model: str, isl: str, osl: str) -> None:
     service = service_of(model, isl, osl, engine=engine)
     lengths, said = service.requests, service.most_requests_per_second

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from inference_econ.inputs import Length, Requests
 from inference_econ.serving import Service
 from inference_econ.serving.simulation import arrivals, play
 from tests import asking
+from tests.reading import tables
 
 
 def _service(
@@ -56,15 +59,7 @@ def _completed(service: Service, rounds: int = 20) -> float:
 
 
 #: Long prompts, long answers, short ones, and lengths that differ; slots.
-FULL = {
-    "3000/1000": (("3000", "1000"), (3, 12, 50)),
-    "8000/1000": (("8000", "1000"), (5, 20)),
-    "300/3000": (("300", "3000"), (3, 8, 20, 50)),
-    "1000/8": (("1000", "8"), (20, 50)),
-    "uniform": (("uniform:500:1500", "uniform:500:1500"), (5, 20, 50)),
-    "heavy tails": (("lognormal:3000:1", "lognormal:1000:1"), (5, 20, 50)),
-    "heavier tails": (("lognormal:2000:1.5", "lognormal:500:1.5"), (20,)),
-}
+FULL: dict[str, list[Any]] = tables(Path(__file__))["FULL"]
 
 
 @pytest.mark.parametrize(

@@ -20,24 +20,14 @@ from tests.offered import service_of as offered
 MODELS = {server[0]: server for server in SERVERS}
 
 
-def _case(model: str, lengths: tuple[int, int], spread: str, filled: float, *, waits: bool = False) -> Case:
+def _case(model: str, lengths: list[int] | tuple[int, int], spread: str, filled: float, *, waits: bool = False) -> Case:
     service = service_of(*MODELS[model], [length(mean, spread) for mean in lengths], waits=waits)
     return compared(service, spread, filled, waits=waits)
 
 
-@pytest.mark.parametrize(
-    ("model", "lengths", "spread", "filled", "waits"),
-    [
-        ("llama_3_8b", (2000, 500), "fixed", 0.6, False),
-        ("llama_3_8b", (2000, 500), "lognormal 0.5", 0.4, False),
-        ("qwen3_32b", (2000, 500), "lognormal 0.5", 0.4, False),
-        ("qwen3_32b", (2000, 500), "uniform", 0.6, True),
-        ("gpt_oss_120b", (2000, 500), "uniform", 0.1, False),
-        ("llama_3_70b", (300, 150), "fixed", 0.1, True),
-    ],
-)
+@pytest.mark.rows
 def test_what_is_proven_is_what_requests_see(
-    model: str, lengths: tuple[int, int], spread: str, filled: float, waits: bool
+    model: str, lengths: list[int], spread: str, filled: float, waits: bool
 ) -> None:
     case = _case(model, lengths, spread, filled, waits=waits)
     assert case.proven

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from inference_econ.studies.claims.chains import picked
 from inference_econ.studies.ledger import Ledger
 from inference_econ.studies.scenario import run
 from inference_econ.studies.settings import frontier_of
+from tests.reading import tables
 
 SEEDS = ("study", "chapter", "note", "mla_notes", "kv_runahead", "per_megawatt")
 #: Sustained rates of the study's H100 in 8 bits: 70 % of 2e15 FLOP/s, 75 % of 3.3 TB/s.
@@ -314,35 +316,13 @@ def _scenario(
     return Scenario.build({"name": "Claims", "ask": ask, "sources": {"ask": source}}, origin="claims.yaml")
 
 
-@pytest.mark.parametrize(
-    ("reading", "message"),
-    [
-        (
-            {"kind": "frontier", "read": "speed", "at": "fastest", "cost": 1.0},
-            "give one of at, cost, times_cheapest, share",
-        ),
-        ({"kind": "frontier", "read": "share"}, "give parts where a share is read"),
-        ({"kind": "step", "read": "seconds", "rows": ["qkv"]}, "give rows where a balance or an intensity is read"),
-        ({"kind": "step", "read": "seconds", "parts": ["host"]}, "give parts where a share is read"),
-        ({"kind": "magic"}, "got 'magic'; allowed: 'frontier'"),
-    ],
-)
+@pytest.mark.rows
 def test_readings_that_contradict_themselves(reading: Mapping[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         _scenario(reading)
 
 
-CHAIN = {
-    "kind": "chain",
-    "read": "speedup",
-    "processes": [2],
-    "prompts": [1024],
-    "links": [1e9],
-    "matmul": 1e14,
-    "attention": 1e14,
-    "overhead": 0.0,
-    "latency": 0.0,
-}
+CHAIN: dict[str, Any] = tables(Path(__file__))["CHAIN"]
 
 
 def test_chains_say_what_they_need() -> None:
@@ -354,40 +334,13 @@ def test_chains_say_what_they_need() -> None:
         answered(_scenario(CHAIN, basis=BasisSpec()))
 
 
-@pytest.mark.parametrize(
-    ("published", "message"),
-    [
-        ({}, "give a value, or at_least, at_most or both"),
-        ({"value": "1", "at_most": "2"}, "give a value, or at_least, at_most or both"),
-        ({"at_least": "3", "at_most": "2"}, "bounds must ascend and be positive, got 3 and 2"),
-    ],
-)
+@pytest.mark.rows
 def test_published_numbers_are_one_or_bounds(published: Mapping[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         _scenario({"kind": "step", "read": "seconds"}, published=published)
 
 
-@pytest.mark.parametrize(
-    ("reading", "message"),
-    [
-        ({"kind": "step", "read": "balance", "rows": ["magic"]}, "no row of the step is called magic; rows: qkv"),
-        ({"kind": "step", "read": "share", "parts": ["magic"]}, "'magic' is no part of a step; parts: compute"),
-        (
-            {"kind": "frontier", "read": "cost", "cost": 0.0001, "settings": {"decode_only": True}},
-            "nothing costs 0.0001 dollars or less per million tokens; the cheapest",
-        ),
-        (
-            {"kind": "frontier", "read": "cost", "speed": 1e6, "settings": {"decode_only": True}},
-            r"nothing is as fast as 1e\+06 tokens/s; the fastest",
-        ),
-        ({"kind": "frontier", "read": "batch"}, "batch is known of decode steps only; add decode_only: true"),
-        ({"kind": "step", "read": "seconds", "settings": {"model": "magic"}}, "unknown model 'magic'"),
-        (
-            {"kind": "attention", "read": "layer_seconds", "settings": {"context": 10_000_000, "batch": 1000}},
-            "one layer with 1000 sequences of 1e\\+07 tokens does not fit",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_numbers_that_are_not_there(reading: Mapping[str, object], message: str) -> None:
     with pytest.raises(InputError, match=f"claim one, under 'today': {message}"):
         answered(_scenario(reading))

@@ -25,20 +25,7 @@ from tests import asking
 SMALL: dict[str, Any] = {"max_instance_gpus": 2, "weights": "fp8"}
 
 
-@pytest.mark.parametrize(
-    ("given", "labels"),
-    [
-        ({"hardware": ["h100_sxm", "h200_sxm"]}, ["h100_sxm", "h200_sxm"]),
-        ({"models": ["llama_3_8b", "qwen3_8b"]}, ["llama_3_8b", "qwen3_8b"]),
-        ({"weights": ["bf16", "fp8"]}, ["bf16", "fp8"]),
-        ({"assumptions": ["deployable", "ideal"]}, ["deployable", "ideal"]),
-        (
-            {"hardware": ["h100_sxm", "h200_sxm"], "weights": ["bf16", "fp8"]},
-            ["h100_sxm, bf16", "h100_sxm, fp8", "h200_sxm, bf16", "h200_sxm, fp8"],
-        ),
-        ({}, ["llama_3_8b on h100_sxm"]),
-    ],
-)
+@pytest.mark.rows
 def test_every_combination_is_a_series_labelled_by_what_differs(given: dict[str, object], labels: list[str]) -> None:
     asked = {"models": "llama_3_8b", "hardware": "h100_sxm", **SMALL, **given}
     result = ie.compare(**asked)

@@ -68,16 +68,7 @@ def test_the_curves_of_a_figure(figure: str) -> None:
         _check(curve, published[curve.label, drawn_with_pipeline])
 
 
-@pytest.mark.parametrize(
-    ("figure", "series", "hardware", "weights"),
-    [
-        ("figure_6", "H100 SXM", "paper/h100", "int8"),
-        ("figure_6", "A100 SXM", "paper/a100", "int8"),
-        ("figure_6", "V100 SXM", "paper/v100", "int8"),
-        ("figure_8", "16-bit weights", "paper/h100", "bf16"),
-        ("figure_8", "4-bit weights", "paper/h100", "int4_channel"),
-    ],
-)
+@pytest.mark.rows
 def test_the_same_without_pipeline(figure: str, series: str, hardware: str, weights: str) -> None:
     front = asking.frontier(
         "paper/llama_3_70b",
@@ -92,15 +83,7 @@ def test_the_same_without_pipeline(figure: str, series: str, hardware: str, weig
     _check(front, _published(figure)[series, False])
 
 
-@pytest.mark.parametrize(
-    ("series", "model", "hardware", "weights", "pipeline"),
-    [
-        ("DeepSeek-V3, TPU v4", "paper/deepseek_v3", "paper/tpu_v4", "int8", True),
-        ("Mixtral 8x22B, TPU v4", "paper/mixtral_8x22b", "paper/tpu_v4", "bf16", False),
-        ("Llama 3.1 405B, Groq LPU", "paper/llama_3_405b", "paper/groq_lpu", "int8", True),
-        ("GPT-4, Groq LPU", "paper/gpt_4", "paper/groq_lpu", "bf16", False),
-    ],
-)
+@pytest.mark.rows
 def test_frontiers_on_chips_that_are_a_mesh(
     series: str, model: str, hardware: str, weights: str, pipeline: bool
 ) -> None:

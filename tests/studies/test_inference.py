@@ -61,13 +61,7 @@ def test_models_have_about_the_parameters_that_are_asked_for() -> None:
     assert sized("deepseek_v3", 1e11, 512).active_parameters < sized("deepseek_v3", 1e11, 64).active_parameters / 3
 
 
-@pytest.mark.parametrize(
-    ("name", "experts", "message"),
-    [
-        ("llama_3_8b", 64, "Llama 3.1 8B has no experts"),
-        ("deepseek_v3", 4, "works with 8 experts per token, and 4 are"),
-    ],
-)
+@pytest.mark.rows
 def test_experts_must_make_sense(name: str, experts: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         with_experts(catalog.model(name), experts)
@@ -222,18 +216,7 @@ def test_offers_that_contradict_each_other_are_refused() -> None:
         posterior(usual_draws(), [observed_offer(fast), observed_offer(slow)])
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("speed=-3", "tokens_per_second"),
-        ("speed=0", "tokens_per_second"),
-        ("speed=fast", "tokens_per_second"),
-        ("by=Someone", "an offer needs something that was observed"),
-        ("velocity=3", r"'velocity=3' cannot be read; write input=\$, output=\$"),
-        ("speed=3,speed=4", "speed is there twice"),
-        ("", "'' cannot be read"),
-    ],
-)
+@pytest.mark.rows
 def test_what_cannot_be_an_observation(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         observed_offer(text)
@@ -263,21 +246,7 @@ def test_priors_under_which_nothing_fits_are_refused() -> None:
         infer([observed_offer("speed=50,on=h100_sxm")], one, samples=64)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"hour_price_spread": 0.5}, "hour_price_spread"),
-        ({"utilisation": {"median": 0.9, "spread": 2.0}}, "is often more than all there is"),
-        (
-            {"families": {"dense": {**USUAL.families["dense"].model_dump(), "probability": 0}}},
-            "all probabilities are 0",
-        ),
-        ({"families": {"dense": {**USUAL.families["dense"].model_dump(), "parameters": (2e9, 1e9)}}}, "must ascend"),
-        ({"price_over_cost": {"median": -1.0, "spread": 2.0}}, "price_over_cost.median"),
-        ({"speculation": {**USUAL.speculation.model_dump(), "proposer": "draft"}}, "another model of unknown size"),
-        ({"speculation": {**USUAL.speculation.model_dump(), "acceptance": (0.9, 0.5)}}, "acceptance must ascend"),
-    ],
-)
+@pytest.mark.rows
 def test_improper_priors_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
         Priors.build({**USUAL.model_dump(exclude_unset=True), "sources": kept_sources(), **changes}, origin="mine")

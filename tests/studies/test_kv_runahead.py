@@ -18,25 +18,11 @@ from inference_econ.report.scenario import cells, result_frame, result_record, s
 from inference_econ.studies import kv_runahead
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
+from tests.reading import tables
 
 Write = Callable[[str], str]
 
-SCENARIO = """name: Mine
-ask:
-  kind: kv_runahead
-  contexts: [100, 200]
-  lookup: [100]
-  kv: bf16
-  matmul: 100 TFLOP/s
-  attention: 20 TFLOP/s
-  overhead: 0 s
-  latency: 0 s
-  chains:
-    - {label: alone, model: llama_3_8b, processes: 1, printed: [{context: 100, one_process: "0.5"}]}
-    - {label: two, model: llama_3_8b, processes: 2, link: 10 GB/s, printed: [{context: 200, speedup: "1.2"}]}
-sources:
-  ask: {ref: cho2024runahead, where: a test, kind: assumed}
-"""
+SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
 
 @cache
@@ -176,24 +162,7 @@ def test_a_scenario_of_ones_own(write: Write) -> None:
     assert matrices + norms == pytest.approx(everything / per_layer, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("contexts: [100, 200]", "contexts: [200, 100]", "contexts must ascend, got 200, 100"),
-        ("lookup: [100]", "lookup: [100, 100]", "lookup must ascend, got 100, 100"),
-        ("lookup: [100]", "lookup: [1]", "a prompt of 1 tokens does not split over 2 processes"),
-        ("context: 200, speedup", "context: 300, speedup", "printed context 300 of 'two' is none of the contexts"),
-        ("label: two", "label: alone", "two chains have the same label; a label names one chain"),
-        ("link: 10 GB/s, ", "", "give a link for 2 or more processes, and none for one; processes is 2"),
-        ("processes: 1,", "processes: 1, link: 1 GB/s,", "give a link for 2 or more processes, and none for one"),
-        ('one_process: "0.5"', 'all_gather: "0.5"', "a single process has times of one_process only"),
-        ("processes: 2", "processes: 65", "processes must be <= 64, got 65"),
-        ("link: 10 GB/s", "link: 10 GB", "'10 GB' has the dimension"),
-        ("matmul: 100 TFLOP/s", "matmul: 0 TFLOP/s", "ask.matmul must be > 0"),
-        ("kv: bf16", "kv: bf15", "ask.kv: got 'bf15'; allowed"),
-        ("sources:", "table: {point: fastest, columns: [{key: batch, title: b}]}\nsources:", "has its own tables"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_a_scenario(write: Write, old: str, new: str, message: str) -> None:
     assert SCENARIO.count(old) == 1, old
     with pytest.raises(SpecError, match=message):

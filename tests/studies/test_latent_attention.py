@@ -312,14 +312,7 @@ def test_what_does_not_fit_breaks_even_nowhere(asked: LatentVariantsAsk) -> None
     assert answer.charts[-1].marks == {}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"model": "llama_3_8b"}, r"need a model whose layers all have the same; Llama 3\.1 8B: grouped_query"),
-        ({"assumptions": "paper"}, r"needs assumptions with overlap: operator; paper has step"),
-        ({"model": "deepseek_v9"}, r"unknown model 'deepseek_v9'"),
-    ],
-)
+@pytest.mark.rows
 def test_what_cannot_be_compared_is_refused(asked: LatentVariantsAsk, changes: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         latent_attention.compare(asked.replace(**changes))

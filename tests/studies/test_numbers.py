@@ -12,20 +12,7 @@ QUESTION = Settings(
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("isl", 2000.0),
-        ("cached", 0.0),
-        ("acceptance", 0.8),
-        ("hardware.hbm_bytes_per_second", 4.8e12),
-        ("hardware.dense_flops_per_second.fp8", 1.979e15),
-        ("hardware.watts", 900.0),
-        ("model.blocks.1.feed_forward.experts", 256.0),
-        ("model.experts", 256.0),
-        ("model.layers", 61.0),
-    ],
-)
+@pytest.mark.rows
 def test_numbers_are_read_from_settings_and_specifications(name: str, value: float) -> None:
     assert number(QUESTION, name) == pytest.approx(value, rel=1e-3)
 
@@ -52,21 +39,7 @@ def test_a_changed_question_has_another_answer() -> None:
     assert frontier_of(slower).tokens_per_second.max() < frontier_of(QUESTION).tokens_per_second.max()
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "speed",
-            r"'speed' is no number of a question; allowed: context, isl, osl, cached, .*, price, acceptance, and",
-        ),
-        ("chip.watts", r"'chip.watts' is no number of a question; specifications: model.FIELD, hardware.FIELD"),
-        ("hardware.name", r"hardware.name: no such number"),
-        ("hardware.hbm", r"hardware.hbm: no such number"),
-        ("model.blocks.9.layers", r"model.blocks.9.layers: no such number"),
-        ("model.kv_heads", r"model.kv_heads: no such number"),
-        ("ttft", r"ttft: the question sets none, or several"),
-    ],
-)
+@pytest.mark.rows
 def test_what_is_no_number_is_refused(name: str, message: str) -> None:
     with pytest.raises(ie.InputError, match=message):
         number(QUESTION, name)

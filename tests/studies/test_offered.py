@@ -47,17 +47,7 @@ def test_offers_of_series_that_are_not_there_are_none() -> None:
     assert beside([_points()], ["another"]) == ()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"date": "2025-06-28", "without": ()},
-            r"no offer of 'meta-llama/.*' on 2025-06-28 with a measured",
-        ),
-        ({"without": ("Grok",)}, r"offers without 'Grok': Crusoe, Kluster, DeepInfra, .* offered 'meta-llama/"),
-        ({"model_as_written": "x", "without": ("Groq",)}, r"offers without 'Groq': nobody offered 'x' on 2025-06-27"),
-    ],
-)
+@pytest.mark.rows
 def test_offers_that_nobody_knows(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         beside([_points(**changes)], ["ours"])

@@ -120,19 +120,8 @@ def test_files_that_cannot_be_used(tmp_path: Path, content: bytes | None, messag
         sampling_rule.read(path)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([0.5, 0.4], [0.5, 0.5], 2), "the probabilities of target must sum to 1, got 0.9"),
-        (([0.5, 0.5], [0.5, 0.6], 2), "the probabilities of draft must sum to 1, got 1.1"),
-        (([1.5, -0.5], [0.5, 0.5], 2), "target: probabilities must be from 0 to 1, got 1.5"),
-        (([0.5, 0.5], [0.5, 0.25, 0.25], 2), "target and draft must have one vocabulary, got 2 and 3 tokens"),
-        (([0.5, 0.5], [0.5, 0.5], 0), "the draft length must be at least 1, got 0"),
-        (([0.5, 0.5], [0.5, 0.5], 2, 0), "rounds must be from 1 to 100,000,000, got 0"),
-        (([0.5, 0.5], [0.5, 0.5], 2, 10, -1), "the seed must not be negative, got -1"),
-    ],
-)
-def test_distributions_and_numbers_that_cannot_be(arguments: tuple[object, ...], message: str) -> None:
+@pytest.mark.rows
+def test_distributions_and_numbers_that_cannot_be(arguments: list[object], message: str) -> None:
     target, draft, length, *rest = arguments
     named = dict(zip(("rounds", "seed"), rest, strict=False))
     with pytest.raises(InputError, match=message):

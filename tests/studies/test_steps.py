@@ -11,19 +11,9 @@ from inference_econ.engine import Pins, Setup
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
+from tests.reading import tables
 
-STUDY = """\
-name: Steps
-ask:
-  kind: steps
-  over: {over}
-  values: {values}
-  common: {{model: llama_3_8b, hardware: h100_sxm{common}}}
-  series:
-    - {{label: kept}}
-    - {{label: none, settings: {{changes: ["assumptions.attention.cache=recomputed"]{settings}}}}}
-sources: {{ask: {{ref: user, where: here, kind: assumed}}}}
-"""
+STUDY: str = tables(Path(__file__))["STUDY"]
 
 
 def _run(
@@ -65,17 +55,7 @@ def test_shared_prefixes_save_room_and_reads() -> None:
     assert len(result.charts[0].lines[0].x) == len(result.charts[0].lines[1].x) - 1
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ({"values": "[1000, 100]"}, "values must ascend, got 1000, 100"),
-        ({"values": "[]"}, "values"),
-        ({"values": "[0, 100]"}, "a context is at least 1, got 0"),
-        ({"over": "osl"}, "over"),
-        ({"common": ", context: 5"}, "context is what differs along a line; leave it out of the settings of 'common'"),
-        ({"over": "batch", "settings": ", batch: 5"}, "leave it out of the settings of 'none'"),
-    ],
-)
+@pytest.mark.rows
 def test_files_that_cannot_be(tmp_path: Path, words: dict[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         _run(tmp_path, **words)

@@ -2,57 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from inference_econ.inputs import catalog
 from inference_econ.report import gallery
 from inference_econ.report.scenario import cells, scenario_table, values
 from inference_econ.studies.scenario import run
+from tests.reading import tables
 
 #: Printed cells of each table: rows times columns.
 CELLS = {"table_1": 5 * 2, "table_2": 5 * 2, "table_3": 5 * 4, "table_4": 3 * 2, "table_5": 4 * 4, "table_6": 3 * 4}
 
 #: What the published code gives before rounding: tokens/s, chips or tokens/s, USD per million, chips, sequences,
 #: with as many digits as were kept.
-UNROUNDED: dict[str, dict[str, tuple[str, ...]]] = {
-    "table_1": {
-        "Llama 3 8B": ("965.97", "11.31"),
-        "Llama 3 70B": ("234.31", "26.14"),
-        "GPT-3": ("148.44", "42.44"),
-        "PaLM-540B": ("86.00", "78.83"),
-        "GPT-4": ("55.67", "172.66"),
-    },
-    "table_2": {
-        "Mixtral 8x22B (16-bit)": ("199.36", "125.00"),
-        "Llama 3 70B (8-bit)": ("189.25", "23.55"),
-        "Llama 3.1 405B (8-bit)": ("122.32", "47.59"),
-        "GPT-4 (16-bit, speculative)": ("106.09", "459.63"),
-        "DeepSeek-V3 (8-bit)": ("214.67", "13.99"),
-    },
-    "table_3": {
-        "Mixtral 8x22B (16-bit)": ("127.95", "0.5364", "23.13", "196.59"),
-        "Llama 3 70B (8-bit)": ("106.74", "0.2684", "6.658", "135.55"),
-        "Llama 3.1 405B (8-bit)": ("60.53", "1.3095", "7.918", "58.27"),
-        "GPT-4 (16-bit, speculative)": ("60.58", "4.5316", "100.39", "213.32"),
-        "DeepSeek-V3 (8-bit)": ("116.27", "1.0984", "53.97", "246.496"),
-    },
-    "table_4": {
-        "H100 SXM": ("152.14", "24.31"),
-        "A100 SXM": ("132.37", "32.30"),
-        "V100 SXM": ("105.46", "101.96"),
-    },
-    "table_5": {
-        "Llama 3 70B": ("69.09", "0.5201", "7.845", "127.33"),
-        "Llama 3 70B (S)": ("95.28", "0.5062", "5.997", "72.53"),
-        "Llama 3.1 405B": ("35.16", "6.5394", "31.40", "79.66"),
-        "Llama 3.1 405B (S)": ("71.26", "7.3289", "23.14", "25.84"),
-    },
-    "table_6": {
-        "4-bit weights": ("122.07", "0.2326", "4.395", "90.27"),
-        "8-bit weights": ("99.10", "0.3714", "6.871", "108.90"),
-        "16-bit weights": ("82.52", "0.7001", "13.42", "135.55"),
-    },
-}
+UNROUNDED: dict[str, dict[str, list[str]]] = tables(Path(__file__))["UNROUNDED"]
 
 
 def test_the_tables_have_74_printed_cells() -> None:

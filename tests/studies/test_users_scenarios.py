@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inference_econ import errors
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.answers.settings import speculation_of
@@ -22,55 +23,13 @@ from inference_econ.report.pages import page
 from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
 from tests import asking
+from tests.reading import tables
 
-SCENARIO = """\
-name: Mine
-ask:
-  kind: frontier
-  common: {model: llama_3_8b, hardware: h100_sxm, decode_only: true, isl: 100, osl: 20, max_instance_gpus: 4}
-  series:
-    - {label: 16 bits}
-    - {label: 8 bits, settings: {weights: fp8}}
-table:
-  point: preferred
-  columns:
-    - {key: tokens_per_second_per_user, title: speed}
-    - {key: mfu, title: MFU}
-sources:
-  ask: {ref: nobody, where: nowhere, kind: assumed}
-"""
+SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
-PRINTED = """\
-  printed:
-    8 bits: {tokens_per_second_per_user: "1.0"}
-sources:
-  table: {ref: nobody, where: nowhere, kind: assumed}
-"""
+TOY: str = tables(Path(__file__))["TOY"]
 
-TOY = """\
-name: Toy
-ask:
-  kind: toy_frontier
-  reductions: 4
-  hop: 1 us
-  base: 0 us
-  common: {model: paper/llama_3_8b, hardware: paper/h100, context: 0}
-  series:
-    - {label: A, settings: {max_tokens_per_second: 1e6}}
-sources:
-  ask: {ref: nobody, where: nowhere, kind: assumed}
-"""
-
-LAW = """\
-name: Law
-ask:
-  kind: square_root_law
-  measured:
-    - {label: small, parameters: 1e9, latency: 1 ms}
-    - {label: large, parameters: 4e9, latency: 3 ms}
-sources:
-  ask: {ref: nobody, where: nowhere, kind: measured}
-"""
+LAW: str = tables(Path(__file__))["LAW"]
 
 Write = Callable[[str], str]
 
@@ -161,29 +120,7 @@ def test_promises_and_caches_of_a_scenario(write: Write) -> None:
         run(write(none))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        *(
-            (
-                "max_instance_gpus: 4}",
-                f"max_instance_gpus: 4, {name}: {value}}}",
-                f"{name} is said of decode steps alone",
-            )
-            for name, value in (("batch", 8), ("max_tokens_per_second", 5), ("sampling", "{points: 9, decades: 1}"))
-        ),
-        ("isl: 100, osl: 20", "context: 100", "context is said of decode steps alone, .*; add decode_only: true"),
-        ("{weights: fp8}", "{decode_only: true}", "some series count decode steps alone, others services"),
-        ("{weights: fp8}", "{grid: paper}", "some series count decode steps alone, others services"),
-        ("key: concurrency", "key: mfu", "the column 'mfu' is one of decode steps, .*; add decode_only: true"),
-        *(
-            ("max_instance_gpus: 4}", f"decode_only: true, {name}: 1}}", f"{name} is said of services, and decode_only")
-            for name in ("ttft", "tpot", "cached", "shared_prefix", "slots")
-        ),
-        ("max_instance_gpus: 4}", "grid: paper, ttft: 1 s}", "ttft is said of services, and the study's grid counts"),
-        ("max_instance_gpus: 4}", "grid: paper, decode_only: false}", "grid: paper is that of the published study, of"),
-    ],
-)
+@pytest.mark.rows
 def test_settings_that_mean_nothing_for_what_is_counted(write: Write, old: str, new: str, message: str) -> None:
     text = _edited(SERVICES, (old, new))
     if "decode" in new or "paper" in new:
@@ -297,113 +234,15 @@ def test_progress_names_the_series(write: Write) -> None:
     assert told == [(0.0, "16 bits"), (0.5, "8 bits")]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        # Labels.
-        ([("label: 8 bits", "label: 16 bits")], "two series have the label '16 bits'; a label names one series"),
-        ([("label: 8 bits", 'label: ""')], "mine.yaml:7: ask.series.1.label: String should have at least 1 character"),
-        (
-            [("sources:\n", PRINTED.replace("8 bits", "4 bits"))],
-            "printed row '4 bits' is no series; series: 16 bits, 8 bits",
-        ),
-        # Printed cells.
-        (
-            [("sources:\n", PRINTED.replace("tokens_per_second_per_user", "batch"))],
-            "printed cell 'batch' of '8 bits' is no column; columns: tokens_per_second_per_user, mfu",
-        ),
-        (
-            [("sources:\n", PRINTED.replace("tokens_per_second_per_user", "speed"))],
-            "mine.yaml:14: table.printed.8 bits.speed: got 'speed'; allowed: 'tokens_per_second_per_user'",
-        ),
-        *(
-            (
-                [("sources:\n", PRINTED.replace("1.0", printed))],
-                f"mine.yaml:14: table.printed.8 bits.tokens_per_second_per_user: String should match .*'{printed}'",
-            )
-            for printed in ("fast", "1,000", "nan", "")
-        ),
-        (
-            [("sources:\n", PRINTED.replace('"1.0"', "1.0"))],
-            "table.printed.8 bits.tokens_per_second_per_user: Input should be a valid string, got 1.0",
-        ),
-        # Settings.
-        ([("isl: 100,", "context: 5, isl: 100,")], "mine.yaml:4: ask.common: give either context, or isl and osl, not"),
-        ([("isl: 100", "isl: -100")], "mine.yaml:4: ask.common.isl must be >= 0, got -100"),
-        ([("osl: 20", "osl: 0")], "mine.yaml:4: ask.common.osl must be > 0, got 0"),
-        ([("isl: 100", "isl: .nan")], r"mine.yaml:4: .nan is not accepted; write a finite number"),
-        ([("weights: fp8", "weights: fp7")], "mine.yaml:7: ask.series.1.settings.weights: got 'fp7'; allowed: 'fp32'"),
-        ([("weights: fp8", "weight: fp8")], "unknown key 'ask.series.1.settings.weight'; did you mean 'weights'"),
-        ([("weights: fp8", "price: 0")], "mine.yaml:7: ask.series.1.settings.price must be > 0, got 0"),
-        ([("weights: fp8", "price: cheap")], "mine.yaml:7: ask.series.1.settings.price: 'cheap' is no price: give USD"),
-        ([("weights: fp8", "price: 2 USD")], "'2 USD' has the dimension .*, but USD/h .* is needed"),
-        ([("weights: fp8", "acceptance: 1.5")], "ask.series.1.settings.acceptance must be <= 1, got 1.5"),
-        ([("weights: fp8", "acceptance: [1, -1]")], "ask.series.1.settings.acceptance.1 must be >= 0, got -1"),
-        (
-            [("weights: fp8", "mtp: true, eagle: true")],
-            "ask.series.1.settings: give one of draft, mtp, eagle, ngram, got mtp and eagle",
-        ),
-        (
-            [("weights: fp8", "max_draft: 3, draft_length: 2")],
-            "ask.series.1.settings: give either max_draft or draft_length, not both",
-        ),
-        ([("weights: fp8", "max_draft: 0")], "ask.series.1.settings.max_draft must be >= 1, got 0"),
-        ([("weights: fp8", "sampling: {points: 0, decades: 2}")], "settings.sampling.points must be > 0, got 0"),
-        ([("weights: fp8", "grid: hole")], "ask.series.1.settings.grid: got 'hole'; allowed: 'paper' or 'whole'"),
-        # Structure.
-        (
-            [("kind: frontier", "kind: frontiers")],
-            "mine.yaml:2: ask.kind: got 'frontiers'; did you mean 'frontier'. allowed: 'frontier', 'assess', 'toy",
-        ),
-        ([("  kind: frontier\n", "")], "mine.yaml:2: ask needs a 'kind'"),
-        ([("name: Mine\n", "")], "mine.yaml:1: name is missing"),
-        ([("name: Mine\n", "name: Mine\nname: Yours\n")], "mine.yaml:2: 'name' is given twice; keep one"),
-        (
-            [("point: preferred", "point: best")],
-            "mine.yaml:9: table.point: got 'best'; allowed: 'fastest' or 'preferred'",
-        ),
-        ([("key: mfu", "key: mbu")], "mine.yaml:12: table.columns.1.key: got 'mbu'; allowed: 'tokens_per_second"),
-        ([("point: preferred", "point: preferred\n  exponent: -1")], "table.exponent must be > 0, got -1"),
-        ([("sources:\n  ask: {", "sources:\n  asc: {")], "has no source; add"),
-        ([("sources:\n", "figure: {title: t, x: [5, 5]}\nsources:\n")], "the limits of x must ascend, got 5 and 5"),
-        ([("sources:\n", "figure: {title: t, y: [0, 5]}\nsources:\n")], "the limits of y must be > 0 on a logarithmic"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_in_a_scenario(write: Write, changes: list[tuple[str, str]], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         run(write(_edited(SCENARIO, *changes)))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "error", "message"),
-    [
-        ("model: llama_3_8b, ", "", InputError, "a series needs a model; name one in its settings or in 'common'"),
-        ("hardware: h100_sxm, ", "", InputError, "a series needs hardware; name it in its settings or in 'common'"),
-        ("llama_3_8b", "llama_3_9b", SpecError, "unknown model 'llama_3_9b'; did you mean llama_3_8b"),
-        ("h100_sxm", "missing.yaml", InputError, "missing.yaml: no such file"),
-        ("{weights: fp8}", "{draft: llama}", SpecError, "'llama' could be llama_2_70b"),
-        ("{weights: fp8}", "{changes: [hbm=1]}", InputError, "'hbm=1': write hardware.FIELD=VALUE, model.FIELD=VALUE"),
-        ("{weights: fp8}", "{changes: [chip.hbm=1]}", InputError, "'chip.hbm=1': write hardware.FIELD=VALUE, model"),
-        (
-            "{weights: fp8}",
-            "{changes: [model.hidden=1]}",
-            SpecError,
-            "unknown key 'hidden'; did you mean 'hidden_size'",
-        ),
-        ("{weights: fp8}", "{hardware: h20_sxm}", InputError, "lists no price; give one"),
-        (
-            "{weights: fp8}",
-            "{model: llama_3_405b}",
-            NothingFitsError,
-            r"at least \d+ accelerators .* at most 4 are allowed",
-        ),
-        ("{weights: fp8}", "{hardware: v100_sxm2_16}", InputError, "V100 SXM2 16GB has no peak for bf16"),
-    ],
-)
-def test_questions_that_cannot_be_answered(
-    write: Write, old: str, new: str, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
+@pytest.mark.rows
+def test_questions_that_cannot_be_answered(write: Write, old: str, new: str, error: str, message: str) -> None:
+    with pytest.raises(getattr(errors, error), match=message):
         run(write(_edited(SCENARIO, (old, new))))
 
 
@@ -451,38 +290,9 @@ def test_a_toy_frontier(write: Write) -> None:
     assert priced.dollars == pytest.approx(2 * curve.dollars, rel=1e-12)  # the study's price is 2.1 USD/h
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        (
-            [("max_tokens_per_second: 1e6", "max_tokens_per_second: 1e-9")],
-            NothingFitsError,
-            "nothing fits: A: no instance of the grid holds weights and cache of Llama 3 8B .*, or each produces more "
-            "than 1e-09 tokens/s",
-        ),
-        (
-            [("max_tokens_per_second: 1e6", "context: 1e12")],
-            NothingFitsError,
-            "nothing fits: A: no instance of the grid holds weights and cache of Llama 3 8B",
-        ),
-        (
-            [("sources:", "table: {point: fastest, columns: [{key: mfu, title: MFU}]}\nsources:")],
-            SpecError,
-            "the toy model knows no mfu; leave the column 'mfu' out",
-        ),
-        (
-            [("toy_frontier", "toy_optimum"), ("hop: 1 us", "hop: 0 us")],
-            SpecError,
-            "a toy_optimum needs a hop > 0 s; without one the best instance is infinitely large",
-        ),
-        ([("reductions: 4", "reductions: -4")], SpecError, "mine.yaml:4: ask.reductions must be > 0, got -4"),
-        ([("hop: 1 us", "hop: 1 um")], SpecError, "mine.yaml:5: ask.hop: '1 um': unknown unit 'um'"),
-    ],
-)
-def test_mistakes_with_the_toy_model(
-    write: Write, changes: list[tuple[str, str]], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
+@pytest.mark.rows
+def test_mistakes_with_the_toy_model(write: Write, changes: list[tuple[str, str]], error: str, message: str) -> None:
+    with pytest.raises(getattr(errors, error), match=message):
         run(write(_edited(TOY, *changes)))
 
 
@@ -512,16 +322,7 @@ def test_panels_show_scenarios_side_by_side(tmp_path: Path) -> None:
     assert {used.file for used in result.sources} >= {"scenario: Mine", "scenario: Yours"}
 
 
-@pytest.mark.parametrize(
-    ("scenarios", "message"),
-    [
-        ("[{itself}]", "both.yaml cannot be a panel: a panel shows frontiers, and it is of the kind 'panels'"),
-        ("[paper/figure_5]", "paper/figure_5 cannot be a panel: a panel shows frontiers, .* of the kind 'panels'"),
-        ("[paper/figure_2]", "paper/figure_2 cannot be a panel: .* of the kind 'square_root_law'"),
-        ("[paper/figure_0]", "unknown scenario 'paper/figure_0'; did you mean"),
-        ("[]", "ask.scenarios: Tuple should have at least 1 item"),
-    ],
-)
+@pytest.mark.rows
 def test_mistakes_with_panels(tmp_path: Path, scenarios: str, message: str) -> None:
     both = tmp_path / "both.yaml"
     listed = scenarios.format(itself=both)
@@ -545,17 +346,7 @@ def test_the_examples_run(name: str) -> None:
     assert len(result.curves[0].dollars) > 5
 
 
-ASSESS = """\
-name: Mine
-ask:
-  kind: assess
-  common: {model: llama_3_8b, hardware: h100_sxm, isl: 100, osl: 20, assumptions: deployable}
-  gpus: 1
-  tokens_per_second: 50
-  batch: 8
-sources:
-  ask: {ref: nobody, where: nowhere, kind: assumed}
-"""
+ASSESS: str = tables(Path(__file__))["ASSESS"]
 
 
 def test_a_measured_server_as_a_scenario(write: Write) -> None:
@@ -590,18 +381,7 @@ def test_a_measured_server_has_a_verdict_under_each_preset(write: Write) -> None
     assert set(result_record(result)["verdicts"]) == {"deployable", "ideal"}  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize(
-    ("was", "becomes", "message"),
-    [
-        ("  batch: 8\n", "", "give one of utilization, batch and throughput; given: none"),
-        ("  batch: 8\n", "  batch: 8\n  throughput: 9\n", "given: batch, throughput"),
-        ("gpus: 1", "gpus: 1.5", "gpus"),
-        ("  gpus: 1\n", "", "ask.gpus is missing"),
-        ("osl: 20", "osl: 20, accelerators: 1", "unknown key 'ask.common.accelerators'; it is now 'instance_gpus'"),
-        ("isl: 100", "grid: whole, isl: 100", "common: grid cannot be said of a measured server"),
-        ("tokens_per_second: 50", "tokens_per_second: 0", "tokens_per_second"),
-    ],
-)
+@pytest.mark.rows
 def test_a_measured_server_is_described_once(write: Write, was: str, becomes: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         run(write(ASSESS.replace(was, becomes)))

@@ -197,20 +197,7 @@ def test_slopes_leave_out_what_is_not_known() -> None:
     assert math.isnan(slope([0.5, 1.0], [math.nan, 1.0]))
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"inputs": ["hbm"]}, r"--input hbm: no input of this question; inputs: hbm_bandwidth, hbm_size, peak_bf16"),
-        ({"inputs": ["kv_heads"], "model": "deepseek_v3"}, "--input kv_heads: no input of this question"),
-        ({"inputs": ["cached"]}, "--input cached is 0: nothing is a per cent of it; compare values with 'compare'"),
-        ({"span": (1.1, 1.2)}, r"the range must begin below 1 and end above it, .* got 1.1 to 1.2"),
-        ({"span": (0.001, 2.0)}, r"within 0.01 and 100, got 0.001 to 2"),
-        ({"speeds": -3}, "a speed must be a positive number of tokens/s, got -3"),
-        ({"decode_only": True, "ttft": 0.5}, "ttft is said of services, and decode_only: true counts decode steps"),
-        ({"context": 100}, "context is said of decode steps alone, and this counts services; add decode_only: true"),
-        ({"hidden": 3}, "unknown key 'hidden'"),
-    ],
-)
+@pytest.mark.rows
 def test_what_cannot_be_asked(settings: dict[str, Any], message: str) -> None:
     asked = {"model": "llama_3_8b", "hardware": "h100_sxm", **settings}
     with pytest.raises(ie.InputError, match=message):

@@ -49,32 +49,14 @@ def test_ratios_leave_whole_numbers() -> None:
     assert [list(only.decoders(count)) for count in (1, 2, 3)] == [[], [], [2]]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("4:1,1:4", "from 4:1 to 1:4 contradicts itself; write the smaller first: 1:4,4:1"),
-        ("1:4", "'1:4' is no range of ratios of prefill to decode instances; write the least and the most"),
-        ("0:1,4:1", "each of two whole numbers from 1 on, for example 1:16,16:1"),
-        ("1:1000,1:1", "from 1 to 256 of a kind are possible, got 1000"),
-    ],
-)
+@pytest.mark.rows
 def test_ratios_that_cannot_be(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         Ratios.parse(text)
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("terms", "message"),
-    [
-        (
-            {"fullest": 1.0},
-            "filled to must be above 0 and at most 0.98 (beyond it queues hang on the last digit), got 1",
-        ),
-        ({"fullest": 0.0}, "got 0"),
-        ({"arrival_scv": -1.0}, "arrival_scv must be a number >= 0, got -1"),
-    ],
-)
+@pytest.mark.rows
 def test_terms_that_cannot_be(terms: dict[str, float], message: str) -> None:
     with pytest.raises(InputError) as caught:
         Terms(**terms)  # type: ignore[arg-type]

@@ -178,15 +178,7 @@ def test_a_cache_of_16_bits_stays_so_beside_weights_that_bring_scales_for_anothe
     assert "--kv-cache-dtype" not in written(bare, narrow, limits, Weights("m/x", own=True))[0]
 
 
-@pytest.mark.parametrize(
-    ("engine", "model", "head"),
-    [
-        ("vllm", "llama_3_8b", "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3"),
-        ("sglang", "llama_3_8b", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"),
-        ("trtllm", "llama_3_8b", "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"),
-        ("vllm", "kimi_k2", "AQ-MedAI/Kimi-K2-Instruct-eagle3"),
-    ],
-)
+@pytest.mark.rows
 def test_a_head_is_that_of_a_recipe_or_of_the_model_or_the_one_that_is_named(
     engine: str, model: str, head: str
 ) -> None:
@@ -217,46 +209,7 @@ def test_weights_that_nobody_published_must_be_named() -> None:
     assert plan.weights(service, "me/gpt-3") == Weights("me/gpt-3", own=True)
 
 
-@pytest.mark.parametrize(
-    ("engine", "chip", "drafts", "told"),
-    [
-        (
-            "vllm",
-            "b200",
-            7,
-            {
-                "--speculative-config": {
-                    "method": "eagle3",
-                    "model": "nvidia/gpt-oss-120b-Eagle3-v3",
-                    "num_speculative_tokens": 7,
-                }
-            },
-        ),
-        (
-            "sglang",
-            "h200_sxm",
-            3,
-            {
-                "--speculative-algorithm": "EAGLE3",
-                "--speculative-draft-model-path": "nvidia/gpt-oss-120b-Eagle3",
-                "--speculative-num-steps": 3,
-                "--speculative-num-draft-tokens": 4,
-            },
-        ),
-        (
-            "trtllm",
-            "b200",
-            3,
-            {
-                "speculative_config": {
-                    "decoding_type": "Eagle",
-                    "max_draft_len": 3,
-                    "speculative_model_dir": "nvidia/gpt-oss-120b-Eagle3",
-                }
-            },
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_the_head_of_a_recipe_proposes(engine: str, chip: str, drafts: int, told: dict[str, Any]) -> None:
     setup = Setup.of("gpt_oss_120b", chip)
     speculation = Speculation.of("eagle", longest=drafts, setup=setup).of_one_length()
@@ -321,14 +274,8 @@ def test_a_mac_is_told_how_many_requests_it_decodes() -> None:
     assert (told["--decode-concurrency"], told["--prefill-step-size"]) == (64, 8192)
 
 
-@pytest.mark.parametrize(
-    ("engine", "degrees", "message"),
-    [
-        ("llama_cpp", (2, 2), "has no tp2pp2: it cuts layers or tensors, not both; ask again with --tp 1 or --pp 1"),
-        ("mlx", (1, 2), "MLX LM 0.32.2 is started on one Mac here, got tp1pp2"),
-    ],
-)
-def test_what_engines_of_desks_cannot_be_told(engine: str, degrees: tuple[int, int], message: str) -> None:
+@pytest.mark.rows
+def test_what_engines_of_desks_cannot_be_told(engine: str, degrees: list[int], message: str) -> None:
     tp, pp = degrees
     setup = _card() if engine == "llama_cpp" else _card("mlx", "m4_max", "mlx_4bit")
     with pytest.raises(InputError, match=message):

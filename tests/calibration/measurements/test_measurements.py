@@ -17,6 +17,7 @@ from inference_econ.calibration.measurements._fields import columns
 from inference_econ.calibration.prediction import predict
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
+from tests.reading import tables
 
 CONFIGS = Path(__file__).parents[2] / "fixtures" / "hf_configs"
 SERVING = "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms"
@@ -25,23 +26,7 @@ POINTS = (
     "id,model,hardware,n_gpus,tp,pp,ep,dp,weight_dtype,kv_dtype,isl,osl,batch_or_concurrency,batch_kind,metric,value,"
     "unit,spec_decode,engine,source_id,quality,notes,tpot_ms_equiv,tier"
 )
-POINT = {
-    "id": "p",
-    "model": "Llama-3.1-8B",
-    "hardware": "H100-80GB SXM",
-    "n_gpus": "2.0",
-    "tp": "2.0",
-    "weight_dtype": "fp8 (native ckpt)",
-    "isl": "1024",
-    "osl": "128",
-    "batch_or_concurrency": "8",
-    "batch_kind": "closed_loop_max_concurrency",
-    "metric": "TPOT_median",
-    "value": "9.5",
-    "unit": "ms",
-    "spec_decode": "none",
-    "engine": "vLLM 0.7.3 (CUDA)",
-}
+POINT: dict[str, str] = tables(Path(__file__))["POINT"]
 SERVED = {
     "id": "s", "backend": "trtllm", "model_path": "deepseek-ai/DeepSeek-R1", "system": "b200_sxm",
     "precision": "fp8", "mode": "agg", "isl": "1024", "osl": "1024", "silicon_ttft_ms": "200",
@@ -232,27 +217,10 @@ def test_a_source_may_mean_something_else_by_a_name() -> None:
 # Layouts.
 
 
-@pytest.mark.parametrize(
-    ("changes", "layout"),
-    [
-        ({}, (8, 8, 1, 1)),
-        ({"tp_size": "8", "moe_tp_size": "1", "moe_ep_size": "8"}, (8, 8, 1, 8)),
-        ({"tp_size": "1", "attention_dp_size": "8", "moe_tp_size": "1", "moe_ep_size": "8"}, (8, 1, 8, 8)),
-        # Both degrees of one run multiplied.
-        ({"id": "x_c64_tp8_ep8_937", "tp_size": "64", "moe_ep_size": "8"}, (8, 8, 1, 8)),
-        ({"id": "cfg191", "tp_size": "1", "attention_dp_size": "64", "moe_ep_size": "8"}, (8, 1, 8, 8)),
-        ({"id": "x_tp2_0_ep2_0_1", "tp_size": "4", "moe_tp_size": "2", "moe_ep_size": "2"}, (2, 2, 1, 2)),
-        # A real one: started with tp 4 and ep 2.
-        ({"id": "x_tp4_ep2_1", "tp_size": "4", "moe_tp_size": "2", "moe_ep_size": "2"}, (4, 4, 1, 2)),
-        # Attention-DP that is not recorded: from the experts, and from the batch of one rank.
-        ({"attention_dp_size": "", "tp_size": "2", "moe_tp_size": "4"}, (4, 2, 2, 1)),
-        ({"attention_dp_size": "", "batch_size": "8", "moe_tp_size": "1", "moe_ep_size": "8"}, (8, 1, 8, 8)),
-        ({"attention_dp_size": "", "moe_tp_size": "1", "moe_ep_size": "1", "tp_size": "4"}, (4, 4, 1, 1)),
-    ],
-)
-def test_layouts_of_whole_servers(tmp_path: Path, changes: dict[str, str], layout: tuple[int, ...]) -> None:
+@pytest.mark.rows
+def test_layouts_of_whole_servers(tmp_path: Path, changes: dict[str, str], layout: list[int]) -> None:
     one = _served(tmp_path, **changes)
-    assert (one.accelerators, one.tp, one.dp, one.ep) == layout
+    assert (one.accelerators, one.tp, one.dp, one.ep) == tuple(layout)
     assert one.concurrency == 64.0
 
 
@@ -261,21 +229,10 @@ def test_concurrency_for_want_of_a_column(tmp_path: Path) -> None:
     assert _served(tmp_path, **changes, moe_tp_size="1", moe_ep_size="8").concurrency == 32.0
 
 
-@pytest.mark.parametrize(
-    ("changes", "layout"),
-    [
-        ({}, (2, 2, 1, 1, None)),
-        ({"tp": "", "n_gpus": "8"}, (8, None, None, None, None)),
-        ({"n_gpus": "8"}, (8, 2, 4, 1, None)),
-        ({"n_gpus": "8", "tp": "1", "dp": "8", "ep": "8"}, (8, 1, 8, 1, 8)),
-        ({"n_gpus": "8", "tp": "2", "pp": "4"}, (8, 2, 1, 4, None)),
-        ({"n_gpus": "", "tp": "4"}, (4, 4, 1, 1, None)),
-        ({"n_gpus": "", "tp": "", "hardware": "8x H100-80GB SXM"}, (8, None, None, None, None)),
-    ],
-)
-def test_layouts_of_points(tmp_path: Path, changes: dict[str, str], layout: tuple[int | None, ...]) -> None:
+@pytest.mark.rows
+def test_layouts_of_points(tmp_path: Path, changes: dict[str, str], layout: list[int | None]) -> None:
     one = _point(tmp_path, **changes)
-    assert (one.accelerators, one.tp, one.dp, one.pp, one.ep) == layout
+    assert (one.accelerators, one.tp, one.dp, one.pp, one.ep) == tuple(layout)
 
 
 # Values.
@@ -303,21 +260,7 @@ def test_metrics_and_units(tmp_path: Path, metric: str, unit: str, field: str, v
     assert one.statistic == ("median" if "median" in metric else "mean")
 
 
-@pytest.mark.parametrize(
-    ("kind", "demand", "load", "concurrency", "rate"),
-    [
-        ("static_batch", "64", "batch", 64.0, None),
-        ("closed_loop_max_concurrency", "1,024", "concurrency", 1.0, None),
-        ("concurrent multi-turn users", "4", "concurrency", 4.0, None),
-        ("poisson_rate", "6.0 req/s", "rate", None, 6.0),
-        ("open_loop_rate", "10 req/s offered (max_num_seqs 128)", "rate", 128.0, 10.0),
-        ("offline_max_throughput", "unknown (offline)", "saturated", None, None),
-        ("static_batch", "128/GPU (x2 simulated)", "batch", 256.0, None),
-        ("static_batch", "16384 tokens/GPU", "batch", 32.0, None),
-        ("production", "production", "unknown", None, None),
-        ("mlperf_server", "unknown (max under SLA)", "limited", None, None),
-    ],
-)
+@pytest.mark.rows
 def test_loads(
     tmp_path: Path, kind: str, demand: str, load: str, concurrency: float | None, rate: float | None
 ) -> None:
@@ -325,40 +268,12 @@ def test_loads(
     assert (one.load, one.concurrency, one.requests_per_second) == (load, concurrency, rate)
 
 
-@pytest.mark.parametrize(
-    ("written", "model", "hardware", "weights"),
-    [
-        ("fp8 (native ckpt)", "Llama-3.1-8B", "H100", "fp8"),
-        ("bfloat16", "Llama-3.1-8B", "H100", "bf16"),
-        ("bf16 (Llama) / mxfp4 (gpt-oss)", "Llama-3.1-8B", "H100", "bf16"),
-        ("bf16 (Llama) / mxfp4 (gpt-oss)", "gpt-oss-20b", "H100", None),
-        ("fp4/fp8 (not in export)", "Llama-2-70B", "B200", "nvfp4"),
-        ("fp4/fp8 (not in export)", "Llama-2-70B", "MI355X", "mxfp4"),
-        ("fp4/fp8 (not in export)", "Llama-2-70B", "H200", "fp8"),
-        ("fp8_block", "DeepSeek-R1", "H200", None),
-        ("fp4", "gpt-oss-120b", "B200", None),
-        ("auto", "Llama-3.1-8B", "H100", None),
-        ("", "Llama-3.1-8B", "H100", None),
-    ],
-)
+@pytest.mark.rows
 def test_number_formats(tmp_path: Path, written: str, model: str, hardware: str, weights: str | None) -> None:
     assert _point(tmp_path, weight_dtype=written, model=model, hardware=hardware).weights == weights
 
 
-@pytest.mark.parametrize(
-    ("model", "weights"),
-    [
-        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "fp8"),
-        ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", "int4"),
-        ("meta-llama/Llama-3.3-70B-Instruct", None),
-        ("openai/gpt-oss-20b-mxfp4", None),
-        ("unsloth/Llama-3.1-8B-Instruct-bnb-4bit", "int4"),
-        ("mine/Llama-3.1-8B-Instruct-4bit", "int4"),
-        ("mine/Llama-3.1-8B-Instruct-w4a8kv4", "int4"),
-        ("mine/Llama-3.1-8B-Instruct-bnb-8bit", "int8"),
-        ("mine/Llama-3.1-8B-Instruct-GPTQ-8bit", "int8"),
-    ],
-)
+@pytest.mark.rows
 def test_a_checkpoint_is_named_after_its_format(tmp_path: Path, model: str, weights: str | None) -> None:
     assert _point(tmp_path, weight_dtype="", model=model).weights == weights
     assert _point(tmp_path, weight_dtype="fp32", model=model).weights == "fp32"
@@ -452,26 +367,7 @@ def test_every_field_is_a_column() -> None:
         assert tuple(path.read_text(encoding="utf-8").partition("\n")[0].split(",")) == columns()
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"load": "heavy"}, "load must be batch, concurrency, rate, saturated, limited or unknown, got 'heavy'"),
-        ({"statistic": "mode"}, "statistic must be median or mean, got 'mode'"),
-        ({"eager": "maybe"}, "eager must be yes or no, got 'maybe'"),
-        ({"isl": ""}, "isl is blank"),
-        ({"spread": "-1"}, "spread must be positive and finite, got -1"),
-        ({"tpot_seconds": "0"}, "tpot_seconds must be positive and finite, got 0"),
-        ({"accelerators": "3"}, "3 accelerators are no multiple of tp 2 x dp 1 x pp 1"),
-        ({"accelerators": "", "tp": ""}, "the number of accelerators is not recorded"),
-        (
-            {"model": "GGUF/Llama-3.1-8B-GGUF"},
-            "the number format of the weights of 'GGUF/Llama-3.1-8B-GGUF' is not known",
-        ),
-        ({"unusable": "measured by ear"}, "measured by ear"),
-        ({"value": "ms"}, "value is no number: 'ms'"),
-        ({"days": "yesterday"}, "'yesterday' is no date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"),
-    ],
-)
+@pytest.mark.rows
 def test_rows_of_fields_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
     row = _ours(tmp_path, **changes)
     assert isinstance(row, Skipped)
@@ -481,80 +377,17 @@ def test_rows_of_fields_that_cannot_be_used_say_why(tmp_path: Path, changes: dic
 # Names.
 
 
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("llama_3_70b", "llama_3_70b"),
-        ("paper/llama_3_70b", "paper/llama_3_70b"),
-        ("LLAMA 3.1 70B", "llama_3_70b"),
-        ("meta-llama/Llama-3.3-70B-Instruct", "llama_3_70b"),
-        ("RedHatAI/Meta-Llama-3.1-70B-Instruct-quantized.w8a8", "llama_3_70b"),
-        ("DeepSeek-R1-Distill-Llama-70B", "llama_3_70b"),
-        ("DeepSeek-V3/R1", "deepseek_v3"),
-        ("deepseek-ai/DeepSeek-R1-0528", "deepseek_v3"),
-        ("DeepSeek-R1 (NVFP4)", "deepseek_v3_nvfp4"),
-        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3_30b_a3b"),
-        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral_8x7b"),
-        ("amd/Llama-3.1-405B-Instruct-FP8-KV", "llama_3_405b"),
-        ("openai/gpt-oss-20b", "gpt_oss_20b"),
-        ("Nemotron-3-Nano-30B", "nemotron_3_nano_30b_a3b"),
-        ("zai-org/GLM-5-FP8", "glm_5"),
-        ("QuantTrio/Qwen3-Coder-480B-A35B-Instruct-AWQ", "qwen3_coder_480b_a35b"),
-        ("RedHatAI/gemma-3-27b-it-FP8-dynamic", "gemma_3_27b"),
-        ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "llama_3_8b"),
-        ("amd/gpt-oss-120b-w-mxfp4-a-fp8", "gpt_oss_120b"),
-        ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistral_small_24b"),
-        ("Qwen/QwQ-32B", "qwen2_5_32b"),
-    ],
-)
+@pytest.mark.rows
 def test_names_of_models(tmp_path: Path, written: str, name: str) -> None:
     assert _point(tmp_path, model=written, weight_dtype="").model == name
 
 
-@pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("h100_sxm", "h100_sxm"),
-        ("paper/h100", "paper/h100"),
-        ("8x H100-80GB SXM", "h100_sxm"),
-        ("NVIDIA H100 80GB HBM3", "h100_sxm"),
-        ("H100 SXM5 80 GB", "h100_sxm"),
-        ("H200-141GB", "h200_sxm"),
-        ("H200-NVL-141GB", "h200_nvl"),
-        ("A100-80GB SXM (DGX-A100)", "a100_sxm_80"),
-        ("NVIDIA A100-SXM4-40GB", "a100_sxm_40"),
-        ("A100_80GB_PCIe", "a100_pcie_80"),
-        ("B200-180GB SXM", "b200"),
-        ("GB200-192GB", "gb200_nvl72"),
-        ("GH200-144GB", "gh200_144"),
-        ("AMD Instinct MI300X OAM", "mi300x"),
-        ("RTX PRO 6000 Blackwell SE", "rtx_pro_6000"),
-        ("NVIDIA GeForce RTX 4090", "rtx_4090"),
-        ("TPU v4", "tpu_v4"),
-        ("tpu-v6e-8", "tpu_v6e"),
-        ("h100-dgxc-slurm", "h100_sxm"),
-        ("b200-nvd", "b200"),
-        ("gb300_sxm", "gb300_nvl72"),
-        ("AMD MI355X OAM 288GB", "mi355x"),
-        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx_pro_6000"),
-        ("NVIDIA H200 141GB HBM3e", "h200_sxm"),
-        ("H100x8", "h100_sxm"),
-    ],
-)
+@pytest.mark.rows
 def test_names_of_hardware(tmp_path: Path, written: str, name: str) -> None:
     assert _point(tmp_path, hardware=written, weight_dtype="").hardware == name
 
 
-@pytest.mark.parametrize(
-    ("written", "name", "version"),
-    [
-        ("vLLM 0.7.3.dev138 (ROCm 6.3)", "vllm", "0.7.3.dev138"),
-        ("TensorRT-LLM v1.0 trtllm-bench", "trtllm", "1.0"),
-        ("dynamo-sglang", "sglang", ""),
-        ("not stated in file", "", ""),
-        ("MyEngine 3", "myengine", ""),
-    ],
-)
+@pytest.mark.rows
 def test_names_of_engines(tmp_path: Path, written: str, name: str, version: str) -> None:
     one = _point(tmp_path, engine=written)
     assert (one.engine, one.engine_version) == (name, version)
@@ -570,60 +403,12 @@ def test_every_name_in_the_table_leads_somewhere() -> None:
 # What cannot be used.
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        (
-            {"model": "GPT-9"},
-            "unknown model 'GPT-9'; nearest: gpt_j_6b or gpt_4 (the path of a Hugging Face config.json works too; see "
-            "'inference-econ import-model')",
-        ),
-        ({"model": ""}, "no model is named"),
-        ({"hardware": "Abacus"}, "unknown hardware 'Abacus'"),
-        ({"hardware": "H20-142GB"}, "unknown hardware 'H20-142GB'; nearest: h20_141"),
-        ({"hardware": ""}, "no hardware is named"),
-        ({"weight_dtype": "exl9"}, "unknown number format 'exl9'"),
-        ({"kv_dtype": "exl9"}, "unknown number format 'exl9'"),
-        ({"value": "-3"}, "value must be positive and finite, got -3"),
-        ({"value": "0"}, "value must be positive and finite, got 0"),
-        ({"value": "1e308"}, "value cannot be meant: numbers are from 1e-15 to 1e+15, got 1e+308"),
-        ({"value": "1e-308"}, "value cannot be meant: numbers are from 1e-15 to 1e+15, got 1e-308"),
-        ({"value": "1e999"}, "value must be positive and finite, got 1e999"),
-        ({"value": "1" + 310 * "0"}, "value must be positive and finite, got 100000000000..."),
-        ({"value": "fast"}, "value is no number: 'fast'"),
-        ({"value": ""}, "value is blank"),
-        ({"isl": "0"}, "isl must be positive and finite, got 0"),
-        ({"isl": "a trace"}, "isl is no number: 'a trace'"),
-        ({"isl": ""}, "isl is not recorded"),
-        ({"tp": "2.5"}, "tp must be a whole number, got 2.5"),
-        ({"tp": "1e7"}, "tp must be at most 1e+06, got 1e+07"),
-        ({"n_gpus": "3"}, "tp 2 x pp 1 x dp 1 are not the 3 accelerators"),
-        ({"n_gpus": "", "tp": ""}, "the number of accelerators is not recorded"),
-        ({"ep": "8"}, "ep 8 is more than the 2 ranks of a stage"),
-        ({"batch_or_concurrency": "many"}, "batch_or_concurrency 'many' has no number"),
-        ({"batch_kind": "poisson_rate", "batch_or_concurrency": "many"}, "batch_or_concurrency 'many' has no rate"),
-        ({"batch_or_concurrency": "-4"}, "batch_or_concurrency must be positive and finite, got -4"),
-        ({"metric": "TPOT_p99"}, "metric 'TPOT_p99' is a tail, not a typical value"),
-        ({"metric": "warmth"}, "metric 'warmth' in ms is not understood"),
-        ({"metric": "speed", "unit": "tok/s"}, "metric 'speed' does not say which tokens it counts"),
-        ({"unit": "furlong"}, "unit 'furlong' of metric 'TPOT_median' is not convertible"),
-        ({"quality": "D"}, "quality D: second-hand, or known to be wrong"),
-    ],
-)
+@pytest.mark.rows
 def test_rows_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
     assert _reason(tmp_path, **changes) == reason
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"silicon_ttft_ms": "-1"}, "silicon_ttft_ms must be positive and finite, got -1"),
-        ({"silicon_ttft_ms": "", "silicon_tpot_ms": "nan"}, "nothing is measured"),
-        ({"tp_size": ""}, "tp_size is blank"),
-        ({"mode": "disagg"}, "prefill_tp_size is blank"),
-        ({"osl": ""}, "osl is blank"),
-    ],
-)
+@pytest.mark.rows
 def test_servers_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
     row = {
         "backend": "vllm", "model_path": "Llama-3-8B", "system": "h100", "mode": "agg", "isl": "9", "osl": "9",
@@ -658,22 +443,7 @@ def test_a_model_can_be_the_path_of_its_file(tmp_path: Path, monkeypatch: pytest
     assert _reason(tmp_path, model=300 * "a" + ".yaml").startswith("unknown model 'aaa")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "mine.csv: empty; a line of column names and one line for each measurement are needed"),
-        ("a,b\n1,2\n", "mine.csv:1: its columns are those of no known kind of measurements"),
-        (
-            POINTS.replace("metric", "metrik") + "\n",
-            r"no known kind of measurements; nearest to it are points, of which it lacks metric$",
-        ),
-        (
-            SERVING.replace("silicon_tpot_ms", "tpot") + "\n",
-            r"nearest to it are whole servers, of which it lacks silicon_tpot_ms$",
-        ),
-        ('a,b\n"1,2\n', r"mine.csv: not a CSV file in UTF-8 \(unexpected end of data\)"),
-    ],
-)
+@pytest.mark.rows
 def test_files_of_no_kind(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(text, encoding="utf-8")

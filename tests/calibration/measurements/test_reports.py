@@ -11,32 +11,12 @@ import pytest
 
 from inference_econ.calibration import MeasuredServer, Measurement, Skipped, measurements
 from inference_econ.errors import InputError
+from tests.reading import tables
 
 HERE = MeasuredServer(hardware="8x H100-80GB SXM", tp=4, dp=2)
 
 #: Keys of ``vllm bench serve --save-result``, and of SGLang's bench_serving but for ``max_concurrency: null``.
-BENCH: dict[str, Any] = {
-    "date": "20260401-101112",
-    "backend": "vllm",
-    "model_id": "meta-llama/Llama-3.1-8B-Instruct",
-    "num_prompts": 100,
-    "request_rate": "inf",
-    "burstiness": 1.0,
-    "max_concurrency": 16,
-    "duration": 50.0,
-    "completed": 100,
-    "total_input_tokens": 102400,
-    "total_output_tokens": 12800,
-    "request_throughput": 2.0,
-    "output_throughput": 256.0,
-    "total_token_throughput": 2304.0,
-    "mean_ttft_ms": 60.0,
-    "median_ttft_ms": 50.0,
-    "mean_tpot_ms": 9.0,
-    "median_tpot_ms": 8.0,
-    "median_e2el_ms": 1100.0,
-    "input_lens": [1024, 1024],
-}
+BENCH: dict[str, Any] = tables(Path(__file__))["BENCH"]
 
 
 def _metric(unit: str, **values: float) -> dict[str, Any]:
@@ -111,14 +91,7 @@ def test_a_checkpoint_is_named_after_its_format(tmp_path: Path) -> None:
     assert measurements.read(path, HERE) == [Skipped("run 1", "mine", reason)]
 
 
-@pytest.mark.parametrize(
-    ("changes", "load", "concurrency", "rate"),
-    [
-        ({"max_concurrency": None}, "batch", 100.0, None),
-        ({"max_concurrency": None, "request_rate": 5}, "rate", None, 5.0),
-        ({"request_rate": 5}, "rate", 16.0, 5.0),
-    ],
-)
+@pytest.mark.rows
 def test_loads(
     tmp_path: Path, changes: dict[str, Any], load: str, concurrency: float | None, rate: float | None
 ) -> None:
@@ -143,19 +116,7 @@ def test_several_runs(tmp_path: Path) -> None:
     assert len(measurements.read(tmp_path / "mine.json", HERE)) == 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"completed": 0}, "completed must be positive and finite, got 0"),
-        ({"completed": None}, "completed is missing"),
-        (
-            {"model_id": "GPT-9"},
-            "unknown model 'GPT-9'; nearest: gpt_j_6b or gpt_4 (the path of a Hugging Face config.json works too; see "
-            "'inference-econ import-model')",
-        ),
-        ({"request_rate": "often"}, "request_rate is no number: 'often'"),
-    ],
-)
+@pytest.mark.rows
 def test_runs_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     (tmp_path / "mine.json").write_text(json.dumps({**BENCH, **changes}), encoding="utf-8")
     assert measurements.read(tmp_path / "mine.json", HERE) == [Skipped("run 1", "mine", reason)]

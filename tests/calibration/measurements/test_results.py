@@ -32,14 +32,7 @@ def test_guidellm_has_a_run_for_each_benchmark_and_its_own_word_for_the_time_per
     assert first.output_tokens_per_second_per_accelerator == pytest.approx(3.195, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "load", "concurrency"),
-    [
-        ({"type_": "synchronous"}, "concurrency", 1.0),
-        ({"type_": "concurrent", "streams": 8}, "concurrency", 8.0),
-        ({"type_": "throughput", "max_concurrency": 512}, "batch", 2.0),
-    ],
-)
+@pytest.mark.rows
 def test_loads_of_guidellm(tmp_path: Path, strategy: object, load: str, concurrency: float) -> None:
     result = json.loads((RESULTS / "guidellm.json").read_text())
     result["benchmarks"][0]["config"]["strategy"] = strategy
@@ -133,53 +126,14 @@ def test_a_page_of_metrics_of_sglang_with_a_queue_is_saturated() -> None:
     assert one.output_tokens_per_second_per_accelerator == pytest.approx(86.508, rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("a.prom", "hello", r"a\.prom: no page of metrics of vLLM .* or SGLang"),
-        ("a.txt", "", r"a\.txt: no page of metrics"),
-        ("a.yaml", "a: [1", r"a\.yaml:\d: not YAML: "),
-        ("a.yaml", "a: 1", r"a\.yaml: no result of a known load generator; known by their keys: AISimulate"),
-        ("a.json", '{"benchmarks": [{"metrics": {}}]}', r"a\.json: no result of a known load generator"),
-        ("a.json", '{"benchmarks": []}', r"a\.json: a JSON object, or a list of them, is needed"),
-    ],
-)
+@pytest.mark.rows
 def test_files_of_no_form(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         measurements.read(tmp_path / name, HERE)
 
 
-@pytest.mark.parametrize(
-    ("source", "old", "new", "reason"),
-    [
-        ("vllm.prom", "vllm:", "tgi:", "no metric of vLLM (vllm:...) or SGLang (sglang:...) in it"),
-        ("vllm.prom", "_count{", "_other{", "no time per output token in it yet; scrape a server that has answered"),
-        (
-            "vllm.prom",
-            '"1",model_name="Qwen/Qwen3-32B"',
-            '"1",model_name="b"',
-            "it is about 2 models, Qwen/Qwen3-32B, b",
-        ),
-        ("vllm.prom", "} 14.0", "} many", "is no sample of Prometheus: 'vllm:num_requests_running"),
-        ("llm_d_report.yaml", "version: 0.2.1", "version: '0.1'", "are read in versions 0.2 and 0.2.1, got 0.1"),
-        ("llm_d_report.yaml", "role: decode", "role: prefill", "several pools of engines, which a single run does not"),
-        ("llm_d_report.yaml", "units: s\n", "units: days\n", "unit 'days' of "),
-        (
-            "agg_gptoss_fp4_vllm_tp2.json",
-            '"disagg": false',
-            '"disagg": true',
-            "pools, or several nodes, which a single",
-        ),
-        ("agg_gptoss_fp4_vllm_tp2.json", '"conc": 4', '"conc": null', "conc is missing"),
-        (
-            "prediction.json",
-            '"completed_requests": 64',
-            '"completed_requests": 0',
-            "completed_requests must be positive",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_runs_that_cannot_be_used(tmp_path: Path, source: str, old: str, new: str, reason: str) -> None:
     path = tmp_path / source
     shutil.copy(RESULTS / source, path)

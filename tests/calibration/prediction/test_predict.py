@@ -348,16 +348,7 @@ def test_a_bound_takes_the_cuts_that_a_layout_allows() -> None:
     assert _one(DEEPSEEK, "ideal").skipped == ""
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"load": "unknown"}, "how requests arrived is not recorded"),
-        ({"isl": None}, "no length is recorded"),
-        ({"accelerators": None}, "the number of accelerators is not recorded"),
-        ({"concurrency": None}, "the number of requests is not recorded"),
-        ({"load": "rate"}, "the rate of requests is not recorded"),
-    ],
-)
+@pytest.mark.rows
 def test_what_is_not_recorded_cannot_be_predicted(changes: dict[str, Any], reason: str) -> None:
     found = _one(**changes)
     assert found.skipped == reason

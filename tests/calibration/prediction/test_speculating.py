@@ -59,16 +59,7 @@ def test_an_eagle_head_has_the_format_of_its_target() -> None:
     assert found == Speculation.fixed("eagle", 2, 2.4)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"speculation": "suspected"}, "it may speculate or not: nothing tells which, or with how many proposals"),
-        ({"speculation": "MTP3 relaxed acceptance"}, "how many tokens a round proposes is not recorded"),
-        ({"speculation": "MTP5", "tokens_per_round": None}, "no acceptance length of deepseek_v3_nvfp4 with MTP5"),
-        ({"tokens_per_round": 4.5}, "a round with 3 proposals gives from 1 to 4 tokens, got 4.5"),
-        ({"model": "llama_3_70b"}, r"Llama 3.1 70B has no multi-token-prediction layers \(mtp_layers: 0\)"),
-    ],
-)
+@pytest.mark.rows
 def test_what_is_not_known_is_skipped_with_the_reason(changes: dict[str, object], message: str) -> None:
     row = replace(ROW, **changes)  # type: ignore[arg-type]
     (found,) = predict([row], lambda _: catalog.assumptions("deployable"))

@@ -12,21 +12,11 @@ from inference_econ.calibration import ComparedPoint, Report, accuracy, validati
 from inference_econ.calibration.validation import DATASETS
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
+from tests.reading import tables
 
 H100 = {"hardware": "H100-80GB SXM", "n_gpus": "8", "n_nodes": "1"}
 NCCL = {**H100, "op": "all_reduce", "backend": "NCCL 2.29.2", "metric": "latency", "value": "25", "unit": "us"}
-LOW_LATENCY = {
-    **H100,
-    "op": "moe_dispatch (DeepEP low-latency)",
-    "backend": "DeepEP LL",
-    "dtype": "fp8",
-    "tokens": "128",
-    "hidden": "7168",
-    "topk": "8",
-    "metric": "latency",
-    "value": "40",
-    "unit": "us",
-}
+LOW_LATENCY: dict[str, str] = tables(Path(__file__))["LOW_LATENCY"]
 
 
 def _compare(tmp_path: Path, *rows: dict[str, str], assumptions: str = "nccl_2_23") -> list[ComparedPoint]:
@@ -175,27 +165,7 @@ def test_the_bandwidth_of_normal_kernels_counts_domains_reached(tmp_path: Path) 
     assert eight.predicted == pytest.approx(78.4e-6 + 4096 * 4 * 7168 * 7 / 8 / 50e9, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"hardware": "Abacus 3000"}, "unknown hardware 'Abacus 3000'"),
-        ({"hardware": ""}, "no hardware is named"),
-        ({"message_bytes": ""}, "no size is recorded, so that no time follows from the bandwidth"),
-        ({"op": "broadcast"}, "unknown operation 'broadcast'"),
-        ({"metric": "jitter", "unit": "GB/s"}, "unknown metric 'jitter'"),
-        ({"n_gpus": "1"}, "a single rank sends nothing"),
-        ({"n_gpus": ""}, "n_gpus is blank"),
-        ({"value": ""}, "value is blank"),
-        ({"n_gpus": "16"}, "16 ranks on 1 nodes do not fit link domains of 8 (NVIDIA H100 SXM5 80GB)"),
-        ({"metric": "busbw", "value": "0.01", "unit": "GB/s"}, "0.01 GB/s is rounded too coarsely"),
-        ({**LOW_LATENCY, "dtype": "fp7", "message_bytes": ""}, "unknown number format 'fp7'"),
-        ({**LOW_LATENCY, "topk": "", "message_bytes": ""}, "topk is blank"),
-        (
-            {"hardware": "Groq LPU", "n_gpus": "16", "n_nodes": "2"},
-            "Groq LPU v1 (GroqCard) lists no network between link domains",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_a_row_that_cannot_be_compared(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
     (point,) = _compare(tmp_path, {**NCCL, "message_bytes": "8192", **changes})
     assert (point.predicted, point.note) == (None, reason)
@@ -222,17 +192,7 @@ def test_assumptions_without_times_of_their_own(tmp_path: Path) -> None:
     assert point.predicted == pytest.approx(14e-6 + 8192 * 7 / 8 / 225e9, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"value": "fast"}, r"mine\.csv:2: value is no number: 'fast'"),
-        ({"value": "-3"}, r"mine\.csv:2: value must be positive.*, got -3"),
-        ({"message_bytes": "inf"}, r"mine\.csv:2: message_bytes must be positive.*, got inf"),
-        ({"n_gpus": "eight"}, r"mine\.csv:2: n_gpus is no number: 'eight'"),
-        ({"unit": "furlongs"}, r"mine\.csv:2: '25 furlongs': unknown unit 'furlongs'"),
-        ({"unit": "GB"}, r"mine\.csv:2: '25 GB' has the dimension \[data\], but s .* is needed"),
-    ],
-)
+@pytest.mark.rows
 def test_numbers_that_are_none_are_errors(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _compare(tmp_path, {**NCCL, "message_bytes": "8192", **changes})

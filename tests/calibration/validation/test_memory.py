@@ -13,6 +13,7 @@ from inference_econ.calibration.validation import DATASETS
 from inference_econ.engine import memory
 from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, catalog
+from tests.reading import tables
 
 #: MLA caches a latent of 512 and a rope key of 64 per layer, in 8 bits.
 PER_TOKEN = 61 * (512 + 64)
@@ -128,60 +129,19 @@ def test_a_dense_model_under_tensor_parallelism(tmp_path: Path) -> None:
     assert request.predicted == pytest.approx(2048 * 2 * 80 * 8 * 128 / 1e6, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"item": "disk space"}, "unknown item 'disk space'"),
-        (
-            {"model": "Oracle-9T"},
-            "unknown model 'Oracle-9T' (the path of a Hugging Face config.json works too; see "
-            "'inference-econ import-model')",
-        ),
-        ({"hardware": "Abacus 3000"}, "unknown hardware 'Abacus 3000'"),
-        ({"parallelism": "TP3"}, "the layout 'TP3' is not one of 8 chips"),
-        ({"n_gpus": ""}, "n_gpus is blank"),
-        ({"value": ""}, "value is blank"),
-        (
-            {"model": "DeepSeek-R1", "weight_dtype": "bf16", "item": "free for KV per GPU", "value": "10"},
-            "ours has no room for it: free for KV per GPU would be -25.22 GB",
-        ),
-        ({"item": "KV cache max_tokens", "unit": "tokens"}, "the memory of this cache is not in the file"),
-        ({"item": "max concurrency per GPU", "unit": "requests"}, "no length of its requests is stated"),
-        ({"item": "KV per request", "unit": "MB"}, "no length of its requests is stated"),
-    ],
-)
+@pytest.mark.rows
 def test_a_row_that_cannot_be_compared(tmp_path: Path, changes: dict[str, str], reason: str) -> None:
     (point,) = _compare(tmp_path, {**ROW, **changes})
     assert (point.predicted, point.note) == (None, reason)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"value": "much"}, r"mine\.csv:2: value is no number: 'much'"),
-        ({"n_gpus": "0"}, r"mine\.csv:2: n_gpus must be positive.*, got 0"),
-        ({"unit": "GB/s"}, r"mine\.csv:2: '1 GB/s' has the dimension .*, but B .* is needed"),
-    ],
-)
+@pytest.mark.rows
 def test_numbers_that_are_none_are_errors(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _compare(tmp_path, {**ROW, **changes})
 
 
-LOGGED = {
-    "model": "Qwen3.5-27B",
-    "hardware": "RTX 5090",
-    "n_gpus": "2",
-    "parallelism": "TP2",
-    "weight_dtype": "fp8",
-    "kv_dtype": "bf16",
-    "item": "KV cache tokens",
-    "value": "377456",
-    "unit": "tokens",
-    "context": "262144",
-    "engine": "vllm",
-    "engine_version": "0.28.0",
-}
+LOGGED: dict[str, str] = tables(Path(__file__))["LOGGED"]
 
 
 def test_rows_say_what_was_loaded_and_how_much_memory_there_was(tmp_path: Path) -> None:

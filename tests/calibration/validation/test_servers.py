@@ -422,15 +422,7 @@ def test_files_of_several_units_have_the_columns_of_all(tmp_path: Path) -> None:
     assert float(milliseconds["predicted_tpot_ms"]) > 0
 
 
-@pytest.mark.parametrize(
-    ("metric", "value", "unit"),
-    [
-        ("TPOT_median", 9.5, "ms"),
-        ("output_tok_s_total", 400.0, "tok/s"),
-        ("TTFT_mean", 0.1, "s"),
-        ("tok_s_per_user", 125.0, "tok/s/user"),
-    ],
-)
+@pytest.mark.rows
 def test_points_have_their_own_units(tmp_path: Path, metric: str, value: float, unit: str) -> None:
     path = tmp_path / "points.csv"
     path.write_text(f"{POINTS}\n{POINT.format(id='p', c=4, metric=metric, value=value, unit=unit)}\n", encoding="utf-8")
@@ -648,13 +640,7 @@ def test_errors_of_other_tools_have_references() -> None:
 # Bad input.
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "mine.csv: empty; a line of column names and one line for each measurement are needed"),
-        ("a,b\n1,2\n", "mine.csv:1: its columns are those of no known kind of measurements"),
-    ],
-)
+@pytest.mark.rows
 def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(text, encoding="utf-8")
@@ -662,14 +648,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> N
         servers.servers([path])
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ({"tpot": -1}, "silicon_tpot_ms must be positive and finite, got -1"),
-        ({"tpot": "fast"}, "silicon_tpot_ms is no number: 'fast'"),
-        ({"ttft": "", "tpot": ""}, "nothing is measured"),
-    ],
-)
+@pytest.mark.rows
 def test_impossible_values_are_skipped_rows(tmp_path: Path, row: dict[str, object], reason: str) -> None:
     (found,) = servers.servers([_serving(tmp_path / "mine.csv", row)]).rows
     assert found.skipped == reason

@@ -96,25 +96,7 @@ def _own(tmp_path: Path, **cells: str) -> list[ComparedPoint]:
     return list(validation.validate("specdec", file=path).points)
 
 
-@pytest.mark.parametrize(
-    ("cells", "reason"),
-    [
-        ({"hardware": "8x B200"}, "the layout of 8 accelerators is not recorded"),
-        ({"hardware": "8x B2000 TP8"}, "unknown hardware '8x B2000'"),
-        ({"target_model": "Closed-1"}, "unknown model 'Closed-1'"),
-        ({"target_model": "Llama-3-70B"}, "Llama 3.1 70B has no multi-token-prediction layers"),
-        ({"task": "chat"}, "no lengths of its requests are recorded"),
-        ({"method": "medusa"}, "the proposer 'medusa' is not known"),
-        ({"c_draft_cost": "0.1", "alpha": "0.8-0.9"}, "alpha is no number: '0.8-0.9'"),
-        ({"n_draft": "1e308"}, "n_draft cannot be meant: numbers are from 1e-15 to 1e+15, got 1e+308"),
-        ({"n_draft": "1e9"}, "n_draft must be at most 1e+06, got 1e+09"),
-        ({"n_draft": "1.5"}, "n_draft must be a whole number, got 1.5"),
-        ({"n_draft": "", "c_draft_cost": "0.1", "alpha": "0.8"}, "n_draft is blank"),
-        ({"value": ""}, "value is blank"),
-        ({"c_draft_cost": "2", "alpha": "0.8"}, "c_draft_cost must be from 0 to 1, got 2"),
-        ({"metric": "speedup vs strict"}, "the row that it is compared with is not in the file"),
-    ],
-)
+@pytest.mark.rows
 def test_reasons_of_own_rows(tmp_path: Path, cells: dict[str, str], reason: str) -> None:
     points = _own(tmp_path, **cells)
     assert [point.predicted for point in points] == [None]

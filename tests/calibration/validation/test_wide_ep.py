@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from inference_econ.calibration import Row
 from inference_econ.calibration.prediction.predict import Prediction
 from inference_econ.inputs import catalog, profiles
+from tests.reading import tables
 from tests.shipped import shipped_servers
 
 #: Predictions of all shipped servers take most of a minute.
 pytestmark = pytest.mark.long
 
 #: Input tokens/s per GPU of prefill, output tokens/s per GPU of decode: DeepSeek's profiles, and SGLang on 96 H100.
-WIDE = {
-    "T1425": 7839.0,
-    "T1426": 2324.75,
-    "T1427": 7209.25,
-    "T1428": 6817.88,
-    "T1429": 6287.75,
-    "T1430": 7417.12,
-    "T1431": 2785.25,
-    "T1432": 2788.75,
-}
+WIDE: dict[str, float] = tables(Path(__file__))["WIDE"]
 
 
 @cache

@@ -20,15 +20,7 @@ def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: ob
     return asking.frontier(model, hardware, TRAFFIC, **changes)
 
 
-@pytest.mark.parametrize(
-    ("model", "degrees"),
-    [
-        ("llama_3_70b", {"tp": 8, "dp": 1, "pp": 1, "batch": 100}),
-        ("llama_3_70b", {"tp": 4, "dp": 7, "pp": 1, "batch": 77, "engine": "any"}),
-        ("gpt_oss_120b", {"tp": 8, "dp": 3, "pp": 2, "ep": 4, "batch": 66}),
-        ("deepseek_v3", {"tp": 1, "dp": 16, "pp": 1, "ep": 16, "batch": 48}),
-    ],
-)
+@pytest.mark.rows
 def test_a_deployment_that_is_pinned_on_every_axis_is_the_one_that_explain_takes_apart(
     model: str, degrees: dict[str, Any]
 ) -> None:
@@ -82,55 +74,13 @@ def test_the_studys_grid_takes_a_size_and_a_batch() -> None:
     assert set(_front(grid="paper", accelerators=8).accelerators) == {8.0}
 
 
-@pytest.mark.parametrize(
-    ("pins", "message"),
-    [
-        ({"tp": 3}, "Llama 3.1 70B cannot be laid out with tp=3: 64 query heads do not split over the attention ranks"),
-        ({"tp": 3, "batch": 8}, "cannot be laid out with tp=3: 64 query heads"),
-        ({"tp": 128}, "cannot be laid out with tp=128: 64 query heads do not split over the attention ranks"),
-        ({"dp": 17}, "cannot be laid out with dp=17: a feed-forward width of 28672 does not split over the ranks"),
-        ({"pp": 81}, "pp=81: the 80 layers of Llama 3.1 70B fill at most 80 pipeline stages"),
-        ({"ep": 2}, "Llama 3.1 70B has no experts, so ep must be 1, got 2"),
-        ({"accelerators": 9}, "laid out with accelerators=9: a feed-forward width of 28672 does not split over the"),
-        ({"pp": 2, "batch": 9}, "cannot be laid out with pp=2, batch=9: the batch does not split into micro-batches"),
-        (
-            {"tp": 8, "dp": 1, "accelerators": 56},
-            "with tp=8, dp=1, accelerators=56: no number of stages divides the 80 layers, the accelerators and the bat",
-        ),
-        ({"tp": 4, "dp": 2, "pp": 1, "accelerators": 16}, r"an instance of 16 contradicts .*: tp x dp x pp is 8"),
-        ({"tp": 2, "accelerators": 9}, "an instance of 9 contradicts tp=2: a multiple of 2 is needed"),
-        ({"tp": 8, "pp": 16, "max_accelerators": 64}, "tp=8, pp=16: 128 accelerators are needed, and at most 64 are"),
-        ({"accelerators": 65, "max_accelerators": 64}, "accelerators=65: 65 accelerators are needed, and at most 64"),
-        ({"pp": 2, "pipeline": False}, "pp=2 contradicts 'no pipeline': leave one of them out"),
-        ({"tp": 1.5}, "tp must be a whole number on a whole-number grid, got 1.5"),
-        ({"batch": 1.5}, "batch must be a whole number on a whole-number grid, got 1.5"),
-        ({"batch": 0}, "batch must be positive"),
-        ({"tp": 8, "grid": "paper"}, "tp cannot be pinned on the study's grid, .*: only batch and accelerators can"),
-        ({"pp": 2, "batch": 8, "grid": "paper"}, "pp cannot be pinned on the study's grid"),
-    ],
-)
+@pytest.mark.rows
 def test_what_cannot_be_pinned_is_refused_with_the_reason(pins: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _front(**pins)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("pins", "message"),
-    [
-        (
-            {"ep": 512},
-            "DeepSeek-V3 cannot be laid out with ep=512: 256 experts do not split over the expert-parallel ranks",
-        ),
-        (
-            {"tp": 1, "dp": 8, "pp": 1, "ep": 16},
-            "ep=16 contradicts tp=1, dp=8: the 8 accelerators of a stage do not split over 16 expert-parallel ranks",
-        ),
-        (
-            {"tp": 8, "dp": 2, "ep": 32},
-            "ep=32 contradicts tp=8, dp=2: the 16 accelerators of a stage do not split over 32 expert-parallel ranks",
-        ),
-    ],
-)
+@pytest.mark.rows
 def test_experts_that_cannot_be_pinned(pins: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _front("deepseek_v3", "h200_sxm", **pins)

@@ -27,21 +27,7 @@ def _counted(ranks: int, stride: int, stage: int, link_domain: int) -> int:
     return min(begun, *(_packed(ranks, stride, stage, used) for used in range(1, link_domain + 1)))
 
 
-@pytest.mark.parametrize(
-    ("ranks", "stride", "stage", "link_domain", "domains"),
-    [
-        (4, 1, 32, 8, 1),  # chips 0-3, 4-7, ..: half of a box each
-        (8, 4, 32, 8, 4),  # chips 0, 4, 8, .., 28: two of each of four boxes
-        (8, 1, 64, 8, 1),
-        (8, 8, 64, 8, 8),  # one chip of every box
-        (32, 1, 32, 8, 4),
-        (3, 1, 24, 8, 1),  # chips 0, 1, 2 and 3, 4, 5 of a box, whose last two stay empty
-        (11, 1, 88, 8, 2),  # chips 0 to 7 of one box, 0 to 2 of another
-        (72, 1, 72, 72, 1),
-        (1, 1, 8, 8, 1),
-        (2, 16, 32, 8, 2),
-    ],
-)
+@pytest.mark.rows
 def test_domains_by_hand(ranks: int, stride: int, stage: int, link_domain: int, domains: int) -> None:
     assert domains_spanned(ranks, stride, stage, link_domain) == domains
     assert _counted(ranks, stride, stage, link_domain) == domains

@@ -12,8 +12,6 @@ from inference_econ.engine.layouts.divisibility import PROBLEMS, ProblemCode
 from inference_econ.engine.layouts.plans import fullest_group
 from inference_econ.inputs import catalog
 
-_WITHOUT_COPIES = catalog.assumptions("deployable").changed({"experts.redundant": None})
-
 
 def _plan(tp: int, dp: int = 1, pp: int = 1, ep: int = 1, batch: float = 64.0) -> Plans:
     one = np.ones(1)

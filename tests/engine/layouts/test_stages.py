@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, catalog
 from inference_econ.report.explain import ExplanationPage
 from tests.asking import pinned
-from tests.reading import scalar
+from tests.reading import scalar, tables
 
 DEPLOYABLE = catalog.assumptions("deployable")
 LAYOUT = DEPLOYABLE.layout
@@ -30,15 +31,7 @@ def _plan(tp: float, pp: float, batch: float) -> Plans:
 
 
 # layers, stages, layers of the fullest stage by vLLM's rule (floor, then one more for some of them)
-PARTITIONS = [
-    (61, 2, 31),  # 31 + 30
-    (61, 4, 16),  # 15 + 15 + 16 + 15
-    (61, 8, 8),  # 5 of 8 and 3 of 7
-    (126, 4, 32),  # 31 + 32 + 32 + 31
-    (92, 8, 12),  # 4 of 12 and 4 of 11
-    (94, 8, 12),  # 6 of 12 and 2 of 11
-    (80, 4, 20),
-]
+PARTITIONS: list[list[int]] = tables(Path(__file__))["PARTITIONS"]
 
 
 @pytest.mark.parametrize(("layers", "stages", "fullest"), PARTITIONS)

@@ -168,16 +168,7 @@ def test_unknown_kernels(name: str) -> None:
         catalog.assumptions("deployable", changes=[f"experts.kernels={name}"])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("{fp9: {}}", "fp9"),
-        ("{fp8: {math_efficiency: 0.8}}", "fp8.hbm_efficiency"),
-        (KERNEL.replace("passes: 3", "passes: 0.5"), "passes must be >= 1, got 0.5"),
-        (KERNEL.replace("extra_tokens: 64", "extra_tokens: -1"), "extra_tokens must be >= 0, got -1"),
-        (KERNEL.replace("math_efficiency: 0.8", "math_efficiency: 1.8"), "math_efficiency must be <= 1, got 1.8"),
-    ],
-)
+@pytest.mark.rows
 def test_kernels_that_cannot_be(change: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         catalog.assumptions("deployable", changes=[f"experts.kernels={change}"])

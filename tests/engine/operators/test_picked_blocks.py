@@ -52,13 +52,7 @@ def test_index_keys_are_cached_in_the_format_of_keys_and_values() -> None:
     assert held["kv_cache"] == pytest.approx(32 * (2 * 4 * 128 + 128) * 2 * 16_000, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"index_heads": None}, "index_heads, index_head_dim and index_top_k go together"),
-        ({"window": 512}, "give no window and no chunk beside it"),
-    ],
-)
+@pytest.mark.rows
 def test_parts_that_do_not_fit(change: dict[str, int | None], problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
         GroupedQueryAttention(**{**SPARSE.model_dump(), **change})

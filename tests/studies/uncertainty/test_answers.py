@@ -172,59 +172,7 @@ def test_nothing_fits_in_some_samples() -> None:
     assert sure.shares == {}
 
 
-@pytest.mark.parametrize(
-    ("inputs", "others", "message"),
-    [
-        ({}, {}, "nothing is uncertain; add inputs"),
-        ({"speed": factor(0.1)}, {}, "'speed' is no number of a question; allowed: context, isl"),
-        ({"hardware.hbm": factor(0.1)}, {}, "hardware.hbm: no such number"),
-        ({"hardware.watts": factor(0.1)}, {}, "hardware.watts: cost and speed do not depend on it here"),
-        (
-            {"acceptance": {"distribution": "beta", "a": 8, "b": 2}},
-            {},
-            "acceptance: the question sets none, or several; set a single number",
-        ),
-        (
-            {"acceptance": {"distribution": "uniform", "loc": 0.5, "scale": 1}},
-            {},
-            "reaches 1.5, and a probability is 1",
-        ),
-        (
-            {"acceptance": factor(0.5)},
-            {"common": {**COMMON, "ngram": True, "acceptance": 0.8}},
-            "with acceptance = .*leave such values out with",
-        ),
-        ({"price": "lognorm"}, {}, "price: write a mapping, {distribution: lognorm, ...}, or held_out"),
-        ({"price": "held_out"}, {}, "price: only profile has held_out errors; give price a distribution"),
-        ({"profile": {"distribution": "uniform", "loc": 1}}, {}, "profile: .* add relative: true"),
-        (
-            {"profile": "held_out"},
-            {"common": {**COMMON, "assumptions": "ideal"}},
-            "profile: ideal was fitted to no measured server, .*; give them: profile: ",
-        ),
-        ({"price": {"distribution": "lognorm", "s": 0.1, "scale": "2 TB/s"}}, {}, "price: .*USD/h"),
-        (
-            {"hardware.hbm_bytes_per_second": {"distribution": "lognorm", "s": 0.1, "scale": "2 TB"}},
-            {},
-            r"hbm_bytes_per_second: '2 TB' has the dimension",
-        ),
-        ({"price": factor(0.1)}, {"samples": 100}, "samples must be a power of two, 64 or 128, got 100"),
-        ({"price": factor(0.1)}, {"samples": 8}, "samples must be >= 16, got 8"),
-        ({"price": factor(0.1)}, {"speed": 1e5}, r"speed: nothing is as fast as 100000 tokens/s; the fastest sample"),
-        (
-            {"price": {"distribution": "uniform", "loc": 2}},
-            {"series": [{"label": "a", "settings": {"price": 3.0}}]},
-            "price has a distribution for all series, and series 'a' sets it itself; make the distribution relative",
-        ),
-        (
-            {"price": factor(0.1)},
-            {"series": [{"label": "a", "inputs": {"price": factor(0.2)}}]},
-            "price has two distributions in 'a': its own, and that of all series",
-        ),
-        ({"price": factor(0.1)}, {"series": []}, "series"),
-        ({"price": factor(0.1)}, {"series": [{"label": "a"}, {"label": "a"}]}, "two series have the label 'a'"),
-    ],
-)
+@pytest.mark.rows
 def test_bad_studies_are_refused(inputs: dict[str, Any], others: dict[str, Any], message: str) -> None:
     with pytest.raises(ie.InputError, match=f"(?s){message}"):
         answered(inputs, **others)

@@ -1,0 +1,72 @@
+"""Every kind of answer of the Python API, small enough to be asked for by several tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import inference_econ as ie
+from inference_econ._shown import Shown
+
+if TYPE_CHECKING:
+    from inference_econ.answers.candidates import Candidate
+
+SPACE = ie.Space(max_accelerators=1)
+LENGTHS = ie.Requests(isl=ie.Length.parse("1000"), osl=ie.Length.parse("200"))
+TRAFFIC, TARGETS = ie.Traffic(isl=1000, osl=200), ie.Targets(tpot_seconds=0.05)
+PRICE = "lognorm(s=0.2, relative)"
+
+
+def setup(**options: Any) -> ie.Setup:
+    return ie.Setup.of("llama_3_8b", "h100_sxm", weights="fp8", **options)
+
+
+def layouts() -> Any:
+    return ie.offer(setup(), LENGTHS, SPACE)
+
+
+def market(arrangement: Any = "both") -> tuple[Candidate, ...]:
+    return ie.market(setup(), LENGTHS, SPACE, arrangement=arrangement)
+
+
+def pools() -> Any:
+    return ie.pools(setup(engine="vllm", kv="bf16"), LENGTHS, SPACE)
+
+
+ANSWERS: dict[str, Callable[[], Shown]] = {
+    "frontier": lambda: ie.frontier(setup(), TRAFFIC, SPACE),
+    "decode_frontier": lambda: ie.decode_frontier(setup(), TRAFFIC, SPACE),
+    "recommend": lambda: ie.recommend(market(), 5.0, TARGETS),
+    "most_traffic": lambda: ie.most_traffic(market(), ie.Means(8), TARGETS),
+    "load": lambda: ie.load(layouts(), [1.0, 5.0], targets=TARGETS),
+    "price": lambda: ie.price(market(), 5.0),
+    "disaggregate": lambda: ie.disaggregate(pools(), requests_per_second=20.0),
+    "cache": lambda: ie.cache(setup(), ie.Space(ie.Pins(tp=1))),
+    "prefill": lambda: ie.prefill(setup(), [2048], [2]),
+    "speculate": lambda: ie.speculate(setup(), LENGTHS, ie.Speculation.of("ngram", 0.5), ie.Pins(tp=1)),
+    "explain": lambda: ie.explain(setup(), ie.Pins(tp=1, batch=8)),
+    "intensity": lambda: ie.intensity(setup(), ie.Pins(tp=1)),
+    "assess": lambda: ie.assess(setup(), TRAFFIC, ie.Observation(100.0, 1, batch=8.0)),
+    "compare": lambda: ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], max_instance_gpus=1),
+    "run": lambda: ie.run("paper/table_1"),
+    "claims": lambda: ie.claims("tokens_per_round"),
+    "fits": lambda: ie.fits(setup(), LENGTHS, SPACE),
+    "buy": lambda: ie.buy(market("together"), {"given": {"input": 0.3, "output": 0.9}}, TARGETS),
+    "fleet": lambda: ie.fleet(market("together"), [5.0, 30.0, 80.0], TARGETS, target=0.8),
+    "rollout": lambda: ie.rollout(market("together"), 2, prompts=8, samples=2),
+    "hour_cost": lambda: ie.hour_cost(ie.hardware("h100_sxm")),
+    "what_if": lambda: ie.what_if("llama_3_8b", "h100_sxm", inputs=["price"], max_instance_gpus=1),
+    "implied_hour_price": lambda: ie.implied_hour_price(ie.frontier(setup(), TRAFFIC, SPACE), 0.4, 40.0),
+    "revealed_exponents": lambda: ie.revealed_exponents([10.0, 20.0], [1.0, 2.0]),
+    "infer": lambda: ie.infer(ie.recorded_offers("qwen/qwen3-8b-04-28"), samples=300),
+    "uncertainty": lambda: ie.uncertainty("llama_3_8b", "h100_sxm", {"price": PRICE}, max_instance_gpus=1),
+}
+#: Questions of the command line and of HTTP that answers are to, where their names differ.
+QUESTIONS = {
+    "decode_frontier": "frontier",
+    "most_traffic": "recommend",
+    "hour_cost": "hour-cost",
+    "what_if": "what-if",
+    "implied_hour_price": "implied-hour-price",
+    "revealed_exponents": "revealed-exponent",
+}
