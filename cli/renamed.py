@@ -1,4 +1,4 @@
-"""Options that are gone, what to type in their place, and other names of commands."""
+"""Options that are gone or that other commands have, what to type in their place, and other names of commands."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: Commands by other names that people have for them.
 COMMANDS: Mapping[str, str] = {"prices": "offers"}
+#: Commands that are named that have an option [1].
+_MOST = 6
 _LARGEST = {"--max-accelerators": "it is --max-instance-gpus"}
 _INSTANCES = {
     "--accelerators": "it is --instance-gpus, the size of one instance",
@@ -33,8 +35,32 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
 }
 
 
+#: Options that ask for a speed, and how commands have it that take promises.
+_SPEEDS = ("--speed", "--tokens-per-second")
+_AS_PROMISE = "a speed is a promise of TPOT: --tpot 25 is 40 tokens/s per user"
+
+
 def no_such_option(error: click.NoSuchOption) -> InputError | None:
-    """The message for an option that is gone, with what to type; None for one that never was."""
-    command = "" if error.ctx is None else error.ctx.command.name or ""
-    advice = {**RENAMED.get("", {}), **RENAMED.get(command, {})}.get(error.option_name)
-    return None if advice is None else InputError(f"there is no {error.option_name} any more: {advice}")
+    """The message for an option that is gone, or that other commands have, with what to type; None for any other."""
+    name = error.option_name
+    # The program itself has no options that a command could lack.
+    command = None if error.ctx is None or error.ctx.parent is None else error.ctx.command
+    called = "" if command is None else command.name or ""
+    advice = {**RENAMED.get("", {}), **RENAMED.get(called, {})}.get(name)
+    if advice is not None:
+        return InputError(f"there is no {name} any more: {advice}")
+    if command is not None and name in _SPEEDS and _has(command, "--tpot"):
+        return InputError(f"{called} has no {name}: {_AS_PROMISE}")
+    from .commands import COMMANDS as EVERY
+    from .commands import name_of
+
+    others = [name_of(listed.command) for listed in EVERY if _has(listed.command, name)]
+    if command is None or not others:
+        return None
+    shown = ", ".join(others) if len(others) <= _MOST else f"{', '.join(others[:_MOST])} and {len(others) - _MOST} more"
+    return InputError(f"{called} has no {name}; commands that have it: {shown} (see 'inference-econ {called} --help')")
+
+
+def _has(command: click.Command, option: str) -> bool:
+    """Whether a command has an option."""
+    return any(option in parameter.opts for parameter in command.params)
