@@ -132,7 +132,8 @@ class Server:
         (requests decoded together, prompt tokens of the step) -> what a step with both takes less than two [s].
     round_tokens : callable, optional
         (requests decoded together) -> tokens that a round of speculation gives each of them, of which a step is the
-        share of one [1]. The host launches prompts while all of a round runs, and a first token comes at its end.
+        share of one [1]. The host launches prompts while all of a round runs, prompts are held back for rounds, and a
+        first token comes at the end of one.
     steps_ahead : int
         Steps that are prepared while one runs, and that no newcomer can join; an idle server has none [1].
     look_steps : int
@@ -810,7 +811,7 @@ class Engine:
         if self.server.held_steps and self.decoding:
             # All groups have one, or the first has waited long enough.
             full = max(firsts) if len(firsts) == self.server.groups else math.inf
-            soonest = min(soonest + self.server.held_steps, full)
+            soonest = min(soonest + round(self.server.held_steps * self._round_tokens(len(self.decoding))), full)
         self.soonest = min(self.soonest, soonest)
 
     def _read(self) -> None:
@@ -818,7 +819,7 @@ class Engine:
         server, stages = self.server, self.server.stages
         beside = self.decoding if server.policy == "chunked" else []
         decoding = self._step_seconds(self.context / len(beside)) if beside else 0.0
-        running = decoding if server.round_tokens is None else decoding * server.round_tokens(len(beside) or 1)
+        running = decoding * self._round_tokens(len(beside)) if beside else 0.0
         ready: list[int] = []
         # What prompts add: the work of chips, and what is launched for longer than it takes to decode.
         work, most, total, longest, every = -math.inf, 0, 0, 0.0, 0.0
@@ -919,6 +920,10 @@ class Engine:
         self.held[group] -= 1
         self.in_flight -= 1
         self.fleet.ended(request, self.now)
+
+    def _round_tokens(self, batch: int) -> float:
+        """Tokens of a round, which is a step where nobody speculates [1]."""
+        return 1.0 if self.server.round_tokens is None else self.server.round_tokens(batch)
 
     def _step_seconds(self, context: float) -> float:
         """A decode step, between that of all groups as full as the fullest and that of the fullest alone."""

@@ -93,6 +93,15 @@ def test_rounds_of_speculation_are_played_as_closed_forms_have_them(
     assert played.in_flight == pytest.approx(closed.in_flight, rel=0.03)
 
 
+def test_prompts_are_held_back_for_rounds_of_speculation() -> None:
+    setup = ie.Setup.of("deepseek_v3", "h200_sxm", engine="sglang")
+    requests = ie.Requests.model_validate({"isl": 1000, "osl": 300})
+    offered = ie.offer(setup, requests, ie.Space(ie.Pins(tp=1, dp=8)), ie.Speculation.fixed("mtp", 2, 2.3))
+    closed, played = loaded(offered.service(0), 3.0), play.rehearse(offered.service(0), 3.0, count=1500)
+    # Steps of one token in their place are less than half as many.
+    assert float(np.mean(played.ttft)) == pytest.approx(closed.ttft_seconds["mean"], rel=0.2)
+
+
 def test_a_budget_of_one_token_less_changes_nothing() -> None:
     """Two prompts of 4096 tokens fit 8192; of 8191 one and nearly all of another do."""
     latencies = []
