@@ -62,5 +62,5 @@ def no_such_option(error: click.NoSuchOption) -> InputError | None:
 
 
 def _has(command: click.Command, option: str) -> bool:
-    """Whether a command has an option."""
+    """Return whether a command has an option."""
     return any(option in parameter.opts for parameter in command.params)
