@@ -37,8 +37,9 @@ HEAD = """# Where the model contradicts itself
 Written by `sh run.sh contradictions`. Random setups ({models} models x {chips} chips x formats x {presets} presets, up
 to {plans} layouts of each: whole-number ones that divide what they must, the study's real-valued ones, decode steps,
 verifications, prompts and both) are asked twice, the second time with something that cannot make a step slower: a
-larger link domain, faster memory, links, units or launches, fewer sequences or tokens, the preset `ideal`, or narrower
-weights on the same unit. `tests/engine/test_contradictions.py` does the same for a few setups of each kind.
+larger link domain, faster memory, links, units or launches, fewer sequences or tokens, the preset `ideal` with shared
+experts and indexers counted alike, or narrower weights on the same unit. `tests/engine/test_contradictions.py` does the
+same for a few setups of each kind.
 
 """
 

@@ -1,4 +1,4 @@
-"""Options that are gone (``renamed.csv``) with what to type in their place, and other names of commands."""
+"""Options that are gone (``renamed.csv``) or that other commands have, what to type instead, and commands' other names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,37 @@ if TYPE_CHECKING:
 
 #: Commands by other names that people have for them.
 COMMANDS: Mapping[str, str] = {"prices": "offers"}
+#: Commands that are named that have an option [1].
+_MOST = 6
+#: Options that ask for a speed, and how commands have it that take promises.
+_SPEEDS = ("--speed", "--tokens-per-second")
+_AS_PROMISE = "a speed is a promise of TPOT: --tpot 25 is 40 tokens/s per user"
 
 
 def no_such_option(error: click.NoSuchOption) -> InputError | None:
-    """The message for an option that is gone, with what to type; None for one that never was."""
-    command = "" if error.ctx is None else error.ctx.command.name or ""
+    """The message for an option that is gone, or that other commands have, with what to type; None for any other."""
+    name = error.option_name
+    # The program itself has no options that a command could lack.
+    command = None if error.ctx is None or error.ctx.parent is None else error.ctx.command
+    if command is None:
+        return None
     for row in rows(Path(__file__).with_suffix(".csv")):
-        if row["option"] == error.option_name and command in row["commands"].split():
-            return InputError(f"there is no {error.option_name} any more: {row['advice']}")
-    return None
+        if row["option"] == name and command.name in row["commands"].split():
+            return InputError(f"there is no {name} any more: {row['advice']}")
+    if name in _SPEEDS and _has(command, "--tpot"):
+        return InputError(f"{command.name} has no {name}: {_AS_PROMISE}")
+    from .commands import COMMANDS as EVERY
+    from .commands import name_of
+
+    others = [name_of(listed.command) for listed in EVERY if _has(listed.command, name)]
+    if not others:
+        return None
+    shown = ", ".join(others) if len(others) <= _MOST else f"{', '.join(others[:_MOST])} and {len(others) - _MOST} more"
+    return InputError(
+        f"{command.name} has no {name}; commands that have it: {shown} (see 'inference-econ {command.name} --help')"
+    )
+
+
+def _has(command: click.Command, option: str) -> bool:
+    """Return whether a command has an option."""
+    return any(option in parameter.opts for parameter in command.params)

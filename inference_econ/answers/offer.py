@@ -112,4 +112,4 @@ def _check_contexts(setup: Setup, requests: Requests) -> None:
 def _allowed(pins: Pins, largest: int | None) -> str:
     if pins.given():
         return f"{pins.text} leaves no instance of that size"
-    return f"at most {largest} are allowed"
+    return f"at most {largest} are allowed (--max-instance-gpus allows more)"

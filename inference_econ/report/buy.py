@@ -26,6 +26,12 @@ _STEPS, _BEYOND = 12, 5.0
 #: Lines that can be told apart [1].
 _LINES = 6
 
+#: What "never" does not know of.
+_WHOLE = (
+    "Fleets are of instances that read prompts and decode; where traffic fills pools that do so apart, tokens can cost "
+    "less: 'price --request-rate'."
+)
+
 
 class BuyPage(RowsPage[Purchase]):
     """Ways to have answers for a month, ready to be shown."""
@@ -45,6 +51,7 @@ class BuyPage(RowsPage[Purchase]):
         speed = (
             [] if answer.usual is None else [f"Fleets promise a usual speed: {answer.usual.text} tokens/s per user."]
         )
+        speed.append(_WHOLE)
         rate, rows = answer.request_rate, answer.records()
         asked = "" if rate is None else f" for {rate:g} requests/s"
         title = service_title(f"Buy tokens, rent or own{asked}", self.services(), promises=answer.targets)

@@ -229,7 +229,8 @@ def llm_d(deployment: Deployment, size: int) -> str:
     engine = deployment.engine
     if engine.name != "vllm":
         raise InputError(
-            f"llm-d is started with vLLM, not with {engine.label}; take --to vllm, or --as dynamo", option="to"
+            f"llm-d is started with vLLM, not with {engine.label}; ask again with --engine vllm, or take --as dynamo",
+            option="to",
         )
     if any(machines(instance, size) > 1 for instance in deployment.instances):
         raise InputError(f"values for llm-d are written for instances of at most {size} accelerators")

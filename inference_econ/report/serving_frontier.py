@@ -101,7 +101,7 @@ def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) ->
     notes = (
         f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
         *doubts(front.setups, front.subjects(points)),
-        *warnings(front.setup),
+        *warnings(front.setup, lengths_told=True),
     )
     why = (
         f"{MEANS} Assumptions: {assumptions_label(front.setups)}.",

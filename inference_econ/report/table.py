@@ -166,11 +166,11 @@ def remarks(setup: Setup) -> list[str]:
     return notes
 
 
-def warnings(setup: Setup) -> list[str]:
-    """Warnings on the model and the what-ifs of a question."""
+def warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
+    """Warnings on the model and the what-ifs of a question, but on lengths that were told before."""
     model, notes = setup.model, []
     longest = max((length for length, _ in setup.contexts), default=setup.context)
-    if model.max_context is not None and longest > model.max_context:
+    if not lengths_told and model.max_context is not None and longest > model.max_context:
         notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
     changed = dict.fromkeys(used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
     if changed:

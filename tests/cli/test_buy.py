@@ -18,6 +18,7 @@ def test_every_way_to_pay_beside_the_recorded_offers(command: Command) -> None:
     text = command(*ASKED).out
     assert "of which the cheapest and the one in the middle are compared" in text
     assert "Fleets promise a usual speed" in text
+    assert "where traffic fills pools" in text
 
 
 def test_typed_prices_stand_for_all_offers(command: Command) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from benchmarks import contradictions
-from benchmarks.comparisons import EXCEPTIONS, Comparison, domain, seconds
+from benchmarks.comparisons import EXCEPTIONS, Comparison, bound, domain, seconds
 from benchmarks.random_setups import Case
 from inference_econ.engine import Plans, Setup
 from inference_econ.engine.layouts.plans import fullest_group
@@ -65,6 +65,22 @@ def test_nothing_beats_the_ideal_that_once_did(
     real, ideal = (_setup(model, chip, name, weights) for name in (preset, "ideal"))
     plan = _plan(1, 8, batch)
     assert (seconds(ideal, plan) < seconds(real, plan)).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "chip", "preset", "plan"),
+    [
+        # Shared experts are spread over ranks, each of which ought to hold one.
+        ("llama_4_scout", "paper/h100", "paper_may22", _plan(1, 16, 1, ep=16)),
+        # Of an indexer no projections are counted.
+        ("glm_5", "paper/tpu_v4", "paper_text", _plan(1, 1, 10060, pp=2)),
+    ],
+)
+def test_the_study_is_bound_by_the_ideal_that_counts_its_parts(model: str, chip: str, preset: str, plan: Plans) -> None:
+    setup, ideal = (_setup(model, chip, name, context=0.0) for name in (preset, "ideal"))
+    assert (seconds(ideal, plan) > seconds(setup, plan)).any()
+    (comparison,) = bound(Case(setup, plan), np.random.default_rng(1))
+    assert not comparison.violated.any()
 
 
 def test_the_ideal_shares_a_batch_evenly() -> None:

@@ -304,3 +304,10 @@ def test_requests_that_a_model_was_not_made_for_are_named() -> None:
     text = "gpt-oss 120b was made for 131,072 tokens at most; these requests have 200,800."
     assert text in caveats.warnings([usual, longer])
     assert text not in caveats.warnings([usual])
+
+
+def test_a_frontier_of_requests_that_are_too_long_says_so_once() -> None:
+    setup = Setup.of("qwen3_8b", "h200_sxm", engine="vllm")
+    front = ie.frontier(setup, ie.Traffic(isl=100_000, osl=500), ie.Space(ie.Pins(tp=8)))
+    shown = front._repr_html_()
+    assert shown.count("40,960") == 1

@@ -130,6 +130,10 @@ class Server:
         As ``decode_step_seconds``, of requests which are all in one group; needed of several groups.
     saved_seconds : callable, optional
         (requests decoded together, prompt tokens of the step) -> what a step with both takes less than two [s].
+    round_tokens : callable, optional
+        (requests decoded together) -> tokens that a round of speculation gives each of them, of which a step is the
+        share of one [1]. The host launches prompts while all of a round runs, prompts are held back for rounds, and a
+        first token comes at the end of one.
     steps_ahead : int
         Steps that are prepared while one runs, and that no newcomer can join; an idle server has none [1].
     look_steps : int
@@ -156,6 +160,7 @@ class Server:
     groups: int = 1
     lone_step_seconds: Callable[[int, float], float] | None = None
     saved_seconds: Callable[[int, int], float] | None = None
+    round_tokens: Callable[[int], float] | None = None
     look_steps: int = 1
     most_prompts: float = math.inf
     held_steps: int = 0
@@ -469,6 +474,10 @@ class Engine:
         #: prompts that the step under way ends.
         self.planned, self.plan = 0, (0.0, 0.0, 0.0)
         self.reading: list[int] | None = None
+        #: What rounds last longer than their steps of one token, for those whose first token comes: half of the one
+        #: that ran when a prompt came, those that were prepared then, and that in which it was read.
+        self.rounds_left = 0.0
+        self.late: dict[int, float] = {}
         #: Of each group, blocks that are taken now and when all end, requests with a slot as they were let in, and
         #: decoding ones by their tokens beyond whole blocks, as they were at step 0.
         self.cache = server.cache
@@ -529,7 +538,7 @@ class Engine:
                 self.log.written[request] = self._written(request)
                 for times in (self.let_in, self.started, self.first_token, self.finished):
                     if times[request] < 0.0:
-                        times[request] = time
+                        times[request] = max(time, self.first_token[request])
 
     def receive(self, request: int, time: float) -> None:
         """Put a request into a queue, before those are gone that the step under way ends."""
@@ -802,7 +811,7 @@ class Engine:
         if self.server.held_steps and self.decoding:
             # All groups have one, or the first has waited long enough.
             full = max(firsts) if len(firsts) == self.server.groups else math.inf
-            soonest = min(soonest + self.server.held_steps, full)
+            soonest = min(soonest + round(self.server.held_steps * self._round_tokens(len(self.decoding))), full)
         self.soonest = min(self.soonest, soonest)
 
     def _read(self) -> None:
@@ -810,6 +819,7 @@ class Engine:
         server, stages = self.server, self.server.stages
         beside = self.decoding if server.policy == "chunked" else []
         decoding = self._step_seconds(self.context / len(beside)) if beside else 0.0
+        running = decoding * self._round_tokens(len(beside)) if beside else 0.0
         ready: list[int] = []
         # What prompts add: the work of chips, and what is launched for longer than it takes to decode.
         work, most, total, longest, every = -math.inf, 0, 0, 0.0, 0.0
@@ -818,7 +828,7 @@ class Engine:
             for part in self._parts(group, ready):
                 beyond += part.beyond_seconds
                 tokens += part.tokens
-                wait = part.seconds - decoding / stages
+                wait = part.seconds - running / stages
                 if wait > 0.0:
                     every += wait
                     if wait > longest:
@@ -828,6 +838,7 @@ class Engine:
             work = max(work + server.together(most, total), 0.0)
         if server.saved_seconds is not None and beside:
             work = max(work - server.saved_seconds(len(beside), total), 0.0)
+        self.rounds_left = (1.5 + server.steps_ahead) * (running - decoding)
         self.now += decoding + max(work, min(every, stages * longest))
         self.reading = ready
 
@@ -891,7 +902,8 @@ class Engine:
     def answer(self, request: int) -> None:
         """Note the first token, which comes with the prefill, and begin to decode."""
         if self.first_token[request] < 0.0:
-            self.first_token[request] = self.now
+            self.late[request] = self.rounds_left
+            self.first_token[request] = self.now + self.rounds_left
         if self.osl[request] == 1:
             self._finish(request, self.isl[request])
             return
@@ -901,13 +913,17 @@ class Engine:
 
     def _finish(self, request: int, tokens: int) -> None:
         """Note the last token; requests that wait for it are sent."""
-        self.finished[request] = self.now
+        self.finished[request] = self.now + self.late.pop(request, 0.0)
         group = self.group_of[request]
         if self.cache is not None:
             self.let_out(request, group, tokens)
         self.held[group] -= 1
         self.in_flight -= 1
         self.fleet.ended(request, self.now)
+
+    def _round_tokens(self, batch: int) -> float:
+        """Tokens of a round, which is a step where nobody speculates [1]."""
+        return 1.0 if self.server.round_tokens is None else self.server.round_tokens(batch)
 
     def _step_seconds(self, context: float) -> float:
         """A decode step, between that of all groups as full as the fullest and that of the fullest alone."""

@@ -42,6 +42,7 @@ from inference_econ.serving.simulation.prefixes import Parts as BlockParts
 from inference_econ.serving.simulation.sessions import Sessions
 from inference_econ.serving.simulation.step_table import StepTable
 from inference_econ.serving.simulation.trace import Trace
+from inference_econ.serving.steady import decode_steps
 
 #: Points of the tables of step times: batches or prompt tokens in equal ratios, and contexts over the mean one.
 _SIZES, _CONTEXTS = 40, (0.0, 0.5, 1.0, 2.0, 4.0)
@@ -129,6 +130,7 @@ def server(
         groups=groups,
         lone_step_seconds=lone,
         saved_seconds=None if whole or requests.decode_steps <= 0 else _saved_table(service, groups, stages),
+        round_tokens=None if service.speculation is None else _round_table(service),
         look_steps=look_steps,
         most_prompts=math.inf if chunk else 1.0,
         held_steps=round(service.setup.held_steps) if groups > 1 else 0,
@@ -280,6 +282,15 @@ def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float)
 
     even = of(batches * groups, 1.0)
     return even, even if groups == 1 else of(batches, float(groups)), int(batches[-1]) * groups
+
+
+def _round_table(service: Service) -> Callable[[int], float]:
+    """Tokens that a round of speculation gives each of some requests [1]."""
+    batches = np.unique(service.decoding()[0])
+    plans = service.plans.column(batches[None])
+    tokens = np.broadcast_to(decode_steps(service.setup, plans, service.speculation)[1], (1, batches.size))
+    table, last = StepTable(batches.tolist(), [0.0], tokens.T), int(batches[-1])
+    return lambda batch: table(min(batch, last), 0.0)
 
 
 def rehearse(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.serving import Service
+import inference_econ as ie
+from inference_econ.serving import Service, loaded
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.arrivals import Loop, Stream
 from inference_econ.serving.simulation.events import Server, simulate
@@ -73,6 +74,32 @@ def test_a_full_loop_completes_the_same_for_every_budget_that_holds_a_prompt(
         rates.append(clients / float(trace.e2e.mean()))
         assert rates[-1] <= 1.03 * float(closed.requests_per_second)
     assert rates[0] == pytest.approx(rates[1], rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("model", "chip", "tp", "rate"), [("gpt_oss_120b", "b200", 2, 20.0), ("llama_3_70b", "h100_sxm", 8, 4.0)]
+)
+def test_rounds_of_speculation_are_played_as_closed_forms_have_them(
+    model: str, chip: str, tp: int, rate: float
+) -> None:
+    # Prompts are launched while whole rounds run, not the share of a token: played TPOTs were up to 1.6 times as long.
+    setup = ie.Setup.of(model, chip, engine="vllm")
+    requests = ie.Requests.model_validate({"isl": 1000, "osl": 300})
+    offered = ie.offer(setup, requests, ie.Space(ie.Pins(tp=tp)), ie.Speculation.fixed("eagle", 3, 2.7))
+    service = offered.service(0)
+    closed, played = loaded(service, rate), play.rehearse(service, rate)
+    assert float(np.mean(played.tpot)) == pytest.approx(closed.tpot_seconds["mean"], rel=0.03)
+    assert float(np.mean(played.ttft)) == pytest.approx(closed.ttft_seconds["mean"], rel=0.06)
+    assert played.in_flight == pytest.approx(closed.in_flight, rel=0.03)
+
+
+def test_prompts_are_held_back_for_rounds_of_speculation() -> None:
+    setup = ie.Setup.of("deepseek_v3", "h200_sxm", engine="sglang")
+    requests = ie.Requests.model_validate({"isl": 1000, "osl": 300})
+    offered = ie.offer(setup, requests, ie.Space(ie.Pins(tp=1, dp=8)), ie.Speculation.fixed("mtp", 2, 2.3))
+    closed, played = loaded(offered.service(0), 3.0), play.rehearse(offered.service(0), 3.0, count=1500)
+    # Steps of one token in their place are less than half as many.
+    assert float(np.mean(played.ttft)) == pytest.approx(closed.ttft_seconds["mean"], rel=0.2)
 
 
 def test_a_budget_of_one_token_less_changes_nothing() -> None:
