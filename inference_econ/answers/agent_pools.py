@@ -74,9 +74,10 @@ class PlayedGroup(PlayedInstance):
         )
         exposed, sending, receiving = (
             float(seconds[self.layouts])
-            for seconds in (moved.exposed_seconds, moved.sending_seconds, moved.receiving_seconds)
-        )
-        exposed += reader.setup.assumptions.host.handover
+            for seconds in (
+                moved.exposed_seconds + moved.handover_seconds, moved.sending_seconds, moved.receiving_seconds
+            )
+        )  # fmt: skip
         isl = self.work.requests.isl.mean
         return reading, Writing(decoding, 1, isl, exposed, sending, receiving)
 
@@ -101,11 +102,11 @@ class PlayedGroup(PlayedInstance):
     def rates(self) -> tuple[float, float]:
         """What the instances that read, and those that decode, complete at most [1/s]."""
         (reader, writer), (readers, writers) = self.layouts, self.instances
-        reading, decoding = self.pools.prefill, self.pools.decode
-        return (
-            readers / float(reading.prefill_busy_seconds[reader]),
-            writers * float(decoding.states.requests_per_second[writer].max()),
+        reading, decoding = (
+            self.pools.busy_seconds[reader, writer],
+            self.pools.decode.states.requests_per_second[writer],
         )
+        return readers / float(reading), writers * float(decoding.max())
 
     def load(self, trace: Trace, instances: int) -> Loaded:
         """What requests saw, of one of the groups."""
@@ -211,7 +212,8 @@ def groups(
     again = 1.0 + float(requests.osl.mean) / requests.new_tokens
     # Groups of attention ranks have prompts of their own to read: some have none while others are behind.
     half_full = pools.prefill.shared_prefill_seconds[:, pools.prefill.waiting_prompts.shape[1] // 2]
-    busy = np.maximum(half_full[:, None] * again, pools.transfer.sending_seconds)
+    moved = pools.transfer
+    busy = np.maximum((half_full[:, None] + moved.handover_seconds) * again, moved.sending_seconds)
     shared = work.spec.shared_tokens
     own = max(float(requests.isl.mean) - shared, 1.0)
     held = np.maximum(pools.prefill.services.slots * float(requests.isl.mean) - shared, own) / own

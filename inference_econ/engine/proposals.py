@@ -121,6 +121,9 @@ class Speculation:
     shortest : int
         Proposals of a round at least [1]: 0 where a batch may decode plainly, as many as at most where rounds have one
         length (:meth:`fixed`).
+    host_seconds : (float, float)
+        Time of the host per round, and per sequence of it, that chips wait for [s]: of measured servers that prepared
+        no round while the one before ran.
 
     Raises
     ------
@@ -134,6 +137,7 @@ class Speculation:
     model: ModelSpec | None = None
     weights: str | None = None
     shortest: int = 0
+    host_seconds: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""

@@ -16,7 +16,7 @@ from inference_econ.engine.prefill import Prefill, fastest_cut, prefill
 from inference_econ.engine.proposals import Speculation
 from inference_econ.engine.proposer import ONE_STAGE, Proposer
 from inference_econ.engine.setup import Setup
-from inference_econ.engine.step import step_seconds
+from inference_econ.engine.step import host_sequences, step_seconds
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import BestDraft
 from inference_econ.inputs import (
@@ -99,8 +99,8 @@ def rounds(
     Proposing and verifying take turns on the same chips. Verifying n proposals is a step of n + 1 tokens per sequence
     (n under the published study's series, ``expected_tokens: draft_length``), with the cache read once per sequence,
     and the experts of a layer that so many tokens touch as if each token chose anew: tokens of one text choose more
-    alike. The host's ``step_overhead`` is paid once per round. The first pass of a proposer reads all tokens of the
-    last round; it counts as a pass over one.
+    alike. The host's ``step_overhead`` is paid once per round, and what of a round nothing hides. The first pass of a
+    proposer reads all tokens of the last round; it counts as a pass over one.
 
     A head (``mtp``, ``eagle``) is one transformer layer of the target, the projection of hidden state and token
     embedding (2 h x h weights), and the target's own output embedding: DeepSeek-V3 (arXiv:2412.19437), eqs. (21) to
@@ -113,8 +113,12 @@ def rounds(
     setup = setup.served(speculates=True)
     serving = setup.assumptions.serving
     full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
+    per_round, per_sequence = speculation.host_seconds
+    host = per_round + per_sequence * host_sequences(setup, full)
     verified = [
-        _verify_seconds(setup, full.verifying(tokens), cut) if length == 0 or length >= speculation.shortest else np.inf
+        _verify_seconds(setup, full.verifying(tokens), cut) + (host if length else 0.0)
+        if length == 0 or length >= speculation.shortest
+        else np.inf
         for length, tokens in enumerate(speculation.verified(serving))
     ]
     verify = np.stack(np.broadcast_arrays(*verified), axis=-1)

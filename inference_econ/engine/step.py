@@ -456,8 +456,13 @@ def overhead_seconds(setup: Setup, plans: Plans) -> Array:
     overhead = np.asarray(assumed.host.step_overhead)
     if not assumed.host.sequence_overhead:
         return overhead
-    groups, fullest = attention_groups(plans, assumed.layout), fullest_group(plans, assumed.layout)
-    return overhead + assumed.host.sequence_overhead * plans.micro_batch / groups * fullest
+    return overhead + assumed.host.sequence_overhead * host_sequences(setup, plans)
+
+
+def host_sequences(setup: Setup, plans: Plans) -> Array:
+    """Sequences of a step that a host process has at most: those of the fullest group of attention ranks [1]."""
+    layout = setup.assumptions.layout
+    return np.asarray(plans.micro_batch / attention_groups(plans, layout) * fullest_group(plans, layout))
 
 
 def _kernels(setup: Setup, work: Work) -> Array | float:

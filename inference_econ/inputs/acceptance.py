@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from inference_econ.errors import InputError
-from inference_econ.inputs._base import Count
+from inference_econ.inputs._base import Count, Seconds
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.asks import Probability, ProposerName
 from inference_econ.inputs.source import Source
@@ -67,13 +67,32 @@ class UsualAcceptance(Spec):
             )
 
 
+class ExposedRounds(Spec):
+    """Servers whose host prepared no round of proposals while the one before ran, so that nothing hid its work."""
+
+    engine: str = Field(min_length=1)
+    """Of the catalogue."""
+    hardware: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    """Catalogue names of their chips."""
+    versions: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    """Of the engine."""
+    seconds: Seconds
+    """Time of the host per round [s]."""
+    seconds_per_sequence: Seconds
+    """Time of the host per round and sequence of it [s]."""
+    source: Source
+    """How they were started, and what others gained who had rounds prepared ahead."""
+
+
 class SpeculationFacts(Spec):
-    """Acceptance of proposals in measured servers."""
+    """Acceptance of proposals in measured servers, and what their rounds take beside the chips."""
 
     acceptance: Annotated[tuple[AcceptanceLengths, ...], Field(strict=False)]
     """Published acceptance lengths."""
     usual: Annotated[tuple[UsualAcceptance, ...], Field(strict=False)] = ()
     """Acceptance of proposers where nobody says otherwise."""
+    exposed: Annotated[tuple[ExposedRounds, ...], Field(strict=False)] = ()
+    """Servers whose rounds no host prepared ahead."""
 
     def _check_fields(self) -> None:
         seen: set[tuple[str, Method, Prompts]] = set()
@@ -90,6 +109,13 @@ class SpeculationFacts(Spec):
         for entry in self.acceptance:
             for model in entry.models:
                 yield model, entry.method, entry.prompts
+
+    def host_seconds(self, engine: str, hardware: str, version: str) -> tuple[float, float]:
+        """Time of the host per round, and per sequence of it, that chips of measured servers waited for [s]."""
+        for entry in self.exposed:
+            if engine == entry.engine and hardware in entry.hardware and version in entry.versions:
+                return entry.seconds, entry.seconds_per_sequence
+        return 0.0, 0.0
 
     def lengths(self, model: str, method: str, prompts: Prompts) -> AcceptanceLengths | None:
         """The published acceptance of a model on such prompts, else on others; None if there is none."""

@@ -105,8 +105,8 @@ class HostAssumptions(Spec):
     """The same where prefill and decode have pools of their own, which connect over the network between link domains
     when a cache is first sent [s]."""
     handover: Seconds = 0.0
-    """Time of the host of a prefill instance to hand over the cache of a prompt, while the instance reads no other
-    [s]."""
+    """Time of the host of a prefill instance to hand over the cache of a prompt to another link domain, while the
+    instance reads no other [s]. Inside a domain chips copy it over their links (UCX's ``cuda_ipc``)."""
 
 
 class NetworkAssumptions(Spec):

@@ -141,6 +141,14 @@ def test_the_host_schedules_a_round_once() -> None:
         np.testing.assert_allclose(late - quick, 0.01, rtol=1e-9)
 
 
+def test_chips_wait_for_the_host_of_rounds_that_nobody_prepares_ahead() -> None:
+    """By hand: 1 ms and 8 x 0.1 ms of every round with proposals; a plain step is what it was."""
+    ahead, plans = PROPOSALS["eagle"], layout(8, [8.0])
+    exposed = replace(ahead, host_seconds=(1e-3, 1e-4))
+    late, quick = (rounds(setup(), plans, speculation).seconds for speculation in (exposed, ahead))
+    np.testing.assert_allclose(late - quick, [[0.0, *[1.8e-3] * 5]], rtol=1e-9)
+
+
 # Proposers
 
 

@@ -343,7 +343,7 @@ def together(
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
     """TTFT without waits: with the time in a prefill instance in the place of that of a prompt by itself [s]."""
-    alone = float(pools.prefill.prefill_seconds[layouts[0]])
+    alone = float(pools.reading_seconds[layouts])
     return np.asarray(float(pools.first_token_seconds[layouts]) - alone + np.maximum(queue.service_seconds, alone))
 
 
@@ -356,7 +356,7 @@ def seconds_inside(pools: Pools, layouts: tuple[int, int], count: int) -> Array:
     that :attr:`inference_econ.formulas.queueing.Load.work` says how often each occurs; the mean is then that of all.
     """
     rates = prefill_rates(pools, *layouts, count)
-    alone = float(pools.prefill.prefill_seconds[layouts[0]])
+    alone = float(pools.reading_seconds[layouts])
     return np.maximum.accumulate(np.maximum(np.arange(1.0, rates.size + 1.0) / rates, alone))
 
 
@@ -387,10 +387,11 @@ def prefill_rates(pools: Pools, reader: int, writer: int, count: int) -> Array:
     Each instance begins with a prompt per group of attention ranks and stage, which take as long as by themselves. More
     of them share steps, as :func:`inference_econ.engine.prefill.shared_steps` has it, up to what a step allows.
     """
-    pool = pools.prefill
-    sending = float(pools.transfer.sending_seconds[reader, writer])
-    prompts, prompt_seconds = pool.waiting_prompts[reader], np.maximum(pool.shared_prefill_seconds[reader], sending)
-    alone = max(float(pool.prefill_seconds[reader]), sending)
+    pool, moved = pools.prefill, pools.transfer
+    sending, handover = (float(seconds[reader, writer]) for seconds in (moved.sending_seconds, moved.handover_seconds))
+    prompts = pool.waiting_prompts[reader]
+    prompt_seconds = np.maximum(pool.shared_prefill_seconds[reader] + handover, sending)
+    alone = max(float(pool.prefill_seconds[reader]) + handover, sending)
     beside = math.ceil(alone / float(prompt_seconds[0]) * (1.0 - 1e-12))
     # However many instances there are, so many numbers of prompts are enough.
     held = np.arange(1.0, count * max(min(math.ceil(prompts[-1]), _MOST_STATES // count), beside) + 1.0)
@@ -428,8 +429,7 @@ class _FirstTokens:
 
     @cached_property
     def _seen(self) -> Statistics:
-        reader = self.layouts[0]
-        around = float(self.pools.first_token_seconds[self.layouts] - self.pools.prefill.prefill_seconds[reader])
+        around = float(self.pools.first_token_seconds[self.layouts] - self.pools.reading_seconds[self.layouts])
         drawn = Drawn(self.pools.requests, _DRAWN)
         read = until_read(self.pools, self.layouts, self.count, self.queue, drawn)
         return of_sample(around + read + second_waits(self.decoding, drawn))

@@ -68,9 +68,8 @@ class Pool:
 
     @property
     def prefill_seconds(self) -> Array:
-        """One prompt by itself, its cache handed over [s], shape (n,)."""
-        alone = self.services.prompt.seconds[:, 0] * self.latency
-        return np.asarray(alone + self.setup.assumptions.host.handover)
+        """One prompt by itself [s], shape (n,)."""
+        return np.asarray(self.services.prompt.seconds[:, 0] * self.latency)
 
     @cached_property
     def waiting_prompts(self) -> Array:
@@ -85,12 +84,11 @@ class Pool:
 
     @cached_property
     def shared_prefill_seconds(self) -> Array:
-        """Time of an instance that each of :attr:`waiting_prompts` takes, its cache handed over, shape (n, k) [s]."""
+        """Time of an instance that each of :attr:`waiting_prompts` takes, shape (n, k) [s]."""
         services, prompts = self.services, self.waiting_prompts / self.processes[:, None]
         requests, plans = services.requests, services.plans.column(prompts)
         share = shared_steps(services.setup, plans, requests.new_tokens, requests.cached, prompts)
-        busy = services.prompt.busy_seconds * self.busy[:, None]
-        return np.asarray(busy * share + self.setup.assumptions.host.handover)
+        return np.asarray(services.prompt.busy_seconds * self.busy[:, None] * share)
 
     @property
     def prefill_busy_seconds(self) -> Array:

@@ -22,7 +22,7 @@ from inference_econ.inputs import Free, Length, Requests
 from inference_econ.serving import Services
 
 #: What a layout takes of the search for pairs, which looks at few of them: 4 to 20 ms [s]; and arrays over pairs [B].
-_SECONDS, _BYTES = 20e-3, 15 * 8.0
+_SECONDS, _BYTES = 20e-3, 18 * 8.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,18 @@ class Pools:
     def first_token_seconds(self) -> Array:
         """A request's overhead, its prefill, and what is left of the transfer then [s], shape (n, m)."""
         overhead = self.prefill.setup.assumptions.host.request_overhead
-        return overhead + self.prefill.prefill_seconds[:, None] + self.transfer.exposed_seconds
+        return overhead + self.reading_seconds + self.transfer.exposed_seconds
+
+    @cached_property
+    def reading_seconds(self) -> Array:
+        """One prompt by itself, its cache handed over [s], shape (n, m)."""
+        return self.prefill.prefill_seconds[:, None] + self.transfer.handover_seconds
+
+    @cached_property
+    def busy_seconds(self) -> Array:
+        """Time of a prefill instance, or of its links, that one prompt takes where steps are full [s], shape (n, m)."""
+        reading = self.prefill.prefill_busy_seconds[:, None] + self.transfer.handover_seconds
+        return np.maximum(reading, self.transfer.sending_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,8 @@ class Transfer:
         What of it is left when the prompt has been read [s].
     sending_seconds, receiving_seconds : ndarray
         Time of all links of an instance that a prompt takes up, on either side [s].
+    handover_seconds : ndarray
+        Time of the host of a prefill instance, which reads no other prompt meanwhile [s]; none inside a link domain.
     """
 
     fast: npt.NDArray[np.bool_]
@@ -103,6 +116,7 @@ class Transfer:
     exposed_seconds: Array
     sending_seconds: Array
     receiving_seconds: Array
+    handover_seconds: Array
 
 
 def pools(
@@ -252,7 +266,8 @@ def _transfer(pools: Pools) -> Transfer:
         # The last layer's part, or what a link slower than the prefill has not yet carried.
         behind = seconds - reading.prefill_seconds[:, None] * (1.0 - 1.0 / layers)
         left = np.maximum(seconds / layers, behind)
-    return Transfer(np.broadcast_to(fast, seconds.shape), seconds, left, sending, receiving)
+    fast = np.broadcast_to(fast, seconds.shape)
+    return Transfer(fast, seconds, left, sending, receiving, np.where(fast, 0.0, sender.assumptions.host.handover))
 
 
 def _of_one_engine(reading: Pool, decoding: Pool) -> npt.NDArray[np.bool_]:

@@ -45,11 +45,10 @@ def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
         [s] and [USD], bounds from below of those under load; the dollars are ``inf`` where not even a prompt that finds
         nobody keeps the time to first token.
     """
-    reading, moved = pools.prefill, pools.transfer
-    busy = np.maximum(reading.prefill_busy_seconds[:, None], moved.sending_seconds)
-    in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(moved.seconds)
+    busy = pools.busy_seconds
+    in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(pools.transfer.seconds)
     with np.errstate(invalid="ignore"):
-        return busy, np.where(in_time, busy * reading.dollars_per_second[:, None], np.inf)
+        return busy, np.where(in_time, busy * pools.prefill.dollars_per_second[:, None], np.inf)
 
 
 def check_instances(instances: float, seconds: float, smaller: str) -> None:
@@ -131,7 +130,7 @@ class PrefillPools:
             return np.array([most]), np.array([0.0])
         rates = most * np.arange(1.0, _LOADS + 1.0) / _LOADS
         queue = prefill_queue(pools, reader, writer, count, rates, terms.arrival_scv)
-        around = float(pools.first_token_seconds[reader, writer] - pools.prefill.prefill_seconds[reader])
+        around = float(pools.first_token_seconds[reader, writer] - pools.reading_seconds[reader, writer])
         exposed = float(pools.transfer.exposed_seconds[reader, writer])
         part = percentiles.share(terms.targets.percentile_of("ttft"))
         if part is None:

@@ -92,8 +92,9 @@ class _Readers:
     @classmethod
     def of(cls, pools: Pools, layouts: tuple[int, int], count: int) -> _Readers:
         pool, reader = pools.prefill, layouts[0]
-        alone, sending = float(pool.prefill_seconds[reader]), float(pools.transfer.sending_seconds[layouts])
-        prompts, prompt_seconds = pool.waiting_prompts[reader], pool.shared_prefill_seconds[reader]
+        alone, sending = float(pools.reading_seconds[layouts]), float(pools.transfer.sending_seconds[layouts])
+        prompts = pool.waiting_prompts[reader]
+        prompt_seconds = pool.shared_prefill_seconds[reader] + float(pools.transfer.handover_seconds[layouts])
         held = np.arange(1.0, math.floor(prompts[-1]) + 1.0)
         steps = np.maximum(held * np.interp(held, prompts, prompt_seconds), held * sending)
         after = float(pools.first_token_seconds[layouts]) - alone

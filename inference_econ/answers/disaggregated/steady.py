@@ -60,7 +60,7 @@ class SteadyPools:
         """
         pools = self.pools
         rate = pools.decode.states.requests_per_second
-        busy = np.maximum(pools.prefill.prefill_busy_seconds[:, None], pools.transfer.sending_seconds)
+        busy = pools.busy_seconds
         with np.errstate(invalid="ignore"):
             cost = np.where(
                 np.isfinite(pools.transfer.seconds) & (pools.first_token_seconds <= self.longest_seconds),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from inference_econ.calibration.measurements import Measurement
@@ -46,7 +47,9 @@ def speculation_of(row: Measurement) -> Speculation | None:
     if rounds is None:
         return None
     weights = head_weights(row.model, row.weights) if rounds.proposer == "mtp" else None
-    return Speculation.fixed(rounds.proposer, rounds.length, rounds.tokens, weights=weights)
+    fixed = Speculation.fixed(rounds.proposer, rounds.length, rounds.tokens, weights=weights)
+    host = catalog.speculation_facts().host_seconds(row.engine, row.hardware, row.engine_version)
+    return replace(fixed, host_seconds=host)
 
 
 def assumed_rounds(row: Measurement) -> str:

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from inference_econ._types import Array
 from inference_econ.answers.disaggregated import load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.run import Run, played
@@ -79,13 +80,24 @@ def test_requests_wait_for_a_place_in_decode() -> None:
     assert np.median(found.ttft[2 * slots : 4 * slots]) > 0.8 * STEPS * np.median(found.tpot)
 
 
-def test_the_host_of_a_prefill_worker_hands_every_cache_over() -> None:
+def test_the_host_of_a_prefill_worker_hands_every_cache_over_to_another_link_domain() -> None:
     handed = "host.handover=20 ms"
-    alone = run((1, 1), 1, 3, 0.0, handed).ttft - run((1, 1), 1, 3).ttft
-    assert alone == pytest.approx(0.02)
+
+    def both(*changes: str, domain: int = 1) -> Pools:
+        chip = catalog.hardware("h100_sxm").replace(link_domain=domain)
+        requests = Requests.build({"isl": 2000, "osl": 200}, origin="test")
+        assumed = catalog.assumptions("deployable", changes=list(changes))
+        return asking.pools("llama_3_8b", chip, requests, assumptions=assumed, max_accelerators=1)
+
+    def alone(pools: Pools) -> Array:
+        return played(pools, (0, 0), (1, 1), 1, np.full(3, STEPS)).ttft
+
+    assert alone(both(handed)) - alone(both()) == pytest.approx(0.02)
     # Of prompts that are read together, one after the other.
-    rates = [float(load.prefill_rates(few(*changes), 0, 0, 1)[-1]) for changes in ((), (handed,))]
+    rates = [float(load.prefill_rates(both(*changes), 0, 0, 1)[-1]) for changes in ((), (handed,))]
     assert 1.0 / rates[1] - 1.0 / rates[0] == pytest.approx(0.02)
+    # Inside a link domain chips copy it by themselves.
+    assert alone(both(handed, domain=2)) == pytest.approx(alone(both(domain=2)))
 
 
 def test_a_run_has_requests() -> None:

@@ -54,6 +54,13 @@ def test_plain_servers_have_no_speculation(text: str) -> None:
     assert speculation_of(replace(ROW, speculation=text)) is None
 
 
+@pytest.mark.parametrize(("version", "exposed"), [("0.5.9", (1.3e-3, 1e-4)), ("0.5.12", (0.0, 0.0))])
+def test_scripts_that_overlapped_no_rounds_leave_the_host_exposed(version: str, exposed: tuple[float, float]) -> None:
+    found = speculation_of(replace(ROW, engine="sglang", engine_version=version, speculation="MTP2"))
+    assert found is not None
+    assert found.host_seconds == pytest.approx(exposed)
+
+
 def test_an_eagle_head_has_the_format_of_its_target() -> None:
     found = speculation_of(replace(ROW, speculation="EAGLE3-2"))
     assert found == Speculation.fixed("eagle", 2, 2.4)
