@@ -152,6 +152,7 @@ ELSEWHERE = {
     "serving.longest_draft",
     "serving.prefill_chunk",
     "host.request_overhead",
+    "host.cached_token_overhead",
     # The host launches nothing here.
     "host.captured_tokens",
 }

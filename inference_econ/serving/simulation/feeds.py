@@ -190,7 +190,11 @@ class SessionFeed:
                 yield self._turn(played, number, now)
 
     def _turn(self, played: _Played, number: int, now: float) -> Sent:
-        return Sent(now + self._sessions.pause_seconds, now, (played, number))
+        """A turn that is sent now, and reaches the server when the host is through with its prompt."""
+        carries, sessions = played.session[number].carries, self._sessions
+        last = played.session[carries]
+        said = last.prompt + last.answer if carries >= 0 else sessions.shared_tokens
+        return Sent(now + sessions.pause_seconds + sessions.said_token_seconds * said, now, (played, number))
 
     def _under_way(self) -> Iterator[Sent]:
         """A session from a random turn on, with a random part of the pause before it to come; or one after a rest."""
