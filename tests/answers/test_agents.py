@@ -17,7 +17,7 @@ from inference_econ.answers.offer import offer
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Pins, Setup, Space, request_seconds
 from inference_econ.errors import InputError
-from inference_econ.inputs import SessionSpec, Step
+from inference_econ.inputs import Length, Requests, SessionSpec, Step
 from inference_econ.serving import Sessions, Trace, draw_sessions
 from inference_econ.serving.simulation.events import Cache, Server, simulate
 
@@ -218,6 +218,26 @@ def test_agents_of_agentperf_have_its_published_lengths() -> None:
     assert np.mean(means.prompts) == pytest.approx(27_000, rel=0.03) and means.side_by_side == 1.0
     assert means.prompts.min() > 5_000 and np.max(means.prompts + means.answers) <= 131_072
     assert np.quantile(means.answers, (0.5, 0.95)) == pytest.approx((150, 2000), rel=0.05)
+
+
+def _in_flight(chip: str, cached: int) -> float:
+    """Requests of AA-AgentPerf that a node of eight has in flight with 20 tokens per second each, per watt [1/W]."""
+    setup = Setup.of("deepseek_v4_pro", chip, engine="vllm")
+    requests = Requests(isl=Length(values=(26_825.0,)), osl=Length(values=(529.0,)), cached=cached)
+    nodes = [offer(setup, requests, Space(Pins(tp=tp, dp=8 // tp, pp=1))).service(0) for tp in (1, 8)]
+    most = max(int((node.in_flight.tpot_seconds <= 0.05).sum()) for node in nodes)
+    assert setup.hardware.watts is not None
+    return most / (8 * setup.hardware.watts)
+
+
+@pytest.mark.parametrize(("chip", "found", "published"), [("mi355x", False, 3551), ("b300", True, 21_053)])
+def test_agentperf_is_what_servers_carry_that_read_prompts_again_or_find_them(
+    chip: str, found: bool, published: float
+) -> None:
+    """Over H200, whose published eleven agents a node are those of a server that reads whole prompts, as MI355X's."""
+    h200 = _in_flight("h200_sxm", 0)
+    assert h200 * 8 * 700 == pytest.approx(11, abs=2)
+    assert 1 / 1.5 < _in_flight(chip, 25_000 if found else 0) / h200 / (published / 2594) < 1.5
 
 
 def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
