@@ -124,6 +124,17 @@ def test_a_router_that_follows_prefixes_finds_more() -> None:
         simulate(_server(), Sessions((), 0, 1, 10), router="nearest")  # type: ignore[arg-type]
 
 
+def test_the_host_takes_longer_for_what_was_said_before() -> None:
+    """Turns of 40, 80, .. tokens said before, an agent by itself; traces are in the order in which turns were sent."""
+    work = Sessions(draw_sessions(_chat()), 40, 1, 400)
+    plain, more = (simulate(_server(), replace(work, said_token_seconds=each)) for each in (0.0, 1e-3))
+    said = more.known_tokens
+    assert np.ptp(said) > 0
+    assert more.ttft - plain.ttft == pytest.approx(1e-3 * said, abs=1.1e-3 * BLOCK)
+    many = simulate(_server(), replace(work, under_way=20, said_token_seconds=1e-3))
+    assert (np.diff(many.arrival) >= 0.0).all()
+
+
 def test_agents_side_by_side_wait_for_each_other() -> None:
     """A plan of 10 tokens, three agents of two turns each, and a report that carries on the plan."""
     plan = Step(name="plan", new_tokens=100, answer_tokens=11)
