@@ -20,7 +20,7 @@ import numpy as np
 from inference_econ.errors import InputError
 from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
 from inference_econ.serving.simulation.feeds import Request, Sent, feed_of
-from inference_econ.serving.simulation.prefixes import Parts, Prefixes
+from inference_econ.serving.simulation.prefixes import Parts, Prefixes, joined
 from inference_econ.serving.simulation.sessions import Sessions
 from inference_econ.serving.simulation.trace import Trace, trace
 
@@ -587,7 +587,7 @@ class Engine:
         before, own = log.before[request], log.own[request]
         if own < 0 or cache is None:
             return before
-        return (*before, (own, max(tokens // cache.block_tokens - log.blocks_before[request], 0)))
+        return joined(before, own, max(tokens // cache.block_tokens - log.blocks_before[request], 0))
 
     def _keep_behind(self, parts: Parts) -> None:
         for tier, memory in zip(self.server.tiers, self.behind, strict=True):

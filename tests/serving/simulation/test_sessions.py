@@ -16,6 +16,7 @@ from inference_econ.inputs import SessionSpec, Step
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.arrivals import Loop, Stream
 from inference_econ.serving.simulation.events import Cache, Server, Tier, simulate
+from inference_econ.serving.simulation.feeds import SessionFeed
 from inference_econ.serving.simulation.sessions import Sessions, draw_sessions, usual
 from tests.offered import service_of
 
@@ -122,6 +123,15 @@ def test_a_router_that_follows_prefixes_finds_more() -> None:
     assert hits["prefix_aware"] > 1.2 * max(hits["round_robin"], hits["least_busy"])
     with pytest.raises(InputError, match="a router one of round_robin, least_busy, prefix_aware, got 1 and 'nearest'"):
         simulate(_server(), Sessions((), 0, 1, 10), router="nearest")  # type: ignore[arg-type]
+
+
+def test_turns_that_go_on_alone_are_one_part_of_a_prompt() -> None:
+    """Of 100 turns the last one begins with what all share and what the session said, as the second does."""
+    feed = SessionFeed(Sessions(draw_sessions(_chat("100")), 40, 1, 300))
+    (sent,) = feed.first(BLOCK)
+    for _ in range(250):
+        assert len(feed.request(sent).before) <= 2
+        (sent,) = feed.ended(sent, 1.0)
 
 
 def test_the_host_takes_longer_for_what_was_said_before() -> None:
