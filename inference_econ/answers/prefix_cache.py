@@ -18,7 +18,7 @@ from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.record import HEAD, RecordedRows, facts
 from inference_econ.answers.service_record import layout_of
-from inference_econ.engine import Instances, bounds, kv_bytes_per_sequence, layout_keys
+from inference_econ.engine import Instances, bounds, kv_bytes_per_sequence, layout_keys, request_seconds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import TierSpec
@@ -335,7 +335,7 @@ class _Case:
 
     def first_token(self, tokens: float, cached: float) -> float:
         """A request's overhead and its prefill [s]."""
-        return self.service.setup.assumptions.host.request_overhead + self.prefill(tokens, cached)[0]
+        return request_seconds(self.service.setup, cached) + self.prefill(tokens, cached)[0]
 
     def prefill(self, tokens: float, cached: float) -> tuple[float, float]:
         """Seconds of a prefill by itself, and what it takes of the instance's time where steps are full [s]."""

@@ -60,6 +60,7 @@ from .prefill import group_steps as group_steps
 from .prefill import prompts_of_a_step as prompts_of_a_step
 from .prefill import prompts_together as prompts_together
 from .prefill import reading_groups as reading_groups
+from .prefill import request_seconds as request_seconds
 from .prefill import shared_steps as shared_steps
 from .prefill import unhindered as unhindered
 from .proposals import PROPOSERS as PROPOSERS

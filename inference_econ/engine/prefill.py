@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds, takes_turns
 from inference_econ.inputs import BYTES_PER_ELEMENT
 
+Number = TypeVar("Number", float, Array)
 #: Tokens of a step that nothing limits [tokens].
 _NO_LIMIT = 2.0**17
 
@@ -172,6 +174,12 @@ def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:
         gather = Collective("all_to_all", groups, spread, np.full((), entry))
         total = total + block.layers * collective_seconds(network, gather, np.full((), tokens))
     return total
+
+
+def request_seconds(setup: Setup, cached: Number) -> Number:
+    """Time of the host per request before its first token, with so many tokens of the prompt found in the cache [s]."""
+    host = setup.assumptions.host
+    return host.request_overhead + host.cached_token_overhead * cached
 
 
 def prompts_together(setup: Setup, plans: Plans) -> Array:

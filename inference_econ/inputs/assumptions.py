@@ -93,6 +93,9 @@ class HostAssumptions(Spec):
     """Time of the host per sequence of a step [s]."""
     request_overhead: Seconds
     """Time of the host per request before its first token: network, tokenising, scheduling, the first answer [s]."""
+    cached_token_overhead: Seconds = 0.0
+    """Time of the host per token of a prompt that was said before: engines get the whole text, make tokens of it, and
+    look its blocks up. Of new tokens the time of prefill has that, as it is fitted [s]."""
     captured_tokens: NonNegative = 0.0
     """Prefill steps of up to so many tokens are captured as well, in pieces between the layers' attention, which the
     host launches [tokens]."""

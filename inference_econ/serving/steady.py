@@ -16,6 +16,7 @@ from inference_econ.engine import (
     Setup,
     Speculation,
     fastest_cut,
+    request_seconds,
     rounds,
     saved_seconds,
     unhindered,
@@ -407,7 +408,7 @@ def _fixed_seconds(batches: Batches, reading: _Reading) -> Array:
     Steps that were prepared when a prompt came have prompts of others, too; one after the other, those are ahead.
     """
     host, decode = batches.setup.assumptions.host, batches.decode
-    own = reading.own + reading.idle + host.request_overhead
+    own = reading.own + reading.idle + request_seconds(batches.setup, batches.requests.cached)
     if batches.requests.decode_steps <= 0:
         return np.asarray(own)
     several = several_fit(batches.setup, batches.requests)

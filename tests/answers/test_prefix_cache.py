@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from inference_econ.answers import prefix_cache as offload
 from inference_econ.answers.conversations import Conversation, reuse
 from inference_econ.answers.prefix_cache import HBM, Offloading, offload_record
-from inference_econ.engine import Pins
+from inference_econ.engine import Pins, request_seconds
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import HardwareSpec, Requests, catalog
 from inference_econ.report.prefix_cache import offload_table
@@ -70,7 +70,8 @@ def test_computing_costs_what_the_prefix_adds_to_a_prefill() -> None:
     assert one.computing_dollars_per_million == pytest.approx(
         (one.service.full_prefill_seconds(3500, 0) - one.service.full_prefill_seconds(500, 3000)) * price
     )
-    assert one.readings[0].ttft_seconds == pytest.approx(one.ttft_seconds - one.computing_seconds)
+    host = request_seconds(one.service.setup, 3000.0) - request_seconds(one.service.setup, 0.0)
+    assert one.readings[0].ttft_seconds == pytest.approx(one.ttft_seconds - one.computing_seconds + host)
     for reading in one.readings:
         assert reading.ttft_seconds == pytest.approx(one.readings[0].ttft_seconds + reading.seconds)
 

@@ -15,7 +15,15 @@ from inference_econ._types import Array
 from inference_econ.answers.disaggregated.chains import with_chains
 from inference_econ.answers.disaggregated.pool import Pool
 from inference_econ.answers.offer import offer
-from inference_econ.engine import Setup, Space, Speculation, own_tokens, prompt_cache_bytes, prompts_together
+from inference_econ.engine import (
+    Setup,
+    Space,
+    Speculation,
+    own_tokens,
+    prompt_cache_bytes,
+    prompts_together,
+    request_seconds,
+)
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import collectives
 from inference_econ.inputs import Free, Length, Requests
@@ -78,7 +86,7 @@ class Pools:
     @cached_property
     def first_token_seconds(self) -> Array:
         """A request's overhead, its prefill, and what is left of the transfer then [s], shape (n, m)."""
-        overhead = self.prefill.setup.assumptions.host.request_overhead
+        overhead = request_seconds(self.prefill.setup, self.requests.cached)
         return overhead + self.reading_seconds + self.transfer.exposed_seconds
 
     @cached_property

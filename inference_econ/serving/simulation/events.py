@@ -20,7 +20,7 @@ import numpy as np
 from inference_econ.errors import InputError
 from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
 from inference_econ.serving.simulation.feeds import Request, Sent, feed_of
-from inference_econ.serving.simulation.prefixes import Parts, Prefixes
+from inference_econ.serving.simulation.prefixes import Parts, Prefixes, joined
 from inference_econ.serving.simulation.sessions import Sessions
 from inference_econ.serving.simulation.trace import Trace, trace
 
@@ -369,24 +369,28 @@ class Fleet:
 
     def seen(self, server: Server, measured: slice, slots: int) -> Trace:
         """What those of the requests saw that are measured, and have come, of so many in flight at most [1]."""
-        log, everything = self.log, slice(self.log.count)
-        sent, isl, osl, started, first_token, finished = (
-            np.array(values[everything])
-            for values in (log.sent, log.prompts, log.answers, log.started, log.first_token, log.finished)
-        )
-        measured = slice(measured.start, min(measured.stop, log.count))
-        evictions = np.array(log.evictions[everything])
+        log, count = self.log, self.log.count
+        # As they were sent: long prompts take the host longer, and come after shorter ones that were sent later.
+        order = np.argsort(log.sent[:count], kind="stable")
+        sent, isl, osl, started, first_token, finished, evictions, before, sessions, written = (
+            np.array(values[:count])[order]
+            for values in (
+                log.sent, log.prompts, log.answers, log.started, log.first_token, log.finished, log.evictions,
+                log.blocks_before, log.session, log.written,
+            )
+        )  # fmt: skip
+        measured = slice(measured.start, min(measured.stop, count))
         times = trace(Stream(sent, isl, osl), started, first_token, finished, slots, measured, evictions)
-        found = np.array(log.found)[measured].T
+        found = np.array(log.found[:count])[order][measured].T
         places, size = (HBM, *(tier.name for tier in server.tiers)), server.cache.block_tokens if server.cache else 1
         return replace(
             times,
             prompt_tokens=isl[measured],
             found_tokens=dict(zip(places, found, strict=True)),
-            known_tokens=size * np.minimum(log.blocks_before[everything], (isl - 1) // size)[measured],
+            known_tokens=size * np.minimum(before, (isl - 1) // size)[measured],
             tokens_read=log.tokens_read,
-            sessions=np.array(log.session[everything][measured]),
-            written=np.array(log.written[everything][measured]),
+            sessions=sessions[measured],
+            written=written[measured],
         )
 
     def _received(self, until: float) -> bool:
@@ -592,7 +596,7 @@ class Engine:
         before, own = log.before[request], log.own[request]
         if own < 0 or cache is None:
             return before
-        return (*before, (own, max(tokens // cache.block_tokens - log.blocks_before[request], 0)))
+        return joined(before, own, max(tokens // cache.block_tokens - log.blocks_before[request], 0))
 
     def _keep_behind(self, parts: Parts) -> None:
         for tier, memory in zip(self.server.tiers, self.behind, strict=True):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from inference_econ.serving.simulation.arrivals import Loop, Stream
-from inference_econ.serving.simulation.prefixes import Parts
+from inference_econ.serving.simulation.prefixes import Parts, joined
 from inference_econ.serving.simulation.sessions import Session, Sessions
 
 #: What a turn takes, about, where a run begins: how many agents rest then [s].
@@ -128,6 +129,11 @@ class _Played:
     def __init__(self, number: int, session: Session) -> None:
         self.number, self.session = number, session
         self.waits, self.left = [turn.waits for turn in session], len(session)
+        #: Turns that a turn goes on with alone have one part together, which grows: named by the first of them.
+        carried, self.heads = Counter(turn.carries for turn in session), list(range(len(session)))
+        for turn, carries in enumerate(turn.carries for turn in session):
+            if carries >= 0 and carried[carries] == 1:
+                self.heads[turn] = self.heads[carries]
         #: Parts of the prompt and answer of each turn that has been sent.
         self.parts: dict[int, Parts] = {}
 
@@ -190,7 +196,11 @@ class SessionFeed:
                 yield self._turn(played, number, now)
 
     def _turn(self, played: _Played, number: int, now: float) -> Sent:
-        return Sent(now + self._sessions.pause_seconds, now, (played, number))
+        """A turn that is sent now, and reaches the server when the host is through with its prompt."""
+        carries, sessions = played.session[number].carries, self._sessions
+        last = played.session[carries]
+        said = last.prompt + last.answer if carries >= 0 else sessions.shared_tokens
+        return Sent(now + sessions.pause_seconds + sessions.said_token_seconds * said, now, (played, number))
 
     def _under_way(self) -> Iterator[Sent]:
         """A session from a random turn on, with a random part of the pause before it to come; or one after a rest."""
@@ -223,10 +233,10 @@ class SessionFeed:
         """Note the parts of the prompt and answer of a turn; the last token of an answer is never computed."""
         turn = played.session[number]
         blocks = (turn.prompt + turn.answer - 1) // self._block - sum(count for _, count in before)
-        played.parts[number] = (*before, (self._name(played, number), blocks))
+        played.parts[number] = joined(before, self._name(played, number), blocks)
 
     def _name(self, played: _Played, number: int) -> int:
-        return (played.number + 1) * _MOST_TURNS + number
+        return (played.number + 1) * _MOST_TURNS + played.heads[number]
 
 
 def feed_of(requests: Stream | Loop | Sessions) -> Feed:

@@ -18,6 +18,7 @@ from inference_econ.engine import (
     group_steps,
     needed_memory,
     reading_groups,
+    request_seconds,
     saved_seconds,
     unhindered,
 )
@@ -480,17 +481,22 @@ def play(
     """
     # A prompt takes longer than its share of the time of the instance where groups read several at a time.
     apart = service.prefill_seconds - service.prefill_busy_seconds
-    overhead = service.setup.assumptions.host.request_overhead
-    if isinstance(stream, (Loop, Sessions)):
-        stream = replace(stream, pause_seconds=stream.pause_seconds + overhead)
-    else:
-        apart += overhead
+    setup, host, cached = service.setup, service.setup.assumptions.host, service.requests.cached
+    if isinstance(stream, Sessions):
+        pause = stream.pause_seconds + host.request_overhead
+        stream = replace(stream, pause_seconds=pause, said_token_seconds=host.cached_token_overhead)
+    elif isinstance(stream, Loop):
+        stream = replace(stream, pause_seconds=stream.pause_seconds + request_seconds(setup, cached))
     shares = {"warm_up": warm_up, "cool_down": cool_down}
     if writing is None:
         seen = simulate(simulated, stream, **shares, instances=instances, router=router, stop_after=stop_after)
     else:
         seen = simulate_apart(simulated, writing, stream, **shares, instances=instances, router=router)
-    return replace(seen, ttft=seen.ttft + apart, e2e=seen.e2e + apart)
+    waits = np.full(seen.ttft.shape, apart)
+    if isinstance(stream, Stream):
+        found = cached if stream.parts is None else sum(seen.found_tokens.values())
+        waits += request_seconds(setup, np.asarray(found, dtype=float))
+    return replace(seen, ttft=seen.ttft + waits, e2e=seen.e2e + waits)
 
 
 def law(length: Length) -> LengthLaw:

@@ -13,6 +13,13 @@ from collections.abc import Sequence
 Parts = Sequence[tuple[int, int]]
 
 
+def joined(before: Parts, name: int, blocks: int) -> Parts:
+    """Return parts with some blocks more at their end: of the last one, if that has the name."""
+    if before and before[-1][0] == name:
+        return (*before[:-1], (name, before[-1][1] + blocks))
+    return (*before, (name, blocks))
+
+
 class Prefixes:
     """Blocks of one memory that are in use, and those that nobody uses, of which the least recently used go first.
 

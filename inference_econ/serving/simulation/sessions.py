@@ -61,6 +61,8 @@ class Sessions:
         Mean time from the end of a session to the one that follows it, exponential [s].
     pause_seconds : float
         From the last token of a turn until the server has the next one, beside the pause of the turn itself [s].
+    said_token_seconds : float
+        What that takes longer per token of the prompt that was said before [s].
     seed : int
         Of the random numbers.
     """
@@ -72,6 +74,7 @@ class Sessions:
     sessions_per_second: float = 0.0
     rest_seconds: float = 0.0
     pause_seconds: float = 0.0
+    said_token_seconds: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from inference_econ.inputs import SessionSpec, Step
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.arrivals import Loop, Stream
 from inference_econ.serving.simulation.events import Cache, Server, Tier, simulate
+from inference_econ.serving.simulation.feeds import SessionFeed
 from inference_econ.serving.simulation.sessions import Sessions, draw_sessions, usual
 from tests.offered import service_of
 
@@ -122,6 +123,26 @@ def test_a_router_that_follows_prefixes_finds_more() -> None:
     assert hits["prefix_aware"] > 1.2 * max(hits["round_robin"], hits["least_busy"])
     with pytest.raises(InputError, match="a router one of round_robin, least_busy, prefix_aware, got 1 and 'nearest'"):
         simulate(_server(), Sessions((), 0, 1, 10), router="nearest")  # type: ignore[arg-type]
+
+
+def test_turns_that_go_on_alone_are_one_part_of_a_prompt() -> None:
+    """Of 100 turns the last one begins with what all share and what the session said, as the second does."""
+    feed = SessionFeed(Sessions(draw_sessions(_chat("100")), 40, 1, 300))
+    (sent,) = feed.first(BLOCK)
+    for _ in range(250):
+        assert len(feed.request(sent).before) <= 2
+        (sent,) = feed.ended(sent, 1.0)
+
+
+def test_the_host_takes_longer_for_what_was_said_before() -> None:
+    """Turns of 40, 80, .. tokens said before, an agent by itself; traces are in the order in which turns were sent."""
+    work = Sessions(draw_sessions(_chat()), 40, 1, 400)
+    plain, more = (simulate(_server(), replace(work, said_token_seconds=each)) for each in (0.0, 1e-3))
+    said = more.known_tokens
+    assert np.ptp(said) > 0
+    assert more.ttft - plain.ttft == pytest.approx(1e-3 * said, abs=1.1e-3 * BLOCK)
+    many = simulate(_server(), replace(work, under_way=20, said_token_seconds=1e-3))
+    assert (np.diff(many.arrival) >= 0.0).all()
 
 
 def test_agents_side_by_side_wait_for_each_other() -> None:

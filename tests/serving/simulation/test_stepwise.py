@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inference_econ._types import Array
-from inference_econ.engine import fastest_cut, saved_seconds
+from inference_econ.engine import fastest_cut, request_seconds, saved_seconds
 from inference_econ.serving import Service
 from inference_econ.serving.simulation import arrivals, play
 from inference_econ.serving.simulation.arrivals import Stream
@@ -141,7 +141,7 @@ def test_a_second_simulator_sees_the_same(name: str) -> None:
     requests = [Request(*values) for values in zip(gaps.tolist(), isl.tolist(), osl.tolist(), strict=True)]
     _second(service, setting, blocks).serve(requests)
     counted = requests[math.floor(_FIRST * count) : count - math.floor(_LAST * count)]
-    apart = service.setup.assumptions.host.request_overhead
+    apart = request_seconds(service.setup, float(setting.cached))
     ttft = _percentiles(np.array([one.ttft for one in counted]) + apart)
     tpot = _percentiles(np.array([one.tpot for one in counted]))
     tail = 0.2 if "lognormal" in setting.isl else 0.1
