@@ -15,6 +15,7 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate, label_of
+from inference_econ.answers.likely import likely_ends
 from inference_econ.answers.market import Arrangement, market
 from inference_econ.calibration import measurements
 from inference_econ.calibration.measurements import Measurement
@@ -24,7 +25,7 @@ from inference_econ.calibration.validation._itself import Itself, itself
 from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.calibration.validation.bound import EXPLAINED
 from inference_econ.calibration.validation.servers import of_hardware
-from inference_econ.engine import Instances, Setup, bounds, layout_keys
+from inference_econ.engine import Instances, Setup, layout_keys
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Assumptions, Requests, catalog, profiles
@@ -74,7 +75,8 @@ NOTES = (
     "cache; of pools the layout that decodes): how many, their ratio, and their error. What is between that and the "
     "whole answer is the choice of another engine or layout.",
     "In the band: the measured cost is between those of the answer's 80 % interval, which moves speed and cost of the "
-    "whole frontier as pictures draw it.",
+    "whole frontier by their errors. Where nobody measured the layout that is answered, its dear end is no less than "
+    "that of the cheapest one that somebody did, under any engine: whoever is disappointed falls back on that.",
 )
 
 
@@ -148,9 +150,16 @@ class Curves:
 
     def of_layout(self, name: str) -> Curves:
         """The same with one layout alone, whatever its expert ranks, which are not always recorded."""
-        other = [layout.partition("ep")[0] != name for layout in self.layouts]
+        return self._without([layout.partition("ep")[0] != name for layout in self.layouts])
+
+    def of_measured_layouts(self) -> Curves:
+        """The same with those layouts alone that some measured server had."""
+        instances = Instances(self.services.setup, speculates=self.speculates, layouts=self.layouts)
+        return self._without([not measured for measured in instances.measured])
+
+    def _without(self, other: Sequence[bool]) -> Curves:
         speeds, dollars = (np.array(values, copy=True) for values in (self.tokens_per_second, self.dollars))
-        speeds[other], dollars[other] = np.nan, np.nan
+        speeds[list(other)], dollars[list(other)] = np.nan, np.nan
         return replace(self, tokens_per_second=speeds, dollars=dollars)
 
     @property
@@ -623,17 +632,15 @@ def _fastest(offered: Sequence[Curves]) -> _State:
 
 
 def _in_band(point: CostPoint, offered: Sequence[Curves], state: _State) -> CostPoint:
-    """A point with the interval of 80 % of its cost, by the errors of a state; as it is where nobody knows them.
+    """A point with the interval of 80 % of its cost, by the errors of a state; as it is where nobody knows them."""
 
-    Errors of speed and of cost go together: the cheap end is that of a frontier that is faster and cheaper by the good
-    ends of both intervals, the dear end that of one that is slower and dearer by the bad ones.
-    """
-    tpot, rate = (bounds.around(state.instances, quantity) for quantity in ("tpot", "throughput"))
-    if tpot is None or rate is None or point.measured is None:
+    def least(speed: float, measured: bool) -> tuple[float, Instances] | None:
+        state = _least([curves.of_measured_layouts() for curves in offered] if measured else offered, speed)
+        return None if state is None else (state.dollars, state.instances)
+
+    ends = likely_ends(least, point.tokens_per_second, state.instances)
+    if ends is None or point.measured is None:
         return point
-    speed = point.tokens_per_second
-    cheap, dear = _least(offered, speed * tpot.low), _least(offered, speed * tpot.high)
-    low = None if cheap is None else cheap.dollars / rate.high
-    high = None if dear is None else dear.dollars / rate.low
+    low, high = ends
     inside = low is not None and low <= point.measured and (high is None or point.measured <= high)
     return replace(point, low=low, high=high, inside=inside)
