@@ -57,7 +57,7 @@ def _of(report: Report, name: str) -> tuple[Table, Table, Table]:
             f"{report.title}{several}",
             ("of", *_HEADS),
             overview(points),
-            (_reading(points, several),),
+            (_reading(points, name if name != report.assumptions[0] else ""),),
             (_LEGEND,),
             _HEADS[1:2],
         ),
@@ -143,8 +143,9 @@ def _reading(points: Sequence[CostPoint], assumptions: str = "") -> str:
         else f" In the engine and layout of the measured server itself the median of answered over measured is "
         f"{score.own_ratio:.2f}, and half are within a factor of {math.exp(score.own_median):.2f}."
     )
+    half = f"Under {assumptions!r}, half" if assumptions else "Half"
     return (
-        f"Half of the answers{assumptions} are within a factor of {math.exp(score.median):.2f} of what the best "
+        f"{half} of the answers are within a factor of {math.exp(score.median):.2f} of what the best "
         f"measured servers cost at their speed{tried}; {_percent(score.dearer)} are dearer by more than a quarter, "
         f"{_percent(score.out_of_reach)} of the servers are out of reach.{own}"
     )

@@ -313,7 +313,8 @@ def test_what_is_said_of_costs(shown: validation.Report) -> None:
     plain = record(shown)
     assert plain["errors"] == costs.record(shown)
     assert costs.record(shown)["profile"]["all"] == score._asdict()  # type: ignore[index]
-    assert f"Half of the answers (profile) are within a factor of {math.exp(score.median):.2f}" in overall.notes[0]  # type: ignore[arg-type]
+    assert overall.notes[0].startswith(f"Half of the answers are within a factor of {math.exp(score.median):.2f}")  # type: ignore[arg-type]
+    assert constants.notes[0].startswith("Under 'profile, levels left out', half of the answers are within a factor")
     assert [row[0] for row in made_of.rows][:5] == list(_costs.STAGES)
     assert made_of.rows[4][1:4] == (str(score.compared), f"{score.ratio:.2f}", f"{score.median:.2f}")
     frame = points_table([shown]).frame()
