@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.power import instance_watts
 from inference_econ.answers.promised import kept_states
 from inference_econ.answers.promises import NAMES, Targets
-from inference_econ.engine import Plans, Setup, Speculation, layout_keys
+from inference_econ.engine import Instances, Plans, Setup, Speculation, layout_keys
 from inference_econ.formulas import money
 from inference_econ.inputs import Requests
 from inference_econ.serving import Services
@@ -202,6 +203,12 @@ class Candidate:
     def keys(self, rows: Indices) -> list[str]:
         """Names of some layouts, see :func:`inference_econ.engine.layout_key`."""
         return layout_keys(self.plans.at((rows,)), self.setup.assumptions.layout)
+
+    @cached_property
+    def measured_rows(self) -> npt.NDArray[np.bool_]:
+        """Layouts that some measured server had, served so, shape (n,)."""
+        layouts = self.keys(np.arange(len(self)))
+        return np.array(Instances(self.setup, speculates=self.speculation is not None, layouts=layouts).measured)
 
 
 def _degrees(setup: Setup, plans: Plans, rows: Indices) -> list[dict[str, float | str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,11 @@ from inference_econ.formulas import special
 
 #: Half of the width of an interval of 80 % of a normal distribution, in standard deviations [1].
 _HALF_WIDTH = float(special.normal_quantiles(np.array(0.9)))
+
+
+#: The least cost at a speed [tokens/s] or beyond, in any unit, and whose it is: of all layouts, or of those alone that
+#: some measured server had; None where nothing is as fast.
+LeastAt = Callable[[float, bool], tuple[float, Instances] | None]
 
 
 class Likely(NamedTuple):
@@ -33,6 +39,43 @@ class Likely(NamedTuple):
             return None
         low, high = math.log(self.low), math.log(self.high)
         return (low + high) / 2.0, (high - low) / 2.0 / _HALF_WIDTH
+
+
+def likely_ends(least: LeastAt, speed: float, instances: Instances) -> tuple[float | None, float | None] | None:
+    """Where the least cost of a speed probably is.
+
+    Parameters
+    ----------
+    least : callable
+        Costs of speeds.
+    speed : float
+        Of a user [tokens/s].
+    instances : Instances
+        Whose errors count: those that are the cheapest.
+
+    Returns
+    -------
+    (float or None, float or None) or None
+        The lower end is that of a frontier that is faster and cheaper by the good ends of errors of speed and of cost,
+        the upper one that of a frontier that is slower and dearer by the bad ones; None where nothing is as fast. None
+        for both where nobody knows the errors.
+
+    Notes
+    -----
+    The cheapest of many candidates is probably dearer than it was predicted to be, most of all where nobody measured
+    its layout. Whoever deploys it and is disappointed falls back on one that was measured: so the upper end is no less
+    than that of the cheapest such layout.
+    """
+    tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
+    if tpot is None or rate is None:
+        return None
+    good, bad = least(speed * tpot.low, False), least(speed * tpot.high, False)
+    low, high = None if good is None else good[0] / rate.high, None if bad is None else bad[0] / rate.low
+    measured = None if high is None or any(instances.measured) else least(speed, True)
+    beside = None if measured is None else likely_ends(lambda at, _: least(at, True), speed, measured[1])
+    if high is not None and beside is not None and beside[1] is not None:
+        high = max(high, beside[1])
+    return low, high
 
 
 def of_throughput(dollars: float, instances: Instances) -> Likely:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
 from inference_econ.answers.candidates import Candidate, Seen
-from inference_econ.answers.disaggregated.terms import NOTICED
-from inference_econ.answers.likely import Likely
+from inference_econ.answers.disaggregated.terms import FASTER, NOTICED
+from inference_econ.answers.likely import Likely, likely_ends
 from inference_econ.answers.market import RECIPE, Arrangement, Proposer, market
 from inference_econ.answers.promised import check_mean, kept_states, why_none_is_kept
 from inference_econ.answers.promises import Targets
@@ -369,9 +369,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
     def at_speed(self, tokens_per_second: float) -> Likely | None:
         """The least cost of a speed, between batches that were calculated as well, and where it probably is.
 
-        Between two batches of a layout cost is a power of speed; between layouts nothing is interpolated. Where errors
-        of a speed and of a cost are known, the lower end is that of a frontier that is faster and cheaper by the good
-        ends of both, the upper one of a frontier that is slower and dearer by the bad ones.
+        Between two batches of a layout cost is a power of speed; between layouts nothing is interpolated. The ends of
+        its interval are those of :func:`inference_econ.answers.likely.likely_ends`.
 
         Parameters
         ----------
@@ -387,12 +386,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         if least is None:
             return None
         dollars, instances = least
-        tpot, rate = (bounds.around(instances, quantity) for quantity in ("tpot", "throughput"))
-        if tpot is None or rate is None:
-            return Likely(dollars, None, None, instances)
-        good, bad = (self._least(tokens_per_second * factor) for factor in tpot)
-        low = dollars / rate.high if good is None else good[0] / rate.high
-        return Likely(dollars, low, None if bad is None else bad[0] / rate.low, instances)
+        low, high = likely_ends(self._least, tokens_per_second, instances) or (None, None)
+        return Likely(dollars, low, high, instances)
 
     def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:
         """The least costs of many speeds, each as :meth:`at_speed` has it.
@@ -471,17 +466,23 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             slow, fast = (middle, fast) if least is not None and least.dollars <= dollars else (slow, middle)
         return self.cheapest(slow)
 
-    def _least(self, tokens_per_second: float) -> tuple[float, Instances] | None:
-        """The least cost of a speed [USD per 1e6 output tokens], and whose it is."""
-        least = self._place(tokens_per_second)
+    def _least(self, tokens_per_second: float, measured: bool = False) -> tuple[float, Instances] | None:
+        """The least cost of a speed [USD per 1e6 output tokens], and whose it is; of measured layouts alone if so."""
+        least = self._place(tokens_per_second, measured=measured)
         return None if least is None else (least.dollars, self._state(least.number, least.row, least.column))
 
-    def _place(self, tokens_per_second: float) -> _Place | None:
-        """Where the least cost of a speed is; pools must be cheaper by 5 % than anything as fast."""
+    def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
+        """Where the least cost of a speed is; pools must be cheaper by 5 % than anything as fast.
+
+        Of layouts alone that some measured server had, if they are meant.
+        """
         best: tuple[float, _Place] | None = None
         for number, candidate in enumerate(self.candidates):
             speeds = 1.0 / candidate.seen.tpot_seconds
-            least = pareto.least_from(speeds, candidate.kept_dollars(self.promises), tokens_per_second)
+            costs = candidate.kept_dollars(self.promises)
+            if measured:
+                costs = np.where(candidate.measured_rows[:, None], costs, np.nan)
+            least = pareto.least_from(speeds, costs, tokens_per_second)
             if least is None:
                 continue
             dollars, row, place = least
@@ -493,8 +494,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
                     low, high, at = np.log([*speeds[row, column : column + 2], tokens_per_second])
                     share = float((at - low) / (high - low))
                 best = handicapped, _Place(number, row, column, share, dollars)
-        if best is None:
-            return None
+        if best is None or measured:
+            return None if best is None else best[1]
         # What is on the frontier beats what is slower and dearer, by however little.
         for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
             if self.dollars[at] < best[1].dollars:
@@ -593,7 +594,7 @@ def frontier(
     >>> from inference_econ.engine import Setup, Space
     >>> front = frontier(Setup.of("llama_3_8b", "h100_sxm"), Traffic(isl=1000, osl=200), Space(max_accelerators=2))
     >>> round(1e3 * float(front.fastest().tpot_seconds), 1)
-    1.9
+    2.0
     >>> frontier("llama_3_8b", "h100_sxm").fastest().layout["tp"]
     8
     """
@@ -651,7 +652,8 @@ def service_frontier(
     Returns
     -------
     ServiceFrontier
-        Exact for the layouts and batches. Pools are on it where they are cheaper by 5 %.
+        Exact for the layouts and batches. Pools are on it where they are cheaper by 5 %, and with twice the chips of
+        something cheaper faster by 2 %.
 
     Raises
     ------
@@ -688,10 +690,10 @@ def service_frontier(
 def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:
     """The states that nothing beats, the slowest first: candidate, layout and batch.
 
-    Pools have to be cheaper by :data:`NOTICED`.
+    Pools have to be cheaper by :data:`NOTICED`, and with twice the chips of something cheaper faster by :data:`FASTER`.
     """
     places: list[tuple[int, int, int]] = []
-    times, costs, handicaps = [], [], []
+    times, costs, handicaps, sizes = [], [], [], []
     for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
         rows, columns = np.nonzero(mask)
         places += zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True)
@@ -699,11 +701,20 @@ def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[
         times.append(seen.tpot_seconds[mask])
         costs.append(seen.accelerators[mask] / seen.requests_per_second[mask])
         handicaps.append(np.full(rows.size, 1.0 + NOTICED * (candidate.pools is not None)))
-    seconds, chips = np.concatenate(times), np.concatenate(costs)
-    noticed = pareto.undominated(seconds, chips * np.concatenate(handicaps))
+        sizes.append(seen.accelerators[mask])
+    seconds, chips, handicap, deployed = (np.concatenate(values) for values in (times, costs, handicaps, sizes))
+    noticed = pareto.undominated(seconds, chips * handicap)
     # Pools that are cheap enough to be noticed beat what is slower and dearer, by however little.
     best = noticed[pareto.undominated(seconds[noticed], chips[noticed])][::-1]
-    return [places[index] for index in best.tolist()]
+    order = np.argsort(seconds)
+
+    def as_good(at: int) -> bool:
+        """Whether half of the chips, or fewer, are cheaper and hardly slower."""
+        first, end = np.searchsorted(seconds, [seconds[at], (1.0 + FASTER) * seconds[at]], sorter=order)
+        near = order[first:end]
+        return bool(np.any((chips[near] < chips[at]) & (2.0 * deployed[near] <= deployed[at])))
+
+    return [places[at] for at in best.tolist() if not (handicap[at] > 1.0 and as_good(at))]
 
 
 def _joined(seen: Sequence[Mapping[str, Array]]) -> dict[str, Array]:

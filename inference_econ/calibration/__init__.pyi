@@ -38,7 +38,9 @@ from .validation import Form as Form
 from .validation import Report as Report
 from .validation._costs import CostPoint as CostPoint
 from .validation._costs import CostScore as CostScore
+from .validation._costs import Stage as Stage
 from .validation._costs import cost_score as cost_score
+from .validation._costs import stages as stages
 from .validation.bound import Violation as Violation
 from .validation.bound import violations as violations
 from .validation.overheads import Overhead as Overhead

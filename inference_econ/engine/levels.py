@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from inference_econ.engine.layouts.degrees import key_degrees, layout_key
+from inference_econ.engine.layouts.degrees import bare_key, key_degrees
 from inference_econ.engine.layouts.plans import Plans, attention_groups, has_experts
 from inference_econ.inputs import (
     HardwareSpec,
@@ -105,6 +105,13 @@ class SetupLevels:
         return tuple(deployment for deployment in deployments if deployment.weights == self.weights)
 
     @property
+    def deployed(self) -> frozenset[str]:
+        """Layouts that were measured of this way of serving, in this format, under any version."""
+        ways = (way for version in self.versions for way in version.ways)
+        alike = (way for way in ways if (way.apart, way.speculates) == (self.apart, self.speculates))
+        return frozenset(entry.layout for way in alike for entry in way.deployments if entry.weights == self.weights)
+
+    @property
     def counted(self) -> tuple[SharedLevel, ...]:
         """Levels of all models and chips that count for this way of serving."""
         return self.shared if self.speculates else ()
@@ -122,8 +129,7 @@ class SetupLevels:
         return MeasuredLevel(rows=rows, decode=self._beside, prefill=0.0) if rows else None
 
     def _nearest(self, layout: str) -> MeasuredLevel | None:
-        degrees = key_degrees(layout)
-        bare = layout_key(degrees["tp"], degrees["dp"], degrees["pp"])
+        bare = bare_key(layout)
         return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
 
     def unseen(self, layouts: Sequence[str]) -> Unseen | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from inference_econ.engine.layouts.degrees import key_degrees, layout_key
+from inference_econ.engine.layouts.degrees import bare_key, key_degrees
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
@@ -128,6 +128,13 @@ class Instances(NamedTuple):
             return subject
         levels = self.setup.levels.served(speculates=self.speculates)
         return subject._replace(unseen=levels.unseen(self.layouts))
+
+    @property
+    def measured(self) -> list[bool]:
+        """Whether servers were measured of each layout, served in this way, under any version of the engine."""
+        levels = self.setup.levels
+        known = frozenset[str]() if levels is None else levels.served(speculates=self.speculates).deployed
+        return [bare_key(layout) in known for layout in self.layouts]
 
 
 def interval(
@@ -363,8 +370,7 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[Reason]:
 
 def _laid_out_so(layout: str, calibration: Calibration) -> bool:
     """Return whether an instance was measured whose attention was laid out so; expert ranks are not always recorded."""
-    degrees = key_degrees(layout)
-    return layout_key(degrees["tp"], degrees["dp"], degrees["pp"]) in calibration.layouts
+    return bare_key(layout) in calibration.layouts
 
 
 def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:

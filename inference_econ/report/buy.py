@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
+from inference_econ.answers.chances import chances, least_chance
 from inference_econ.answers.lots import Lot
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
@@ -16,6 +17,7 @@ from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Record, view
 from inference_econ.report.fleet import lot_prices
 from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.promises import kept_with
 from inference_econ.report.service import service_title
 from inference_econ.report.startable import doubts
 from inference_econ.report.table import Table, amount, assumptions_label, chance_percent
@@ -48,9 +50,10 @@ class BuyPage(RowsPage[Purchase]):
             "hardware", "paid", "accelerators", "dollars_per_month", "dollars_per_million_when_full", "offer",
             "dollars_per_million_tokens", "cheaper_from", "always_cheaper_from", "probability",
         )  # fmt: skip
-        speed = (
-            [] if answer.usual is None else [f"Fleets promise a usual speed: {answer.usual.text} tokens/s per user."]
-        )
+        usual = "" if answer.usual is None else f"Fleets promise a usual speed: {answer.usual.text} tokens/s per user. "
+        # Lots are as full as promises allow, so that half of the measured ones would break them.
+        filled = min((chances(lot.service, lot.load, answer.targets) for lot in answer.lots), key=least_chance)
+        speed = [f"{usual}A full lot: {kept}" for kept in kept_with(filled, answer.targets)]
         speed.append(_WHOLE)
         rate, rows = answer.request_rate, answer.records()
         asked = "" if rate is None else f" for {rate:g} requests/s"

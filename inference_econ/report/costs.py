@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from inference_econ.calibration import CostPoint, CostScore, Report, cost_score
+from inference_econ.calibration import CostPoint, CostScore, Report, Stage, cost_score, stages
 from inference_econ.report.by_engine import ENGINES
 from inference_econ.report.table import Table
 
@@ -29,25 +29,53 @@ _LEGEND = (
 )
 
 
+_STAGES = ("servers", "answered/measured", "median error", "mean error, same servers", "adds", "in 80 % band")
+_STAGED = (
+    "Each line leaves more to choose than the one above it. 'The server itself' is predicted as it was deployed, in "
+    "its version: at its load nothing but the prediction is off; at its speed, with as many requests as leave a user "
+    "that speed, an error of speed becomes one of cost, several times as large where a curve is flat. The newest "
+    "version is what answers deploy, with its usual settings and numbers of instances. Means are of the servers that "
+    "have a cost in every line; what each line adds to them makes up the error of the answer."
+)
+
+
 def points_of(report: Report, name: str) -> list[CostPoint]:
     """The points of a report under some assumptions."""
     return [point for point in report.points if isinstance(point, CostPoint) and point.assumptions == name]
 
 
 def tables(report: Report) -> tuple[Table, ...]:
-    """Errors of all points and by groups, and the worst combinations, under each of the assumptions."""
+    """Errors of all points and by groups, what they are made of, and the worst combinations, by assumptions."""
     return tuple(table for name in report.assumptions for table in _of(report, name))
 
 
-def _of(report: Report, name: str) -> tuple[Table, Table]:
+def _of(report: Report, name: str) -> tuple[Table, Table, Table]:
     points = points_of(report, name)
     several = f" ({name})" if len(report.assumptions) > 1 else ""
     return (
         Table(
-            f"{report.title}{several}", ("of", *_HEADS), overview(points), (_reading(points),), (_LEGEND,), _HEADS[1:2]
+            f"{report.title}{several}",
+            ("of", *_HEADS),
+            overview(points),
+            (_reading(points, name if name != report.assumptions[0] else ""),),
+            (_LEGEND,),
+            _HEADS[1:2],
         ),
+        made_of(points, f"What errors of costs are made of{several}"),
         worst(points, f"Combinations whose costs are farthest off{several}"),
     )
+
+
+def made_of(points: Sequence[CostPoint], title: str) -> Table:
+    """Errors from the prediction of the measured server itself to the whole answer, each with more to choose."""
+    lines = tuple((name, *_stage_cells(stage)) for name, stage in stages(points).items())
+    return Table(title, ("left to choose", *_STAGES), lines, (), (_STAGED,))
+
+
+def _stage_cells(stage: Stage) -> tuple[str, ...]:
+    adds = "" if stage.adds is None else f"{stage.adds:+.2f}"
+    inside = "" if stage.inside is None else _percent(stage.inside)
+    return str(stage.servers), _number(stage.ratio), _number(stage.median), _number(stage.mean), adds, inside
 
 
 def overview(points: Sequence[CostPoint]) -> tuple[tuple[str, ...], ...]:
@@ -102,7 +130,7 @@ def _off(point: CostPoint) -> float:
     return math.inf if point.out_of_reach else 0.0
 
 
-def _reading(points: Sequence[CostPoint]) -> str:
+def _reading(points: Sequence[CostPoint], assumptions: str = "") -> str:
     score = cost_score(points)
     if score.median is None or score.dearer is None or score.out_of_reach is None:
         return "No measured server has an answer at its speed."
@@ -115,9 +143,10 @@ def _reading(points: Sequence[CostPoint]) -> str:
         else f" In the engine and layout of the measured server itself the median of answered over measured is "
         f"{score.own_ratio:.2f}, and half are within a factor of {math.exp(score.own_median):.2f}."
     )
+    half = f"Under {assumptions!r}, half" if assumptions else "Half"
     return (
-        f"Half of the answers are within a factor of {math.exp(score.median):.2f} of what the best measured servers "
-        f"cost at their speed{tried}; {_percent(score.dearer)} are dearer by more than a quarter, "
+        f"{half} of the answers are within a factor of {math.exp(score.median):.2f} of what the best "
+        f"measured servers cost at their speed{tried}; {_percent(score.dearer)} are dearer by more than a quarter, "
         f"{_percent(score.out_of_reach)} of the servers are out of reach.{alike}"
     )
 
@@ -127,6 +156,7 @@ def record(report: Report) -> dict[str, object]:
     return {
         name: {
             "all": cost_score(points)._asdict(),
+            "made_of": {label: stage._asdict() for label, stage in stages(points).items()},
             **{
                 which: {label: cost_score(part)._asdict() for label, part in grouped(points, key).items()}
                 for which, key in _KEYS.items()

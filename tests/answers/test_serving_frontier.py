@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.likely import likely_ends
 from inference_econ.answers.market import market
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
-from inference_econ.engine import bounds
+from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report.page import csv_text
 from inference_econ.report.serving_frontier import (
@@ -258,14 +259,60 @@ def cost_and_speed(candidate: Candidate) -> tuple[np.ndarray, np.ndarray]:
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_no_state_of_any_candidate_beats_the_market(data: st.DataObject) -> None:
-    """Pools that are cheaper by less than 5 % do not count."""
+    """Pools that are cheaper by less than 5 % do not count, nor those that take more chips to be faster by 2 %."""
     front = service_frontier(candidates(), ends=False)
     candidate = data.draw(st.sampled_from(candidates()))
     costs, speeds = cost_and_speed(candidate)
     index = data.draw(st.integers(0, costs.size - 1))
     dearest = costs[index] * (1.05 if candidate.pools is not None else 1.0)
+    slowest = speeds[index] / (1.02 if candidate.pools is not None else 1.0)
     own = front.accelerators / front.requests_per_second
-    assert ((own <= dearest * (1 + 1e-9)) & (front.tokens_per_second >= speeds[index] * (1 - 1e-9))).any()
+    assert ((own <= dearest * (1 + 1e-9)) & (front.tokens_per_second >= slowest * (1 - 1e-9))).any()
+
+
+def test_the_dear_end_is_no_less_than_that_of_the_cheapest_measured_layout() -> None:
+    """DeepSeek-V3 on H200 without proposals: nobody measured vLLM's pools, which are the cheapest."""
+    setup = ie.Setup.of("deepseek_v3", "h200_sxm")
+    front = ie.frontier(setup, ie.Traffic(7373, 922), speculation=None)
+    likely, known = front.at_speed(23.0), front._least(23.0, True)
+    assert likely is not None
+    assert known is not None
+    assert (likely.instances.measured, known[1].measured) == ([False], [True])
+    assert likely.low is not None
+    assert likely.high is not None
+    assert likely.low < likely.dollars < known[0] < likely.high
+
+    def least(speed: float, measured: bool) -> tuple[float, Instances] | None:
+        """Twice as dear for those that were measured, whatever the speed."""
+        del speed
+        return (2.0, known[1]) if measured else (1.0, likely.instances)
+
+    ends, own = (likely_ends(least, 23.0, whose) for whose in (likely.instances, known[1]))
+    assert ends is not None
+    assert own is not None
+    rate, measured_rate = (bounds.around(whose, "throughput") for whose in (likely.instances, known[1]))
+    assert rate is not None
+    assert measured_rate is not None
+    assert ends == pytest.approx((1.0 / rate.high, max(1.0 / rate.low, 2.0 / measured_rate.low)))
+    assert ends[1] != pytest.approx(1.0 / rate.low)
+    # Where the layout was measured, its own errors count and nothing else.
+    assert own[1] == pytest.approx(1.0 / measured_rate.low)
+
+
+def test_pools_of_twice_the_chips_are_noticeably_faster() -> None:
+    """DeepSeek-V3 on B200: 136 GPUs for 56.5 tokens/s and no cheaper beside 24 for 56.4."""
+    front = ie.frontier(ie.Setup.of("deepseek_v3", "b200"))
+    pooled = [index for index in range(len(front)) if front.candidate(index).pools is not None]
+    assert len(pooled) > 20
+    for index in pooled:
+        smaller = front.accelerators[:index] * 2.0 <= front.accelerators[index]
+        fastest = max(front.tokens_per_second[:index][smaller], default=0.0)
+        assert front.tokens_per_second[index] >= 1.02 * fastest * (1 - 1e-9)
+    # What does both keeps every state that nothing beats.
+    together = ie.frontier(ie.Setup.of("llama_3_8b", "b200"), arrangement="together")
+    assert (np.diff(together.tokens_per_second) > 0).all()
+    faster = together.tokens_per_second[1:] < 1.02 * together.tokens_per_second[:-1]
+    assert faster.any()
 
 
 def test_pools_are_on_it_where_they_are_cheaper_by_five_per_cent() -> None:

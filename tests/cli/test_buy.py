@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,10 @@ def test_every_way_to_pay_beside_the_recorded_offers(command: Command) -> None:
     assert answer["offers"] == sorted(answer["offers"], key=lambda offer: offer["dollars_per_request"])
     text = command(*ASKED).out
     assert "of which the cheapest and the one in the middle are compared" in text
-    assert "Fleets promise a usual speed" in text
+    # A lot is as full as the promise allows: a measured one is about as likely to break it as to keep it.
+    kept = re.search(r"Fleets promise a usual speed: .* A full lot: TPOT kept with (\d+) %", " ".join(text.split()))
+    assert kept is not None
+    assert 30 <= int(kept[1]) <= 70
     assert "where traffic fills pools" in text
 
 

@@ -15,17 +15,20 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate, label_of
+from inference_econ.answers.likely import likely_ends
 from inference_econ.answers.market import Arrangement, market
 from inference_econ.calibration import measurements
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.rows import calibration_behind, was_fitted
 from inference_econ.calibration.subjects import instance_chips, layout_of, requests_per_accelerator
+from inference_econ.calibration.validation._itself import Itself, itself
 from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.calibration.validation.bound import EXPLAINED
-from inference_econ.engine import Instances, Setup, bounds, layout_keys
+from inference_econ.calibration.validation.servers import of_hardware
+from inference_econ.engine import Instances, Setup, layout_keys
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
-from inference_econ.inputs import Requests, catalog, profiles
+from inference_econ.inputs import Assumptions, Requests, catalog, profiles
 from inference_econ.serving import Services
 
 #: What stands for the profiles that belong to a chip and its engines.
@@ -68,10 +71,12 @@ NOTES = (
     "A cheaper answer need not be wrong: nobody may have measured what it deploys. 'Measured layouts' are points whose "
     "answer is a layout that some server of the combination had, with no fewer requests than its emptiest and no more "
     "than its fullest server, by a factor of 1.4. 'Own layouts' are answers that may only choose among layouts of the "
-    "measured server's engine in its own layout (in its newest version, any format of cache): how many, their ratio, "
-    "and their error. What is between that and the whole answer is the choice of another engine or layout.",
+    "measured server's engine in its own layout, together or apart as it was (in its newest version, any format of "
+    "cache; of pools the layout that decodes): how many, their ratio, and their error. What is between that and the "
+    "whole answer is the choice of another engine or layout.",
     "In the band: the measured cost is between those of the answer's 80 % interval, which moves speed and cost of the "
-    "whole frontier as pictures draw it.",
+    "whole frontier by their errors. Where nobody measured the layout that is answered, its dear end is no less than "
+    "that of the cheapest one that somebody did, under any engine: whoever is disappointed falls back on that.",
 )
 
 
@@ -143,6 +148,20 @@ class Curves:
         """Names of the layouts."""
         return layout_keys(self.services.plans, self.services.setup.assumptions.layout)
 
+    def of_layout(self, name: str) -> Curves:
+        """The same with one layout alone, whatever its expert ranks, which are not always recorded."""
+        return self._without([layout.partition("ep")[0] != name for layout in self.layouts])
+
+    def of_measured_layouts(self) -> Curves:
+        """The same with those layouts alone that some measured server had."""
+        instances = Instances(self.services.setup, speculates=self.speculates, layouts=self.layouts)
+        return self._without([not measured for measured in instances.measured])
+
+    def _without(self, other: Sequence[bool]) -> Curves:
+        speeds, dollars = (np.array(values, copy=True) for values in (self.tokens_per_second, self.dollars))
+        speeds[list(other)], dollars[list(other)] = np.nan, np.nan
+        return replace(self, tokens_per_second=speeds, dollars=dollars)
+
     @property
     def label(self) -> str:
         """Who serves, and how, in words."""
@@ -199,8 +218,16 @@ class CostPoint(ComparedPoint):
     inside : bool or None
         The measured cost is in that interval; None where nobody knows errors.
     own : float or None
-        What is answered if only the engine and the layout of the measured server are, as instances that do both
-        [USD per 1e6 tokens]; None of others, or if that is not as fast.
+        What is answered if only the engine and the layout of the measured server are, together or apart as it was, of
+        pools the layout that decodes [USD per 1e6 tokens]; None if that is not as fast.
+    own_inside : bool or None
+        The measured cost is in the interval of 80 % of that; None where nobody knows errors.
+    own_engine : float or None
+        What is answered if only the engine of the measured server is, in any layout [USD per 1e6 tokens]; None if that
+        is not as fast.
+    at_load, at_speed : float or None
+        What is predicted of the measured server itself, as it was deployed: with as many requests as it had, and with
+        as many as leave a user its speed [USD per 1e6 tokens]; None where either is not known.
     """
 
     combination: str
@@ -215,6 +242,10 @@ class CostPoint(ComparedPoint):
     high: float | None = None
     inside: bool | None = None
     own: float | None = None
+    own_inside: bool | None = None
+    own_engine: float | None = None
+    at_load: float | None = None
+    at_speed: float | None = None
 
 
 class CostScore(NamedTuple):
@@ -254,7 +285,7 @@ def cost_score(points: Iterable[CostPoint]) -> CostScore:
     logs = [(point.log_error, point.tried) for point in judged]
     errors = [error for error, _ in logs if error is not None]
     tried = [abs(error) for error, measured in logs if measured and error is not None]
-    own = [math.log(point.own / point.measured) for point in judged if point.own and point.measured]
+    own = _logs(judged, lambda point: point.own)
     held = [point.inside for point in judged if point.inside is not None]
     out = sum(point.out_of_reach for point in judged)
     number, limit = len(errors) + out, math.log1p(NOTICED)
@@ -273,6 +304,80 @@ def cost_score(points: Iterable[CostPoint]) -> CostScore:
         own_ratio=math.exp(statistics.median(own)) if own else None,
         own_median=statistics.median(map(abs, own)) if own else None,
     )
+
+
+class Stage(NamedTuple):
+    """How far costs are off where only a part of an answer is left to choose; None of nothing."""
+
+    servers: int
+    """Points with such a cost [1]."""
+    ratio: float | None
+    """Median of it over the measured cost [1]."""
+    median: float | None
+    """Median of |ln(it / measured)| [1]."""
+    mean: float | None
+    """Mean of that over the points that have a cost at every stage [1]."""
+    adds: float | None
+    """What is added to the mean of the stage before [1]: these add up to the mean of the whole answer."""
+    inside: float | None
+    """Share of measured costs inside of the 80 % interval, of those that have one [1]; None where none is made."""
+
+
+#: Stages of an answer, from the measured server itself on: each leaves more to choose than the one before.
+STAGES: dict[str, Callable[[CostPoint], float | None]] = {
+    "the server itself, its load": lambda point: point.at_load,
+    "the server itself, its speed": lambda point: point.at_speed,
+    "its layout, newest version": lambda point: point.own,
+    "any layout of its engine": lambda point: point.own_engine,
+    "any engine: the answer": lambda point: point.predicted,
+}
+#: The answers of which somebody measured the layout, and those of which nobody did.
+_COVERED, _NOT_COVERED = "answers whose layout was measured", "answers that nobody measured"
+
+
+def stages(points: Iterable[CostPoint]) -> dict[str, Stage]:
+    """What an error of answers is made of: errors of :data:`STAGES`, then of answers that were measured or not."""
+    judged = [point for point in points if point.measured]
+    whole = [point for point in judged if all(cost_of(point) for cost_of in STAGES.values())]
+    rows, before = {}, 0.0
+    for name, cost_of in STAGES.items():
+        mean = statistics.mean(_errors(whole, cost_of)) if whole else None
+        held = {"its layout, newest version": "own_inside", "any engine: the answer": "inside"}.get(name)
+        rows[name] = _stage(judged, cost_of, held, mean, None if mean is None else mean - before)
+        before = mean or 0.0
+    for name, tried in ((_COVERED, True), (_NOT_COVERED, False)):
+        part = [point for point in judged if point.tried == tried]
+        rows[name] = _stage(part, lambda point: point.predicted, "inside")
+    return rows
+
+
+def _stage(
+    points: Sequence[CostPoint],
+    cost_of: Callable[[CostPoint], float | None],
+    held: str | None,
+    mean: float | None = None,
+    adds: float | None = None,
+) -> Stage:
+    logs = _logs(points, cost_of)
+    inside = [] if held is None else [getattr(point, held) for point in points if cost_of(point)]
+    known = [value for value in inside if value is not None]
+    return Stage(
+        len(logs),
+        math.exp(statistics.median(logs)) if logs else None,
+        statistics.median(map(abs, logs)) if logs else None,
+        mean,
+        adds,
+        sum(known) / len(known) if known else None,
+    )
+
+
+def _logs(points: Iterable[CostPoint], cost_of: Callable[[CostPoint], float | None]) -> list[float]:
+    """ln(cost / measured) of the points that have that cost [1]."""
+    return [math.log(cost / point.measured) for point in points if (cost := cost_of(point)) and point.measured]
+
+
+def _errors(points: Iterable[CostPoint], cost_of: Callable[[CostPoint], float | None]) -> list[float]:
+    return [abs(error) for error in _logs(points, cost_of)]
 
 
 def report(paths: Sequence[Path], names: Sequence[str], offered: Market = default_market) -> Report:
@@ -380,16 +485,27 @@ def _points(asked: Combination, servers: Sequence[Measurement], name: str, candi
             for curves_of in curves
             if (speculates or not curves_of.speculates) and (apart or not curves_of.apart)
         ]
-        for place, row in enumerate(_best(alike)):
-            if row.speculates == speculates:
-                blank = _blank(asked, row, name, fastest=place == 0)
-                yield _answered(blank, row, offered, tried) if offered else replace(blank, note=why or NOBODY)
+        best = [(place, row) for place, row in enumerate(_best(alike)) if row.speculates == speculates]
+        alone = itself([row for _, row in best], lambda row: _assumptions(row, name))
+        for (place, row), predicted in zip(best, alone, strict=True):
+            blank = _blank(asked, row, name, predicted, fastest=place == 0)
+            yield _answered(blank, row, offered, tried) if offered else replace(blank, note=why or NOBODY)
 
 
-def _blank(asked: Combination, row: Measurement, name: str, *, fastest: bool) -> CostPoint:
+def _assumptions(row: Measurement, name: str) -> Assumptions:
+    """What a measured server itself is predicted under."""
+    if name in (OWN, UNSEEN):
+        return of_hardware(row.hardware, row.engine, levels=name == OWN)
+    return catalog.assumptions(name)
+
+
+def _blank(asked: Combination, row: Measurement, name: str, alone: Itself, *, fastest: bool) -> CostPoint:
     assert row.tpot_seconds is not None
     layout = layout_of(row) or "layout not recorded"
     speed = 1.0 / row.tpot_seconds
+    at_load, at_speed = (
+        None if rate is None else float(money.dollars_per_million_tokens(1.0, 1.0, rate, _PRICE)) for rate in alone
+    )
     return CostPoint(
         id=row.id,
         series=SERIES[row.decode is not None, row.speculates],
@@ -402,6 +518,8 @@ def _blank(asked: Combination, row: Measurement, name: str, *, fastest: bool) ->
         chips=profiles.generation_of(catalog.hardware(row.hardware)),
         tokens_per_second=speed,
         fastest=fastest,
+        at_load=at_load,
+        at_speed=at_speed,
     )
 
 
@@ -424,7 +542,7 @@ def _tried(servers: Sequence[Measurement]) -> _Tried:
 def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tried: _Tried) -> CostPoint:
     speed = blank.tokens_per_second
     least = _least(offered, speed)
-    judged = replace(_in_band(blank, offered, least or _fastest(offered)), own=_own(row, offered, speed))
+    judged = _alone(_in_band(blank, offered, least or _fastest(offered)), row, offered)
     if least is None:
         return replace(judged, note=FASTEST if blank.fastest else OUT_OF_REACH, out_of_reach=not blank.fastest)
     return replace(
@@ -489,16 +607,20 @@ def _least(offered: Sequence[Curves], speed: float) -> _State | None:
     return min(states, key=lambda state: state.dollars, default=None)
 
 
-def _own(row: Measurement, offered: Sequence[Curves], speed: float) -> float | None:
-    """The least cost at a speed in the engine and layout of a measured server that does both, as it speculates."""
-    costs = []
-    for curves in offered if row.decode is None else ():
-        engines = [engine.name for engine in curves.services.setup.engines]
-        if engines == [row.engine] and curves.speculates == row.speculates and not curves.apart:
-            own = np.array([layout.partition("ep")[0] == layout_of(row) for layout in curves.layouts])
-            least = pareto.least_from(curves.tokens_per_second[own], curves.dollars[own], speed) if own.any() else None
-            costs += [] if least is None else [least[0]]
-    return min(costs, default=None)
+def _alone(point: CostPoint, row: Measurement, offered: Sequence[Curves]) -> CostPoint:
+    """A point with what its own engine answers, in its own layout as it speculates and in any."""
+    engine = [curves for curves in offered if [each.name for each in curves.services.setup.engines] == [row.engine]]
+    apart, layout = row.decode is not None, layout_of(row).rpartition("+")[2]
+    own = [
+        curves.of_layout(layout) for curves in engine if (curves.speculates, curves.apart) == (row.speculates, apart)
+    ]
+    least, best = _least(own, point.tokens_per_second), _least(engine, point.tokens_per_second)
+    return replace(
+        point,
+        own=None if least is None else least.dollars,
+        own_inside=None if least is None else _in_band(point, own, least).inside,
+        own_engine=None if best is None else best.dollars,
+    )
 
 
 def _fastest(offered: Sequence[Curves]) -> _State:
@@ -510,17 +632,15 @@ def _fastest(offered: Sequence[Curves]) -> _State:
 
 
 def _in_band(point: CostPoint, offered: Sequence[Curves], state: _State) -> CostPoint:
-    """A point with the interval of 80 % of its cost, by the errors of a state; as it is where nobody knows them.
+    """A point with the interval of 80 % of its cost, by the errors of a state; as it is where nobody knows them."""
 
-    Errors of speed and of cost go together: the cheap end is that of a frontier that is faster and cheaper by the good
-    ends of both intervals, the dear end that of one that is slower and dearer by the bad ones.
-    """
-    tpot, rate = (bounds.around(state.instances, quantity) for quantity in ("tpot", "throughput"))
-    if tpot is None or rate is None or point.measured is None:
+    def least(speed: float, measured: bool) -> tuple[float, Instances] | None:
+        state = _least([curves.of_measured_layouts() for curves in offered] if measured else offered, speed)
+        return None if state is None else (state.dollars, state.instances)
+
+    ends = likely_ends(least, point.tokens_per_second, state.instances)
+    if ends is None or point.measured is None:
         return point
-    speed = point.tokens_per_second
-    cheap, dear = _least(offered, speed * tpot.low), _least(offered, speed * tpot.high)
-    low = None if cheap is None else cheap.dollars / rate.high
-    high = None if dear is None else dear.dollars / rate.low
+    low, high = ends
     inside = low is not None and low <= point.measured and (high is None or point.measured <= high)
     return replace(point, low=low, high=high, inside=inside)

@@ -71,6 +71,18 @@ def key_degrees(key: str) -> dict[str, float]:
     return {name: named.get(name, 1.0) for name in ("tp", "dp", "pp", "ep")}
 
 
+def bare_key(key: str) -> str:
+    """A :func:`layout_key` without its expert ranks, which are not always recorded.
+
+    Examples
+    --------
+    >>> bare_key("tp2dp4ep8")
+    'tp2dp4'
+    """
+    degrees = key_degrees(key)
+    return layout_key(degrees["tp"], degrees["dp"], degrees["pp"])
+
+
 def recorded_key(layout: Mapping[str, float | str]) -> str:
     """The :func:`layout_key` of degrees as :func:`layout_record` gives them.
 

@@ -16,8 +16,12 @@ from data.measurements.__main__ import TABLES
 from inference_econ.answers.market import Arrangement
 from inference_econ.answers.serving_frontier import frontier
 from inference_econ.calibration import CostPoint, Measurement, Servers, cost_score, measurements, validation
+from inference_econ.calibration import stages as cost_stages
+from inference_econ.calibration.measurements import Pool
+from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.validation import _costs
 from inference_econ.calibration.validation._costs import Combination, Curves, combinations, default_market, dollars_of
+from inference_econ.calibration.validation.servers import of_hardware
 from inference_econ.engine import Setup, Speculation
 from inference_econ.errors import InputError
 from inference_econ.inputs import Traffic, catalog
@@ -136,6 +140,54 @@ def test_the_layout_of_the_server_itself_is_compared_too() -> None:
     assert score.own_ratio is not None and score.own_ratio == pytest.approx(score.ratio)
 
 
+def test_what_an_error_is_made_of() -> None:
+    """From the server itself, whose prediction is the ordinary one, to the whole answer; means add up to its own."""
+    rows = [replace(SERVER, id=str(requests), engine="sglang", concurrency=float(requests)) for requests in (1, 4, 16)]
+    predicted = predict(rows, lambda row: of_hardware(row.hardware, row.engine))
+    rows = [
+        replace(row, tpot_seconds=known.tpot_seconds, ttft_seconds=2.0 * (known.ttft_seconds or 0.0))
+        for row, known in zip(rows, predicted, strict=True)
+    ]
+    points = _points(rows, _market(([1.0, 9e3], [900.0, 9.0], False), ([1.0, 9e3], [9e3, 90.0], True)))
+    for known in predicted:
+        point = points[known.measurement.id]
+        rate = known.output_tokens_per_second_per_accelerator
+        assert rate is not None
+        assert point.at_load == pytest.approx(PER_TOKEN / rate)
+        # It has that speed with the requests that it had.
+        assert point.at_speed == pytest.approx(point.at_load, rel=0.02)
+        assert point.own == point.own_engine == point.predicted
+    parts = cost_stages(points.values())
+    errors = [abs(point.log_error) for point in points.values() if point.log_error is not None]
+    adds = [parts[name].adds for name in _costs.STAGES]
+    assert sum(part for part in adds if part is not None) == pytest.approx(statistics.mean(errors))
+    assert adds[3:] == [0.0, 0.0], "one layout of one engine is all there is"
+    assert [part.servers for part in parts.values()] == [3, 3, 3, 3, 3, 3, 0]
+    assert cost_stages([])["any engine: the answer"] == (0, None, None, None, None, None)
+
+
+def test_pools_are_compared_in_the_layout_of_theirs_that_decodes() -> None:
+    asked = Combination("deepseek_v3", "h200_sxm", None, 7372.8, 921.6)
+    curves = next(each for each in default_market(asked, None) if each.apart and "trtllm" in each.label)
+    alone = curves.of_layout("tp1dp8")
+    kept = np.flatnonzero(np.isfinite(alone.dollars).any(axis=1))
+    assert {curves.layouts[place].partition("ep")[0] for place in kept} == {"tp1dp8"}
+    assert np.array_equal(alone.dollars[kept], curves.dollars[kept], equal_nan=True)
+    pools = Pool(workers=5, tp=8, dp=1, pp=1, ep=8), Pool(workers=3, tp=1, dp=8, pp=1, ep=8)
+    row = replace(
+        SERVER, engine="trtllm", engine_version="", model="deepseek_v3", hardware="h200_sxm", weights=None, isl=7372.8,
+        osl=921.6, concurrency=768.0, accelerators=64, tp=None, prefill=pools[0], decode=pools[1], tpot_seconds=0.044,
+        ttft_seconds=8.8,
+    )  # fmt: skip
+    (point,) = _costs._points(asked, [row], "profile", lambda *_: [curves])
+    assert point.series == "apart"
+    least = _costs._least([alone], point.tokens_per_second)
+    assert least is not None
+    assert point.own == least.dollars
+    assert point.own_engine is not None
+    assert point.own_engine <= least.dollars
+
+
 def test_whoever_is_faster_than_all_candidates_is_out_of_reach() -> None:
     rows = [_rated(SERVER, speed, 4000.0 / speed, id=str(speed), concurrency=speed) for speed in (50, 100, 200, 400)]
     points = _points(rows, _market(([10.0, 100.0], [400.0, 20.0], False)))
@@ -244,7 +296,7 @@ def test_the_floor(shown: validation.Report) -> None:
 
 
 def test_what_is_said_of_costs(shown: validation.Report) -> None:
-    overall, far, constants, _ = tables(shown)[:4]
+    overall, made_of, far, constants, *_ = tables(shown)[:6]
     points = costs.points_of(shown, "profile")
     score = cost_score(points)
     assert overall.columns[:4] == ("of", "servers", "compared", "answered/measured")
@@ -261,6 +313,10 @@ def test_what_is_said_of_costs(shown: validation.Report) -> None:
     plain = record(shown)
     assert plain["errors"] == costs.record(shown)
     assert costs.record(shown)["profile"]["all"] == score._asdict()  # type: ignore[index]
+    assert overall.notes[0].startswith(f"Half of the answers are within a factor of {math.exp(score.median):.2f}")  # type: ignore[arg-type]
+    assert constants.notes[0].startswith("Under 'profile, levels left out', half of the answers are within a factor")
+    assert [row[0] for row in made_of.rows][:5] == list(_costs.STAGES)
+    assert made_of.rows[4][1:4] == (str(score.compared), f"{score.ratio:.2f}", f"{score.median:.2f}")
     frame = points_table([shown]).frame()
     assert list(frame.columns[:3]) == ["dataset", "id", "series"]
     assert {"answer", "tried", "low", "high", "inside", "tokens_per_second", "combination"} <= set(frame.columns)
