@@ -1,4 +1,4 @@
-"""Options that are gone (``renamed.csv``) or that other commands have, what to type instead, and commands' other names."""
+"""Options that are gone (``renamed.csv``) or that others have, what to type instead, and other names of commands."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ def _facts(tmp_path: Path, old: str = "", new: str = "", added: str = "") -> Spe
 def test_every_shipped_fact_names_models_and_references_that_exist() -> None:
     facts, references = catalog.speculation_facts(), catalog.references()
     models = catalog.names("models")
-    assert {entry.source.ref for entry in (*facts.acceptance, *facts.exposed)} <= set(references)
+    refs = [entry.source.ref for entry in facts.acceptance] + [entry.source.ref for entry in facts.exposed]
+    assert set(refs) <= set(references)
     assert {name for entry in facts.exposed for name in entry.hardware} <= set(catalog.names("hardware"))
     assert {model for entry in facts.acceptance for model in entry.models} <= set(models)
 
