@@ -44,7 +44,7 @@ def buy(
     ready, ways = agents.work(choices, allowed=("api_prices",)), choices["pay"] or MONTHLY
     if ready is not None:
         with show.progress_bar(quiet=output.quiet) as progress:
-            offers = _competing(choices, ready.requests, named, required=bool(chips))
+            offers = _competing(choices, ready.requests, named, required=bool(chips), apart=True)
             api, sessions = _offers(api_prices, choices["model"]), agents.played(choices, **agents.usual())
             answered = ready.buy(offers, api, choices["agents"], ways=ways, progress=progress, **sessions)
         show.answer(answered, output)
@@ -59,14 +59,14 @@ def buy(
 
 
 def _competing(
-    choices: options.Choices, requests: Requests, chips: Sequence[str], *, required: bool
+    choices: options.Choices, requests: Requests, chips: Sequence[str], *, required: bool, apart: bool = False
 ) -> list[Candidate]:
-    """Instances that do both on some chips; those that cannot serve are left out unless they are required."""
+    """Instances that do both on some chips, or pools as well; chips that cannot serve are left out unless required."""
     offers: list[Candidate] = []
     failures: list[InputError | NothingFitsError] = []
     for chip in chips:
         try:
-            offers += market.candidates({**choices, "hardware": chip, "together": True}, requests, chip)
+            offers += market.candidates({**choices, "hardware": chip, "together": not apart}, requests, chip)
         except (InputError, NothingFitsError) as error:
             if required:
                 raise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError, of_option
 
-from . import extras, market, options, prices, show
+from . import agents, extras, market, options, prices, show
 from .help import command
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @command(
     "fleet",
-    "subject rates lengths arrival_scv promises percentile further stock pay policy target min_replicas "
+    "subject rates lengths sessions arrival_scv promises percentile further stock pay policy target min_replicas "
     "start_up interruptions spot_share rent batching layout proposer plot yes",
     "inference-econ fleet llama_3_8b h100_sxm --rates 5,3,8,20,30,12 --ttft 500 --tpot 30",
     "inference-econ fleet llama_3_70b h100_sxm --on b200 --stock b200=8 --rates 5,3,8,20,30,12 --tpot 40",
@@ -29,10 +29,15 @@ def fleet(further: tuple[str, ...], output: options.Output, **choices: Any) -> N
     an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --together': instances
     that do both only; where pools would be cheaper it is said.
     """
-    requests, targets = options.requests(choices), options.targets(choices)
-    day = _day(choices, requests)
-    # By hour, so that within an hour they come as if it went on.
-    requests = requests if requests.arrivals is None else requests.replace(arrivals=requests.arrivals.replace(rates=()))
+    ready = agents.work(choices)
+    if ready is None:
+        requests, targets = options.requests(choices), options.targets(choices)
+        day = _day(choices, requests)
+        # By hour, so that within an hour they come as if it went on.
+        if requests.arrivals is not None:
+            requests = requests.replace(arrivals=requests.arrivals.replace(rates=()))
+    else:
+        day = agents.day(choices)
     chips = tuple(dict.fromkeys((choices["hardware"], *further)))
     choices["price"] = prices.of_chips(choices["price"], chips)
     stock = _stock(choices["stock"])
@@ -46,16 +51,19 @@ def fleet(further: tuple[str, ...], output: options.Output, **choices: Any) -> N
             "spot_share": choices["spot_share"],
         }
         elasticity = catalog.elasticity().replace(**{name: value for name, value in rules.items() if value is not None})
-        answered = fleet(
-            market.of_chips(choices, requests, chips),
-            day,
-            targets,
-            stock=stock,
-            ways=choices["pay"] or ("reserved", "on_demand", "spot"),
-            elasticity=elasticity,
-            progress=progress,
-            **{name: choices[name] for name in ("policy", "target", "min_replicas", "arrival_scv")},
-        )
+        asked = {
+            "stock": stock,
+            "ways": choices["pay"] or ("reserved", "on_demand", "spot"),
+            "elasticity": elasticity,
+            "progress": progress,
+            **{name: choices[name] for name in ("policy", "target", "min_replicas")},
+        }
+        if ready is None:
+            offers, scv = market.of_chips(choices, requests, chips), choices["arrival_scv"]
+            answered = fleet(offers, day, targets, arrival_scv=scv, **asked)
+        else:
+            offers = market.of_chips(choices, ready.requests, chips)
+            answered = ready.fleet(offers, day, **agents.played(choices, **agents.usual()), **asked)
     show.answer(answered, output)
 
 

@@ -36,7 +36,7 @@ def recommend(further: tuple[str, ...], most: int, output: options.Output, **cho
     choices["price"] = prices.of_chips(choices["price"], chips)
     if ready is not None:
         ask = ready.recommend if options.given_means(choices) is None else ready.most_agents
-        agents.answer(ask, choices, ready, output, *chips, together=False, most=most)
+        agents.answer(ask, choices, ready, output, *chips, most=most)
         return
     requests, targets = options.requests(choices), options.targets(choices)
     means = options.given_means(choices)

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from inference_econ.answers.agent_answers import AgentChoice, Use
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
-from inference_econ.answers.lots import Lot, Way, lots_of
+from inference_econ.answers.lots import Lot, Way, lots_of, prices_by_way
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import choice_record
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLot(Lot):
-    """Replicas that are rented together, each with the most agents that it carries within promises.
+    """Replicas that are rented together with the agents that they carry within promises; of pools all instances.
 
     Attributes
     ----------
     use : Use
-        What agents make of one replica.
+        What agents make of one replica, or of the pools.
+    pools : AgentPools or None
+        Instances that prefill and decode apart; the service is one that decodes then.
     """
 
     use: Use
+    pools: AgentPools | None = None
+
+    @property
+    def accelerators(self) -> int:
+        """Rented for a lot [1]."""
+        return super(AgentLot, self).accelerators if self.pools is None else self.pools.rented
 
     @property
     def agents(self) -> float:
@@ -34,9 +47,41 @@ class AgentLot(Lot):
         """Requests that an agent sends, of as many as are carried [1/s]."""
         return self.load.requests_per_second / self.use.agents
 
+    @property
+    def counted(self) -> str:
+        """What a day consists of, in words."""
+        return "agents"
+
+    @property
+    def carried(self) -> float:
+        """Agents that a lot carries within the promises [1]."""
+        return self.agents
+
+    @property
+    def most_carried(self) -> float:
+        """More agents than there are: whoever waits for an answer sends nothing, so that nobody queues up [1]."""
+        return 1e9 * self.agents
+
+    def in_flight(self, shares: Array) -> Array:
+        """Requests in flight in a lot at shares of the agents that it carries, shape (n,) [1].
+
+        By closed forms, in proportion to what was played; whom no slot is left for waits.
+        """
+        work, states, full = self.use.work, self.service.states, self.use.agents
+        agents = np.maximum.accumulate(work.all_agents(states.requests_per_second, states.concurrency))
+        many = np.append(shares, 1.0) * full
+        flight = np.interp(many, (0.0, *agents), (0.0, *states.concurrency))
+        flight += np.maximum(many - agents[-1], 0.0) * work.means.side_by_side
+        return np.asarray(self.replicas * flight[:-1] * self.load.in_flight / flight[-1])
+
     def count(self, agents: float) -> int:
         """Lots that carry some agents [1]."""
         return max(math.ceil(agents / self.agents - 1e-9), 1)
+
+    def record(self, targets: Targets) -> dict[str, Any]:
+        """Return it under its load as plain data."""
+        record = super(AgentLot, self).record(targets)
+        return record if self.pools is None else {**record, **choice_record(self.pools, targets)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -88,9 +133,17 @@ class AgentPurchase(Purchase):
         }
 
 
-def lots_of_agents(choice: AgentChoice, ways: Collection[Way]) -> list[AgentLot]:
-    """A replica with the most agents that it carries, in every way that its chip can be paid for."""
+def lots_of_agents(choice: AnyAgentChoice, ways: Collection[Way]) -> list[AgentLot]:
+    """A fleet in every way that its chip can be paid for: a replica with its agents, or the pools with all of them."""
+    if isinstance(choice, AgentPools):
+        paid = prices_by_way(choice.service.setup).items()
+        return [
+            AgentLot(choice.service, choice.instance_load, 1, way, price, choice.use, choice)
+            for way, price in paid
+            if way in ways
+        ]
+    use = replace(choice.use, agents=choice.use.agents / choice.replicas)
     return [
-        AgentLot(lot.service, lot.load, lot.replicas, lot.way, lot.price, choice.use)
+        AgentLot(lot.service, lot.load, lot.replicas, lot.way, lot.price, use)
         for lot in lots_of(choice.service, choice.load, ways)
     ]

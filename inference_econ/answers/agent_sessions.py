@@ -108,12 +108,12 @@ class AgentSessions:
         waiting = requests_per_second * self.means.pause_seconds
         return np.asarray((waiting + in_flight) / self.means.side_by_side)
 
+    def all_agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
+        """Agents who send requests at a rate [1/s] while so many are in flight, those between two sessions too [1]."""
+        resting = requests_per_second * self.spec.rest / self.means.turns
+        return np.asarray(self.agents(requests_per_second, in_flight) + resting)
+
     def sending(self, requests_per_second: float, ttft_seconds: float, tpot_seconds: float) -> int:
         """Agents that send requests at a rate [1/s] where answers take such times [s], those that rest included [1]."""
         in_flight = requests_per_second * (ttft_seconds + tpot_seconds * float(np.mean(self.means.answers) - 1.0))
-        agents = self.agents(requests_per_second, in_flight) + self.resting(requests_per_second)
-        return max(round(float(agents)), 1)
-
-    def resting(self, requests_per_second: Array | float) -> Array:
-        """Agents between two sessions at such a rate [1]."""
-        return np.asarray(requests_per_second * self.spec.rest / self.means.turns)
+        return max(round(float(self.all_agents(requests_per_second, in_flight))), 1)
