@@ -131,7 +131,7 @@ class AgentMarket:
             promising += [(bound, index, row, guess) for row, guess, bound in rows]
         guesses = [min(guess, agents or guess) for _, _, _, guess in promising]
         self._check([(guess, TOGETHER * guess) for guess in guesses], agents)
-        choices, found, bills = list[AgentChoice](), dict[str, list[float]](), dict[str, list[float]]()
+        choices, found, bills, share = list[AgentChoice](), dict[str, list[float]](), dict[str, list[float]](), 1.0
         for number, (bound, index, row, guess) in enumerate(sorted(promising)):
             layouts, room = both[index], counts[index]
             chip = layouts.setup.hardware.name
@@ -140,18 +140,21 @@ class AgentMarket:
                 continue
             if self.progress is not None:
                 self.progress(number / len(promising), chip)
+            # As much less than closed forms say as it was of the layout before.
+            start = max(round(share * guess), 1)
             instance = self._instance(layouts, row, (index, row, means))
             if agents is None:
                 count = 1 if room is None else int(room[row])
-                choice = fullest_fleet(instance, count, self.wanted, guess, self.router)
+                choice = fullest_fleet(instance, count, self.wanted, start, self.router)
             else:
                 # Behind as many of its chip as are wanted it would not be named.
                 dearest = paid[most - 1] if len(paid) >= most else math.inf
-                choice = cheapest_fleet(instance, agents, self.wanted, min(guess, agents), self.router, dearest)
+                choice = cheapest_fleet(instance, agents, self.wanted, min(start, agents), self.router, dearest)
             if isinstance(choice, AgentChoice):
                 choices.append(choice)
                 costs.append(self._cost(choice, agents, means))
                 bills[chip].append(choice.dollars_per_hour)
+                share = min(choice.use.agents / choice.replicas / guess, 1.0)
         return choices
 
     def apart(
@@ -193,6 +196,8 @@ class AgentMarket:
         wanted, router, room = self.wanted, self.router, math.inf
         if means is not None:
             room = float(means.most_accelerators(group.pools.prefill.setup))
+        if agents is not None and guess >= agents:
+            return group.fleet(agents, agents, wanted, router)
         best, carried = group.best(wanted, guess, agents or 0, room)
         if not carried:
             return None

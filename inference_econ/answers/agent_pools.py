@@ -30,6 +30,8 @@ _MEAN = 0.9
 _TRIED = 3
 #: Fleets for some agents that are played, and by which share of its instances of a kind one differs from the next [1].
 _ADJUSTED, _FINER = 8, 0.08
+#: By which factor of those that read there may be fewer in the next of these, as a logarithm [1].
+_FASTER = 0.7
 #: Agents who are played together at most, with their share of the instances [1].
 _PART = 1000
 
@@ -140,24 +142,31 @@ class PlayedGroup(PlayedInstance):
 
         None if no number of them that was tried keeps the promises.
         """
-        parts, limits, kept, binding = math.ceil(agents / _PART), self.predicted(targets), None, ""
+        parts, limits, kept = math.ceil(agents / _PART), self.predicted(targets), None
         readers, writers = (math.ceil(count * agents / parts / carried - _FINER) for count in self.instances)
+        too_few, binding = 0, "ttft"
         for _ in range(_ADJUSTED):
             group = self.with_instances(readers, writers)
             trace = group.play_part(agents, parts, router)
-            problem, step = group.over(trace, limits)[1], max(round(readers * _FINER), 1)
+            far, problem = group.over(trace, limits)
             if not problem:
-                kept, readers = (group, trace), readers - step
-            elif kept is not None:
-                binding = problem
-                break
-            elif problem == "ttft":
-                binding, readers = problem, readers + step
+                kept = group, trace
+            elif problem == "tpot" and kept is None:
+                writers += max(round(writers * _FINER), 1)
+                continue
             else:
-                binding, writers = problem, writers + max(round(writers * _FINER), 1)
-            if kept is not None and (binding or not readers):
+                too_few, binding = readers, problem
+            enough = readers if kept is None else kept[0].instances[0]
+            step = max(round(enough * _FINER), 1)
+            if kept is not None and enough - too_few <= step:
                 break
-        return None if kept is None else kept[0].choice(agents, parts, router, kept[1], binding or "ttft")
+            if kept is None:
+                readers += step
+            elif too_few:
+                readers = (enough + too_few) // 2
+            else:
+                readers = max(min(int(enough * math.exp(max(far, -_FASTER))), enough - step), 1)
+        return None if kept is None else kept[0].choice(agents, parts, router, kept[1], binding)
 
     @staticmethod
     def part(agents: float) -> float:
