@@ -31,7 +31,7 @@ from inference_econ.serving import Router, Services
 #: Layouts of a chip that are played [1].
 _PLAYED = 2
 #: Runs of an instance or a group until it is known how many agents it carries, and of fleets of it, about [1].
-_LOOKS, _FLEETS = 8, 4
+_LOOKS, _FLEETS = 5, 3
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ _NEAR = 0.05
 #: By which a number that is looked for changes at most from a run to the next: of one instance, and of a fleet [1].
 _FAR, _STRIDE = 2.0, 1.2
 #: What a request takes that is played with its blocks [s].
-_SECONDS = 2.5e-4
+_SECONDS = 1.5e-4
 #: Of a time that nobody has to wait [s].
 _NO_TIME = 1e-9
 

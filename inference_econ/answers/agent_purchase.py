@@ -81,7 +81,12 @@ class AgentLot(Lot):
     def record(self, targets: Targets) -> dict[str, Any]:
         """Return it under its load as plain data."""
         record = super(AgentLot, self).record(targets)
-        return record if self.pools is None else {**record, **choice_record(self.pools, targets)}
+        if self.pools is None:
+            return record
+        apart = choice_record(self.pools, targets)
+        # What tokens cost at the price of the setup: lots may be paid for in other ways.
+        del apart["dollars_per_million_output_tokens"]
+        return {**record, **apart, "dollars_per_hour": self.dollars_per_hour}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

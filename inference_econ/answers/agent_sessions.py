@@ -18,17 +18,7 @@ from inference_econ.serving import Services, Session, Usual, draw_sessions, usua
 
 @dataclass(frozen=True)
 class AgentSessions:
-    """Sessions that agents or users play, one after the other.
-
-    Attributes
-    ----------
-    name : str
-        Of the traffic.
-    spec : SessionSpec
-        What their sessions consist of.
-    place : str
-        Where that is written, for messages.
-    """
+    """Sessions that agents or users play, one after the other; see :class:`inference_econ.Agents`."""
 
     name: str
     spec: SessionSpec
