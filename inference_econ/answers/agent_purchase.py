@@ -12,6 +12,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
+from inference_econ.answers.disaggregated.load import rented
 from inference_econ.answers.lots import Lot, Way, lots_of, prices_by_way
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_record
@@ -19,14 +20,14 @@ from inference_econ.answers.recommend import choice_record
 
 @dataclass(frozen=True, slots=True)
 class AgentLot(Lot):
-    """Replicas that are rented together with the agents that they carry within promises; of pools all instances.
+    """Replicas that are rented together, with their agents; of pools an instance that decodes, and those that read.
 
     Attributes
     ----------
     use : Use
-        What agents make of one replica, or of the pools.
+        What agents make of one replica.
     pools : AgentPools or None
-        Instances that prefill and decode apart; the service is one that decodes then.
+        The whole of pools that prefill and decode apart; the service is an instance of them that decodes then.
     """
 
     use: Use
@@ -35,7 +36,11 @@ class AgentLot(Lot):
     @property
     def accelerators(self) -> int:
         """Rented for a lot [1]."""
-        return super(AgentLot, self).accelerators if self.pools is None else self.pools.rented
+        if self.pools is None:
+            return super(AgentLot, self).accelerators
+        fleet = self.pools.fleet
+        readers = math.ceil(fleet.prefill_instances / fleet.decode_instances)
+        return sum(rented(fleet.pools, (fleet.prefill, fleet.decode), (readers, 1)))
 
     @property
     def agents(self) -> float:
@@ -78,6 +83,13 @@ class AgentLot(Lot):
         """Lots that carry some agents [1]."""
         return max(math.ceil(agents / self.agents - 1e-9), 1)
 
+    def fleet(self, agents: float) -> tuple[int, float]:
+        """Chips for some agents [1], and how many these carry [1]: all of the pools, or as many lots as are needed."""
+        if self.pools is not None and agents <= self.pools.use.agents:
+            return self.pools.rented, self.pools.use.agents
+        lots = self.count(agents)
+        return lots * self.accelerators, lots * self.agents
+
     def record(self, targets: Targets) -> dict[str, Any]:
         """Return it under its load as plain data."""
         record = super(AgentLot, self).record(targets)
@@ -86,7 +98,7 @@ class AgentLot(Lot):
         apart = choice_record(self.pools, targets)
         # What tokens cost at the price of the setup: lots may be paid for in other ways.
         del apart["dollars_per_million_output_tokens"]
-        return {**record, **apart, "dollars_per_hour": self.dollars_per_hour}
+        return {**record, **apart, "dollars_per_hour": self.pools.rented * self.price.dollars}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -123,15 +135,17 @@ class AgentPurchase(Purchase):
         lot = crossover.lot
         assert isinstance(lot, AgentLot)
         month = 3600.0 * MONTH_HOURS
-        number = lot.agents if self.agents is None else self.agents
-        lots, charged = lot.count(number), month * lot.pace * crossover.dollars_per_request
+        full = lot.agents if lot.pools is None else lot.pools.use.agents
+        number = full if self.agents is None else self.agents
+        charged, (chips, carried) = month * lot.pace * crossover.dollars_per_request, lot.fleet(number)
+        paid = chips * lot.price.dollars * MONTH_HOURS
         return {
             "agents": number,
-            "agents_carried": lots * lot.agents,
-            "accelerators": lots * lot.accelerators,
-            "dollars_per_month": lots * lot.dollars_per_hour * MONTH_HOURS,
+            "agents_carried": carried,
+            "accelerators": chips,
+            "dollars_per_month": paid,
             "offer_dollars_per_month": number * charged,
-            "dollars_per_agent_month": lots * lot.dollars_per_hour * MONTH_HOURS / number,
+            "dollars_per_agent_month": paid / number,
             "offer_dollars_per_agent_month": charged,
             "cheaper_from_agents": None if crossover.first is None else crossover.first / lot.pace,
             "always_cheaper_from_agents": None if crossover.always is None else crossover.always / lot.pace,
@@ -139,14 +153,17 @@ class AgentPurchase(Purchase):
 
 
 def lots_of_agents(choice: AnyAgentChoice, ways: Collection[Way]) -> list[AgentLot]:
-    """A fleet in every way that its chip can be paid for: a replica with its agents, or the pools with all of them."""
+    """A replica, or an instance that decodes with those that read for it, in every way that its chip is paid for."""
     if isinstance(choice, AgentPools):
-        paid = prices_by_way(choice.service.setup).items()
-        return [
-            AgentLot(choice.service, choice.instance_load, 1, way, price, choice.use, choice)
-            for way, price in paid
-            if way in ways
-        ]
+        paid, each = prices_by_way(choice.service.setup).items(), choice.fleet.decode_instances
+        load = choice.instance_load
+        load = replace(
+            load,
+            requests_per_second=load.requests_per_second / each,
+            completed_per_second=load.completed_per_second / each,
+        )
+        use = replace(choice.use, agents=choice.use.agents / each)
+        return [AgentLot(choice.service, load, 1, way, price, use, choice) for way, price in paid if way in ways]
     use = replace(choice.use, agents=choice.use.agents / choice.replicas)
     return [
         AgentLot(lot.service, lot.load, lot.replicas, lot.way, lot.price, use)

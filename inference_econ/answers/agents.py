@@ -295,7 +295,8 @@ class Agents(AgentSessions):
         Returns
         -------
         AgentPurchase
-            Of each chip with the instance that carries most agents per dollar.
+            Of each chip with the fleet that :meth:`recommend` has for so many agents, by which they are billed; or with
+            the instance, or group of pools, that carries most per dollar.
 
         Raises
         ------
