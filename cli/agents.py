@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import inference_econ as ie
@@ -77,14 +77,41 @@ def answer(
     choices: options.Choices,
     work: ie.Agents,
     *chips: str,
-    together: bool = True,
     **settings: Any,
 ) -> options.Shown:
-    """Answer a question about sessions on some chips, of instances that do both or of pools as well."""
+    """Answer a question about sessions on some chips."""
     counted = options.given_means(choices) or choices["agents"]
-    competing = {**choices, "together": True} if together else choices
-    offers = market.of_chips(competing, work.requests, chips or (choices["hardware"],))
+    offers = market.of_chips(choices, work.requests, chips or (choices["hardware"],))
     return ask(offers, counted, **played(choices, **usual()), **settings)
+
+
+def day(choices: options.Choices) -> Sequence[float]:
+    """Agents in session in each hour: as they are given, or the most of them with the shape of a day.
+
+    Raises
+    ------
+    InputError
+        If nobody says it, or both are given.
+    """
+    numbers, shape = choices["agents"], choices["rates"]
+    if numbers is None:
+        raise InputError(
+            "give the agents in session of each hour: --agents A,A,..., or the most of them with the shape of the day: "
+            "--agents 500 --rates R,R,...",
+            option="agents",
+        )
+    if len(numbers) > 1 and shape is not None:
+        raise InputError("give either the --agents of each hour, or the most of them with the --rates", option="rates")
+    if len(numbers) > 1:
+        return tuple(numbers)
+    shape = shape or inputs.catalog.traffic(choices["traffic"]).arrivals.rates
+    if not shape:
+        raise InputError(
+            f"{numbers[0]:g} agents are the most of a day whose shape nobody says: give --rates R,R,..., in any unit, "
+            "or the --agents of each hour",
+            option="rates",
+        )
+    return tuple(numbers[0] * rate / max(shape) for rate in shape)
 
 
 def load(

@@ -38,7 +38,7 @@ def buy(
     work, ways = agents.work(choices, allowed=("api_prices",)), choices["pay"] or MONTHLY
     requests = options.requests(choices) if work is None else work.requests
     targets = options.usual_targets(choices, any_speed=any_speed) if work is None else None
-    offers = _competing(choices, requests, named, required=bool(chips))
+    offers = _competing(choices, requests, named, required=bool(chips), apart=work is not None)
     api = _offers(api_prices, choices["model"])
     if work is not None:
         sessions = agents.played(choices, **agents.usual())
@@ -48,14 +48,14 @@ def buy(
 
 
 def _competing(
-    choices: options.Choices, requests: ie.Requests, chips: Sequence[str], *, required: bool
+    choices: options.Choices, requests: ie.Requests, chips: Sequence[str], *, required: bool, apart: bool = False
 ) -> list[Candidate]:
-    """Instances that do both on some chips; those that cannot serve are left out unless they are required."""
+    """Instances that do both on some chips, or pools as well; chips that cannot serve are left out unless required."""
     offers: list[Candidate] = []
     failures: list[InputError | NothingFitsError] = []
     for chip in chips:
         try:
-            offers += market.candidates({**choices, "hardware": chip, "together": True}, requests, chip)
+            offers += market.candidates({**choices, "hardware": chip, "together": not apart}, requests, chip)
         except (InputError, NothingFitsError) as error:
             if required:
                 raise

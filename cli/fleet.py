@@ -9,22 +9,27 @@ import inference_econ as ie
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import catalog
 
-from . import extras, market, options, prices
+from . import agents, extras, market, options, prices
 from .help import question
 
 
 @question("fleet")
-def fleet(further: tuple[str, ...], progress: options.Progress | None, **choices: Any) -> ie.DayOfFleet:
+def fleet(further: tuple[str, ...], progress: options.Progress | None, **choices: Any) -> options.Shown:
     """The cheapest fleet of a day: chips, reserved, on demand and spot, and what an autoscaler makes of it.
 
     A mixture of chips is found for traffic by hour that is known before, proven to be the cheapest, and played beside
     an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --together': instances
     that do both only; where pools would be cheaper it is said.
     """
-    requests, targets = options.requests(choices), options.targets(choices)
-    day = _day(choices, requests)
-    # By hour, so that within an hour they come as if it went on.
-    requests = requests if requests.arrivals is None else requests.replace(arrivals=requests.arrivals.replace(rates=()))
+    work = agents.work(choices)
+    if work is None:
+        requests, targets = options.requests(choices), options.targets(choices)
+        day = _day(choices, requests)
+        # By hour, so that within an hour they come as if it went on.
+        if requests.arrivals is not None:
+            requests = requests.replace(arrivals=requests.arrivals.replace(rates=()))
+    else:
+        day = agents.day(choices)
     chips = tuple(dict.fromkeys((choices["hardware"], *further)))
     choices["price"] = prices.of_chips(choices["price"], chips)
     stock = _stock(choices["stock"])
@@ -33,12 +38,21 @@ def fleet(further: tuple[str, ...], progress: options.Progress | None, **choices
         "interruptions_per_hour": choices["interruptions"],
         "spot_share": choices["spot_share"],
     }
-    elasticity = catalog.elasticity().replace(**{name: value for name, value in rules.items() if value is not None})
-    settings = {name: choices[name] for name in ("policy", "target", "min_replicas", "arrival_scv")}
-    settings["ways"] = choices["pay"] or ("reserved", "on_demand", "spot")
+    settings: dict[str, Any] = {
+        "stock": stock,
+        "ways": choices["pay"] or ("reserved", "on_demand", "spot"),
+        "elasticity": catalog.elasticity().replace(
+            **{name: value for name, value in rules.items() if value is not None}
+        ),
+        "progress": progress,
+        **{name: choices[name] for name in ("policy", "target", "min_replicas")},
+    }
     with extras.needed("studies", "scipy"):
+        if work is not None:
+            offers = market.of_chips(choices, work.requests, chips)
+            return work.fleet(offers, day, **agents.played(choices, **agents.usual()), **settings)
         offers = market.of_chips(choices, requests, chips)
-        return ie.fleet(offers, day, targets, stock=stock, elasticity=elasticity, progress=progress, **settings)
+        return ie.fleet(offers, day, targets, arrival_scv=choices["arrival_scv"], **settings)
 
 
 def _day(choices: options.Choices, requests: ie.Requests) -> Sequence[float]:

@@ -260,7 +260,7 @@ def _rates(text: str) -> tuple[float, ...]:
     """Positive numbers between commas, in the order given."""
     rates = [_bare(part) for part in text.split(",")]
     if not all(rate is not None and 0 < rate < math.inf for rate in rates):
-        raise InputError(f"{text!r} is no list of positive request rates; write for example 1,2,5,10")
+        raise InputError(f"{text!r} is no list of positive numbers; write for example 1,2,5,10")
     beyond = next((rate for rate in rates if rate and not _meant(rate)), None)
     if beyond is not None:
         raise InputError(f"{beyond:g} {_BEYOND}")

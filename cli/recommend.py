@@ -29,7 +29,7 @@ def recommend(
     choices["price"], means = prices.of_chips(choices["price"], chips), options.given_means(choices)
     if work is not None:
         ask = work.recommend if means is None else work.most_agents
-        return agents.answer(ask, choices, work, *chips, together=False, most=most, progress=progress)
+        return agents.answer(ask, choices, work, *chips, most=most, progress=progress)
     requests, targets, scv = options.requests(choices), options.targets(choices), choices["arrival_scv"]
     if means is not None:
         if output.picture is not None:

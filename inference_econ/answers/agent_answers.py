@@ -213,13 +213,21 @@ class AgentSheet(Sheet):
     ----------
     use : Use
         The agents.
+    parts : int
+        Instances, or groups of pools, as many of which as :attr:`Use.instances` were played together [1].
     """
 
     page = "report.agents:AgentSheetPage"
 
     use: Use | None = None
+    parts: int = 1
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
         assert self.use is not None
-        return {**super(AgentSheet, self).record(), "agent_use": self.use.record(self, self.replicas)}
+        return {**super(AgentSheet, self).record(), "agent_use": self.use_record()}
+
+    def use_record(self) -> dict[str, Any]:
+        """Return what agents make of it, as plain data."""
+        assert self.use is not None
+        return self.use.record(self, self.parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,30 +17,47 @@ from inference_econ.answers.chances import chances
 from inference_econ.answers.prefix_cache import behind
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.inputs import TierSpec
+from inference_econ.inputs import Requests, TierSpec
 from inference_econ.serving import SLOTS_OF_SESSIONS, Gamma, Loaded, Router, Server, Service, Services, Sessions, Trace
 from inference_econ.serving.simulation import play
 
-#: Requests of a run: so many for each agent, at least and at most [1]. A third is enough to look for a number of
-#: agents; as many as these are sent by each in any case.
-_PER_AGENT, _LEAST, _MOST = 20, 3_000, 10_000
-_QUICK, _FEWEST = 3, 2
-#: Share of a run that is not measured: until caches hold what they hold in the long run [1].
+#: Requests of a run at least [1]; a third is enough to look for a number of agents.
+_LEAST, _QUICK = 3_000, 3
+#: Turns of every agent before those that are measured, half a session, and of these: at least and at most [1]. Fleets
+#: whose memory is too small for all contexts tip over within 20 turns, and stay so in plays of 160.
+_FEWEST, _SETTLED = 2, 20
+#: Share of a run that is not measured, at least: until caches hold what they hold in the long run [1].
 WARM_UP = 0.25
+#: Agents of an instance at most [1].
+_MOST = 1_000_000
 #: Instances that are played together at most; of more, as many agents come to each [1].
 TOGETHER = 4
 #: How near a number of agents is found to the largest that keeps promises [1].
 _NEAR = 0.05
-#: From a number that is nearly right to the next, until there is one on either side of the one looked for [1].
-_STRIDE = 1.2
+#: By which a number that is looked for changes at most from a run to the next: of one instance, and of a fleet [1].
+_FAR, _STRIDE = 2.0, 1.2
 #: What a request takes that is played with its blocks [s].
-_SECONDS = 2.5e-4
+_SECONDS = 1.5e-4
+#: Of a time that nobody has to wait [s].
+_NO_TIME = 1e-9
 
 
-def check_runs(count: int, smaller: str, *, quick: bool = False) -> None:
-    """Refuse runs that would take too long; see :func:`inference_econ._work.check` for the errors."""
-    seconds = count * _MOST * _SECONDS / (_QUICK if quick else 1)
-    _work.check(f"{count} runs of up to {_MOST:,} requests", seconds=seconds, smaller=smaller)
+def check_runs(runs: Sequence[float], smaller: str) -> None:
+    """Refuse runs of some requests each that would take too long; see :func:`inference_econ._work.check`."""
+    most = f"{max(runs, default=0.0):,.0f} requests"
+    work = f"the {most} of a run" if len(runs) == 1 else f"{len(runs)} runs of up to {most}"
+    _work.check(work, seconds=sum(runs) * _SECONDS, smaller=smaller)
+
+
+def run_of(work: AgentSessions, agents: float, *, quick: bool = False) -> tuple[int, float]:
+    """Requests of a run of some agents, and the share of them that is not measured [1].
+
+    Every agent plays half a session before what is measured: a run that is shorter flatters fleets that tip over. Of
+    long sessions the turns count in which they do so.
+    """
+    settled = agents * float(np.clip(work.means.turns / 2.0, _FEWEST, _SETTLED))
+    measured = max((1.0 - WARM_UP) * _LEAST / (_QUICK if quick else 1), _FEWEST * agents)
+    return math.ceil(settled + measured), max(settled / (settled + measured), WARM_UP)
 
 
 @dataclass(frozen=True)
@@ -66,34 +83,34 @@ class PlayedInstance:
         """What predictions must keep, so that measured instances keep the promises with confidence."""
         return targets.predicted(self.service)
 
-    def sessions(self, agents: int, rate: float = 0.0, quick: int = 1) -> Sessions:
-        """What some agents do in a run; or sessions that begin so that requests come at a rate [1/s]."""
+    def sessions(self, agents: int, count: int, rate: float = 0.0) -> Sessions:
+        """What some agents do in a run of requests; or sessions that begin so that requests come at a rate [1/s]."""
         work = self.work
-        count = max(int(np.clip(_PER_AGENT * agents, _LEAST, _MOST)) // quick, _FEWEST * agents)
         return Sessions(
             work.drawn, round(work.spec.shared_tokens), agents, count, rate / work.means.turns,
             0.0 if rate else work.spec.rest,
         )  # fmt: skip
 
     def play(
-        self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, quick: int = 1
-    ) -> Trace:
+        self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, *,
+        quick: bool = False,
+    ) -> Trace:  # fmt: skip
         """Play some agents on some instances; or sessions that begin so that requests come at a rate [1/s].
 
         A run that was played before is not played again.
         """
-        run = (agents, instances, router, rate, quick)
+        count, warm_up = run_of(self.work, agents, quick=quick)
+        run = (agents, instances, router, rate, count)
         if run not in self._traces:
-            self._traces[run] = self._played(*run)
+            self._traces[run] = self._played(self.sessions(agents, count, rate), warm_up, instances, router)
         return self._traces[run]
 
     @cached_property
     def _traces(self) -> dict[tuple[object, ...], Trace]:
         return {}
 
-    def _played(self, agents: int, instances: int, router: Router, rate: float, quick: int) -> Trace:
-        sessions = self.sessions(agents, rate, quick)
-        return play.play(self.service, self._server, sessions, warm_up=WARM_UP, instances=instances, router=router)
+    def _played(self, sessions: Sessions, warm_up: float, instances: int, router: Router) -> Trace:
+        return play.play(self.service, self._server, sessions, warm_up=warm_up, instances=instances, router=router)
 
     def play_part(self, agents: int, replicas: int, router: Router) -> Trace:
         """Play some agents on some instances, of which a few stand for all."""
@@ -121,14 +138,22 @@ class PlayedInstance:
     def bill(self, trace: Trace, replicas: int, load: Loaded) -> Sheet:
         """The bill, with the cached tokens that were found."""
         requests = self.service.requests
-        found = min(round(sum(trace.hit_rates.values()) * requests.isl.mean), requests.isl.mean - 1.0)
-        service = replace(self.service, requests=requests.replace(cached=found))
+        service = replace(self.service, requests=requests.replace(cached=found_tokens(trace, requests)))
         return sheet(service, load.requests_per_second * replicas, replicas=replicas, load=load)
 
-    def broken(self, trace: Trace, targets: Targets) -> str | None:
-        """The promise that requests did not see kept; None if all are."""
-        times = {name: trace.statistics(name)[targets.percentile_of(name)] for name in self.promised(targets)}
-        return next((name for name, seconds in times.items() if seconds > targets.every[name]), None)
+    def in_flight(self, rate: float) -> float:
+        """Requests in flight at a rate by closed forms [1]."""
+        states = self.service.states
+        return float(np.interp(rate, states.requests_per_second, states.concurrency))
+
+    def over(self, trace: Trace, targets: Targets) -> tuple[float, str]:
+        """How far requests are beyond promises, as the logarithm of their times over these; and the first broken one.
+
+        That is at most 0, and the name empty, where all are kept.
+        """
+        seen = {name: trace.statistics(name)[targets.percentile_of(name)] for name in self.promised(targets)}
+        over = {name: math.log(max(seconds, _NO_TIME) / targets.every[name]) for name, seconds in seen.items()}
+        return max(over.values()), next((name for name, far in over.items() if far > 0.0), "")
 
     def promised(self, targets: Targets) -> Collection[str]:
         """The latencies that are promised, in the order in which they are looked at."""
@@ -136,28 +161,51 @@ class PlayedInstance:
 
     def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
         """The most agents within promises, near enough, and what breaks with more of them; 0 if a single one does."""
-        return _most(lambda number: self.broken(self.play(number, quick=_QUICK), targets), guess, most or _MOST, 2.0)
+        return edge(lambda number: self.over(self.play(number, quick=True), targets), guess, most or _MOST, _FAR)
 
 
-def _most(broken: Callable[[int], str | None], guess: int, most: int, stride: float) -> tuple[int, str]:
-    """The largest number of which nothing is broken, near enough, and what is of more; strides, then halves.
+def edge(
+    over: Callable[[int], tuple[float, str]], guess: int, most: int, stride: float, *, rising: bool = True
+) -> tuple[int, str]:
+    """The number next to those that break a promise, near enough, and which that is; 0 if all break one.
 
-    It is 0 if something is broken of 1.
+    Parameters
+    ----------
+    over : callable
+        How far a number is beyond the promises, and which it breaks (:meth:`PlayedInstance.over`).
+    guess : int
+        Where to begin [1].
+    most : int
+        The largest number [1].
+    stride : float
+        Factor between two numbers at most while all of them keep promises, or none does [1].
+    rising : bool
+        Larger numbers break promises; otherwise smaller ones do.
     """
-    kept, beyond, binding = 0, 0, ""
+    kept = beyond = None
+    binding, last = "", most if rising else 1
     number = min(max(guess, 1), most)
-    while kept < most and (not beyond or beyond - kept > max(_NEAR * kept, 1)):
-        problem = broken(number)
-        if problem is None:
-            kept = number
+    while True:
+        far, name = over(number)
+        if far <= 0.0:
+            kept = (number, far)
         else:
-            beyond, binding = number, problem
-        if kept and beyond:
-            number = (kept + beyond) // 2
-        else:
-            number = int(beyond / stride) if beyond else min(math.ceil(stride * number), most)
-        number = max(number, 1)
-    return kept, binding
+            beyond, binding = (number, far), name
+            if number == (1 if rising else most):
+                return 0, binding
+        if kept is None or beyond is None:
+            if number == last and kept is not None:
+                return number, binding
+            factor = min(max(math.exp(abs(far)), 1.0 + _NEAR), stride)
+            more = rising == (far <= 0.0)
+            number = min(max(math.ceil(number * factor) if more else int(number / factor), 1), most)
+            continue
+        gap, near = abs(kept[0] - beyond[0]), max(round(_NEAR * min(kept[0], beyond[0])), 1)
+        if gap <= near:
+            return kept[0], binding
+        # Times rise about as straight lines of logarithms; no nearer to either end than is asked for.
+        step = min(max(round(gap * kept[1] / (kept[1] - beyond[1])), near, gap // 5), gap - min(near, gap // 2))
+        number = kept[0] + (step if rising else -step)
 
 
 def shortlist(
@@ -172,12 +220,8 @@ def shortlist(
     With each the least that such a fleet costs, as many as may keep them taken to do so: for so many agents, or for one
     [USD/h]; where counts are given, the most that it carries, as a negative number [1].
     """
-    rates, states = promised_rates(layouts, targets), layouts.states
-    in_flight = [
-        float(np.interp(rate, known, concurrency))
-        for rate, known, concurrency in zip(rates, states.requests_per_second, states.concurrency, strict=True)
-    ]
-    at_most = np.where(rates > 0.0, work.agents(rates, np.array(in_flight)) + work.resting(rates), 0.0)
+    rates = promised_rates(layouts, targets)
+    at_most = np.where(rates > 0.0, work.all_agents(rates, flights(layouts, rates)), 0.0)
     carried = at_most if tiers else np.minimum(at_most, layouts.slots)
     setup, accelerators = layouts.setup, layouts.plans.accelerators
 
@@ -194,17 +238,24 @@ def shortlist(
         return list(sizes.values())
 
     rows = ranked(carried)[:most] + ([] if agents is None else ranked(at_most)[:1])
-    most_each = np.maximum(at_most, 1.0)
+    # Where slots are what limits them, a play has room for more: shared blocks are held once.
+    full = rates >= (1.0 - _NEAR) * layouts.states.requests_per_second[:, -1]
+    most_each = np.maximum(np.where(full, SLOTS_OF_SESSIONS, 1.0) * at_most, 1.0)
     bound = setup.dollars_per_hour_in_bulk(accelerators) / most_each if counts is None else -most_each * counts
     if agents is not None:
         bound = setup.dollars_per_hour(np.ceil(agents / most_each), accelerators)
     return [(row, max(int(carried[row]), 1), float(bound[row])) for row in dict.fromkeys(rows)]
 
 
-def in_flight(instance: PlayedInstance, rate: float) -> float:
-    """Requests in flight at a rate by closed forms [1]."""
-    states = instance.service.states
-    return float(np.interp(rate, states.requests_per_second, states.concurrency))
+def found_tokens(trace: Trace, requests: Requests) -> float:
+    """Tokens of the mean prompt that were found in memories [tokens]."""
+    return min(round(sum(trace.hit_rates.values()) * requests.isl.mean), requests.isl.mean - 1.0)
+
+
+def flights(layouts: Services, rates: Array) -> Array:
+    """Requests in flight of each layout at a rate of its own by closed forms [1]."""
+    states = zip(rates, layouts.states.requests_per_second, layouts.states.concurrency, strict=True)
+    return np.array([float(np.interp(*state)) for state in states])
 
 
 def point_of(
@@ -236,38 +287,39 @@ def cheapest_fleet(
     most = int(np.searchsorted(bills, dollars, side="right"))
     if not most:
         return None
-    carried, binding = (agents, "") if most == 1 else instance.carried(limits, guess, agents)
+    each = math.ceil(agents / most)
+    if dollars < math.inf and instance.over(instance.play(each, quick=True), limits)[1]:
+        return None
+    carried = agents if most == 1 else instance.carried(limits, max(guess, each), agents)[0]
     if not carried:
         return None
     # Beside one another instances carry more, or fewer, than a short run of one of them said.
-    replicas, too_few = min(math.ceil(agents / carried), most), 0
-    fewest, best = 0, None
-    while best is None or fewest - too_few > max(_NEAR * too_few, 1):
-        trace = instance.play_part(agents, replicas, router)
-        problem = instance.broken(trace, limits)
-        if problem is None:
-            fewest, best = replicas, trace
-        elif best is None and replicas >= most:
-            return None
-        else:
-            too_few, binding = replicas, problem
-        if best is None:
-            replicas = min(replicas + max(round(_NEAR * replicas), 1), most)
-        else:
-            replicas = (fewest + too_few) // 2 if too_few else max(int(fewest / _STRIDE), 1)
-    return instance.choice(agents, fewest, router, best, "instance" if fewest == 1 else binding)
+    replicas, binding = edge(
+        lambda count: instance.over(instance.play_part(agents, count, router), limits),
+        math.ceil(agents / carried), most, _STRIDE, rising=False,
+    )  # fmt: skip
+    if not replicas:
+        return None
+    trace = instance.play_part(agents, replicas, router)
+    return instance.choice(agents, replicas, router, trace, "instance" if replicas == 1 else binding)
 
 
 def fullest_fleet(
-    instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router
+    instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router, *, known: bool = False
 ) -> AnyAgentChoice | None:
-    """Some instances with the most agents that they carry, played together; None if not even one is carried."""
-    limits, kept = instance.predicted(targets), dict[int, Trace]()
+    """Some instances with the most agents that they carry, played together; None if not even one is carried.
 
-    def broken(agents: int) -> str | None:
-        kept[agents] = instance.play_part(agents, replicas, router)
-        return instance.broken(kept[agents], limits)
-
-    carried, _ = instance.carried(limits, guess)
-    agents, binding = _most(broken, carried * replicas, _MOST * replicas, _STRIDE) if carried else (0, "")
-    return instance.choice(agents, replicas, router, kept[agents], binding or "capacity") if agents else None
+    The guess is of an instance, or of all of them if that is known.
+    """
+    limits = instance.predicted(targets)
+    carried = guess if known else replicas * instance.carried(limits, guess)[0]
+    if not carried:
+        return None
+    agents, binding = edge(
+        lambda number: instance.over(instance.play_part(number, replicas, router), limits),
+        carried, _MOST * replicas, _STRIDE,
+    )  # fmt: skip
+    if not agents:
+        return None
+    trace = instance.play_part(agents, replicas, router)
+    return instance.choice(agents, replicas, router, trace, binding or "capacity")

@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
-from inference_econ.answers.agent_play import WARM_UP, PlayedInstance
+from inference_econ.answers.agent_play import PlayedInstance, fullest_fleet
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.disaggregated.load import Fleet, rented
 from inference_econ.answers.disaggregated.pools import Pools
@@ -19,7 +19,7 @@ from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.prefix_cache import behind
 from inference_econ.answers.promises import FILLED, Targets
 from inference_econ.inputs import TierSpec
-from inference_econ.serving import SLOTS_OF_SESSIONS, Loaded, Router, Server, Trace, Writing
+from inference_econ.serving import SLOTS_OF_SESSIONS, Loaded, Router, Server, Sessions, Trace, Writing
 from inference_econ.serving.simulation import play
 
 #: Decode instances of a group at most, chips of it, and instances that are played together [1].
@@ -30,6 +30,8 @@ _MEAN = 0.9
 _TRIED = 3
 #: Fleets for some agents that are played, and by which share of its instances of a kind one differs from the next [1].
 _ADJUSTED, _FINER = 8, 0.08
+#: By which factor of those that read there may be fewer in the next of these, as a logarithm [1].
+_FASTER = 0.7
 #: Agents who are played together at most, with their share of the instances [1].
 _PART = 1000
 
@@ -89,12 +91,12 @@ class PlayedGroup(PlayedInstance):
         """The latencies that are promised: where few places to decode are, first tokens wait for one as well."""
         return sorted(targets.given, key=lambda name: name != "tpot")
 
-    def _played(self, agents: int, instances: int, router: Router, rate: float, quick: int) -> Trace:
+    def _played(self, sessions: Sessions, warm_up: float, instances: int, router: Router) -> Trace:
         """Play some agents on some groups, whose instances share all requests."""
         (reading, writing), (readers, writers) = self.servers, self.instances
         service = self.pools.prefill.services.service(self.layouts[0])
         return play.play(
-            service, reading, self.sessions(agents, rate, quick), warm_up=WARM_UP, instances=readers * instances,
+            service, reading, sessions, warm_up=warm_up, instances=readers * instances,
             router=router, writing=replace(writing, instances=writers * instances),
         )  # fmt: skip
 
@@ -114,10 +116,16 @@ class PlayedGroup(PlayedInstance):
         return replace(load, utilization=load.requests_per_second / min(self.rates))
 
     def with_instances(self, readers: int, writers: int) -> PlayedGroup:
-        """The same layouts with other numbers of instances."""
-        group = replace(self, instances=(readers, writers))
-        vars(group)["servers"] = self.servers
-        return group
+        """The same layouts with other numbers of instances; what was played of these is known."""
+        counts = readers, writers
+        if counts not in self._family:
+            group = self._family[counts] = replace(self, instances=counts)
+            vars(group).update(servers=self.servers, _family=self._family)
+        return self._family[counts]
+
+    @cached_property
+    def _family(self) -> dict[tuple[int, int], PlayedGroup]:
+        return {self.instances: self}
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -135,38 +143,68 @@ class PlayedGroup(PlayedInstance):
 
         None if no number of them that was tried keeps the promises.
         """
-        parts, limits, kept, binding = math.ceil(agents / _PART), self.predicted(targets), None, ""
+        parts, limits, kept = math.ceil(agents / _PART), self.predicted(targets), None
         readers, writers = (math.ceil(count * agents / parts / carried - _FINER) for count in self.instances)
+        too_few, binding = 0, "ttft"
         for _ in range(_ADJUSTED):
             group = self.with_instances(readers, writers)
             trace = group.play_part(agents, parts, router)
-            problem, step = group.broken(trace, limits), max(round(readers * _FINER), 1)
-            if problem is None:
-                kept, readers = (group, trace), readers - step
-            elif kept is not None:
-                binding = problem
-                break
-            elif problem == "ttft":
-                binding, readers = problem, readers + step
+            far, problem = group.over(trace, limits)
+            if not problem:
+                kept = group, trace
+            elif problem == "tpot" and kept is None:
+                writers += max(round(writers * _FINER), 1)
+                continue
             else:
-                binding, writers = problem, writers + max(round(writers * _FINER), 1)
-            if kept is not None and (binding or not readers):
+                too_few, binding = readers, problem
+            enough = readers if kept is None else kept[0].instances[0]
+            step = max(round(enough * _FINER), 1)
+            if kept is not None and enough - too_few <= step:
                 break
-        return None if kept is None else kept[0].choice(agents, parts, router, kept[1], binding or "ttft")
+            if kept is None:
+                readers += step
+            elif too_few:
+                readers = (enough + too_few) // 2
+            else:
+                readers = max(min(int(enough * math.exp(max(far, -_FASTER))), enough - step), 1)
+        return None if kept is None else kept[0].choice(agents, parts, router, kept[1], binding)
+
+    @staticmethod
+    def part(agents: float) -> float:
+        """Agents that are played together of some [1]."""
+        return agents / math.ceil(agents / _PART)
+
+    def filled(self, carried: int, chips: float, targets: Targets, router: Router) -> AnyAgentChoice | None:
+        """As many instances as some chips are enough for [1], a few more of those that read, with the most agents.
+
+        This group carries so many. None if the chips are not enough for it, or nobody is carried.
+        """
+        share = chips / self.accelerators
+        parts = max(math.ceil(share * carried / _PART), 1)
+        writers = max(int(share / parts * self.instances[1] + 1e-9), 1)
+        readers = int((chips / parts - writers * self.sizes[1]) // self.sizes[0])
+        while readers > 0 and sum(rented(self.pools, self.layouts, (parts * readers, parts * writers))) > chips:
+            readers -= 1
+        if readers < 1:
+            return None
+        group = self.with_instances(readers, writers)
+        guess = int(carried * group.accelerators / self.accelerators)
+        return fullest_fleet(group, parts, targets, parts * guess, router, known=True)
 
     def best(self, targets: Targets, guess: int, most: int, room: float) -> tuple[PlayedGroup, int]:
         """The group with as many instances that read, within some chips [1], as carry most agents per chip; and these.
 
         Of at most so many agents, if their number is not 0.
         """
-        limits, group, tried, best = self.predicted(targets), self, dict[int, float](), (self, 0)
+        limits, group, best, tried = self.predicted(targets), self, (self, 0), set[int]()
         for _ in range(_TRIED):
-            readers = group.instances[0]
-            carried, binding = group.carried(limits, guess, most)
-            tried[readers] = carried / group.accelerators
-            if tried[readers] < max(tried.values()):
+            tried.add(readers := group.instances[0])
+            # One more than the best so far carries on as many chips: a group that does not is not looked at further.
+            guess = max(guess, int(best[1] * group.accelerators / best[0].accelerators) + 1) if best[1] else guess
+            if best[1] and (guess > (most or guess) or group.over(group.play(guess, quick=True), limits)[1]):
                 break
-            best, guess = (group, carried), max(carried, 1)
+            carried, binding = group.carried(limits, guess, most)
+            best = group, carried
             change = max(round(readers / 4), 1)
             following = readers + change if binding == "ttft" or not carried else readers - change
             if following < 1 or following in tried:
@@ -226,8 +264,7 @@ def groups(
         )
         if not rate or not possible.any() or rate * pools.transfer.receiving_seconds[:, writer].min() > 1.0:
             continue
-        each = float(work.agents(rate, flight + rate * pools.first_token_seconds[possible, writer].min()))
-        each += float(work.resting(rate))
+        each = float(work.all_agents(rate, flight + rate * pools.first_token_seconds[possible, writer].min()))
         contexts = each * work.means.side_by_side
         needed = np.where(possible, np.maximum(rate * busy[:, writer] / FILLED, contexts / held), np.inf)
         options: list[tuple[float, int, int, int, float]] = []
@@ -264,12 +301,3 @@ def _fullest(tpot: Array, rates: Array, batches: Array, limit: float) -> tuple[f
         return 0.0, 0.0
     slower = np.maximum.accumulate(tpot[known])
     return float(np.interp(limit, slower, rates[known])), float(np.interp(limit, slower, batches[known]))
-
-
-def most_groups(group: PlayedGroup, chips: int) -> int:
-    """Groups whose machines some chips are enough for [1]."""
-    count = int(chips // group.accelerators)
-    readers, writers = group.instances
-    while count and sum(rented(group.pools, group.layouts, (count * readers, count * writers))) > chips:
-        count -= 1
-    return count

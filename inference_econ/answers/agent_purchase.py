@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from inference_econ.answers.agent_answers import AgentChoice, Use
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
-from inference_econ.answers.lots import Lot, Way, lots_of
+from inference_econ.answers.disaggregated.load import rented
+from inference_econ.answers.lots import Lot, Way, lots_of, prices_by_way
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import choice_record
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLot(Lot):
-    """Replicas that are rented together, each with the most agents that it carries within promises.
+    """Replicas that are rented together, with their agents; of pools an instance that decodes, and those that read.
 
     Attributes
     ----------
     use : Use
         What agents make of one replica.
+    pools : AgentPools or None
+        The whole of pools that prefill and decode apart; the service is an instance of them that decodes then.
     """
 
     use: Use
+    pools: AgentPools | None = None
+
+    @property
+    def accelerators(self) -> int:
+        """Rented for a lot [1]."""
+        if self.pools is None:
+            return super(AgentLot, self).accelerators
+        fleet = self.pools.fleet
+        readers = math.ceil(fleet.prefill_instances / fleet.decode_instances)
+        return sum(rented(fleet.pools, (fleet.prefill, fleet.decode), (readers, 1)))
 
     @property
     def agents(self) -> float:
@@ -34,9 +52,53 @@ class AgentLot(Lot):
         """Requests that an agent sends, of as many as are carried [1/s]."""
         return self.load.requests_per_second / self.use.agents
 
+    @property
+    def counted(self) -> str:
+        """What a day consists of, in words."""
+        return "agents"
+
+    @property
+    def carried(self) -> float:
+        """Agents that a lot carries within the promises [1]."""
+        return self.agents
+
+    @property
+    def most_carried(self) -> float:
+        """More agents than there are: whoever waits for an answer sends nothing, so that nobody queues up [1]."""
+        return 1e9 * self.agents
+
+    def in_flight(self, shares: Array) -> Array:
+        """Requests in flight in a lot at shares of the agents that it carries, shape (n,) [1].
+
+        By closed forms, in proportion to what was played; whom no slot is left for waits.
+        """
+        work, states, full = self.use.work, self.service.states, self.use.agents
+        agents = np.maximum.accumulate(work.all_agents(states.requests_per_second, states.concurrency))
+        many = np.append(shares, 1.0) * full
+        flight = np.interp(many, (0.0, *agents), (0.0, *states.concurrency))
+        flight += np.maximum(many - agents[-1], 0.0) * work.means.side_by_side
+        return np.asarray(self.replicas * flight[:-1] * self.load.in_flight / flight[-1])
+
     def count(self, agents: float) -> int:
         """Lots that carry some agents [1]."""
         return max(math.ceil(agents / self.agents - 1e-9), 1)
+
+    def fleet(self, agents: float) -> tuple[int, float]:
+        """Chips for some agents [1], and how many these carry [1]: all of the pools, or as many lots as are needed."""
+        if self.pools is not None and agents <= self.pools.use.agents:
+            return self.pools.rented, self.pools.use.agents
+        lots = self.count(agents)
+        return lots * self.accelerators, lots * self.agents
+
+    def record(self, targets: Targets) -> dict[str, Any]:
+        """Return it under its load as plain data."""
+        record = super(AgentLot, self).record(targets)
+        if self.pools is None:
+            return record
+        apart = choice_record(self.pools, targets)
+        # What tokens cost at the price of the setup: lots may be paid for in other ways.
+        del apart["dollars_per_million_output_tokens"]
+        return {**record, **apart, "dollars_per_hour": self.pools.rented * self.price.dollars}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -73,24 +135,37 @@ class AgentPurchase(Purchase):
         lot = crossover.lot
         assert isinstance(lot, AgentLot)
         month = 3600.0 * MONTH_HOURS
-        number = lot.agents if self.agents is None else self.agents
-        lots, charged = lot.count(number), month * lot.pace * crossover.dollars_per_request
+        full = lot.agents if lot.pools is None else lot.pools.use.agents
+        number = full if self.agents is None else self.agents
+        charged, (chips, carried) = month * lot.pace * crossover.dollars_per_request, lot.fleet(number)
+        paid = chips * lot.price.dollars * MONTH_HOURS
         return {
             "agents": number,
-            "agents_carried": lots * lot.agents,
-            "accelerators": lots * lot.accelerators,
-            "dollars_per_month": lots * lot.dollars_per_hour * MONTH_HOURS,
+            "agents_carried": carried,
+            "accelerators": chips,
+            "dollars_per_month": paid,
             "offer_dollars_per_month": number * charged,
-            "dollars_per_agent_month": lots * lot.dollars_per_hour * MONTH_HOURS / number,
+            "dollars_per_agent_month": paid / number,
             "offer_dollars_per_agent_month": charged,
             "cheaper_from_agents": None if crossover.first is None else crossover.first / lot.pace,
             "always_cheaper_from_agents": None if crossover.always is None else crossover.always / lot.pace,
         }
 
 
-def lots_of_agents(choice: AgentChoice, ways: Collection[Way]) -> list[AgentLot]:
-    """A replica with the most agents that it carries, in every way that its chip can be paid for."""
+def lots_of_agents(choice: AnyAgentChoice, ways: Collection[Way]) -> list[AgentLot]:
+    """A replica, or an instance that decodes with those that read for it, in every way that its chip is paid for."""
+    if isinstance(choice, AgentPools):
+        paid, each = prices_by_way(choice.service.setup).items(), choice.fleet.decode_instances
+        load = choice.instance_load
+        load = replace(
+            load,
+            requests_per_second=load.requests_per_second / each,
+            completed_per_second=load.completed_per_second / each,
+        )
+        use = replace(choice.use, agents=choice.use.agents / each)
+        return [AgentLot(choice.service, load, 1, way, price, use, choice) for way, price in paid if way in ways]
+    use = replace(choice.use, agents=choice.use.agents / choice.replicas)
     return [
-        AgentLot(lot.service, lot.load, lot.replicas, lot.way, lot.price, choice.use)
+        AgentLot(lot.service, lot.load, lot.replicas, lot.way, lot.price, use)
         for lot in lots_of(choice.service, choice.load, ways)
     ]

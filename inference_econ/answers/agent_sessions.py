@@ -18,17 +18,7 @@ from inference_econ.serving import Services, Session, Usual, draw_sessions, usua
 
 @dataclass(frozen=True)
 class AgentSessions:
-    """Sessions that agents or users play, one after the other.
-
-    Attributes
-    ----------
-    name : str
-        Of the traffic.
-    spec : SessionSpec
-        What their sessions consist of.
-    place : str
-        Where that is written, for messages.
-    """
+    """Sessions that agents or users play, one after the other; see :class:`inference_econ.Agents`."""
 
     name: str
     spec: SessionSpec
@@ -108,12 +98,12 @@ class AgentSessions:
         waiting = requests_per_second * self.means.pause_seconds
         return np.asarray((waiting + in_flight) / self.means.side_by_side)
 
+    def all_agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
+        """Agents who send requests at a rate [1/s] while so many are in flight, those between two sessions too [1]."""
+        resting = requests_per_second * self.spec.rest / self.means.turns
+        return np.asarray(self.agents(requests_per_second, in_flight) + resting)
+
     def sending(self, requests_per_second: float, ttft_seconds: float, tpot_seconds: float) -> int:
         """Agents that send requests at a rate [1/s] where answers take such times [s], those that rest included [1]."""
         in_flight = requests_per_second * (ttft_seconds + tpot_seconds * float(np.mean(self.means.answers) - 1.0))
-        agents = self.agents(requests_per_second, in_flight) + self.resting(requests_per_second)
-        return max(round(float(agents)), 1)
-
-    def resting(self, requests_per_second: Array | float) -> Array:
-        """Agents between two sessions at such a rate [1]."""
-        return np.asarray(requests_per_second * self.spec.rest / self.means.turns)
+        return max(round(float(self.all_agents(requests_per_second, in_flight))), 1)

@@ -7,51 +7,48 @@ answer before it. All of it is played, with the blocks of prompts that memories 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from inference_econ._types import Indices, Progress
+from inference_econ._types import Progress
 from inference_econ.answers.agent_answers import (
-    AgentChoice,
     AgentCurve,
+    AgentPools,
     AgentRecommendation,
     AgentSheet,
     AnyAgentChoice,
     MostAgents,
 )
+from inference_econ.answers.agent_market import AgentMarket
 from inference_econ.answers.agent_play import (
     TOGETHER,
     PlayedInstance,
-    cheapest_fleet,
     check_runs,
-    fullest_fleet,
-    in_flight,
+    found_tokens,
     point_of,
+    run_of,
     shortlist,
 )
-from inference_econ.answers.agent_pools import PlayedGroup, groups, most_groups
 from inference_econ.answers.agent_purchase import AgentPurchase, lots_of_agents
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.buy import MONTHLY, crossovers, dollars_per_request
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.lots import Way, no_price
+from inference_econ.answers.fleet import DayOfFleet
+from inference_econ.answers.fleet_play import Policy
+from inference_econ.answers.lots import WAYS, Way, no_price
 from inference_econ.answers.means import Means
-from inference_econ.answers.most_traffic import affordable
 from inference_econ.answers.picks import Pick
 from inference_econ.answers.prefix_cache import Offloading, offload
-from inference_econ.answers.price import Sheet
+from inference_econ.answers.price import Sheet, fleet_sheet
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import ChoiceT, as_candidates, some_of_each_chip
-from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import TierSpec, catalog
+from inference_econ.errors import InputError
+from inference_econ.inputs import Elasticity, TierSpec, catalog
 from inference_econ.serving import Router, Services
 
 #: Numbers of agents that are tried where none are given, over those that keep an instance full [1].
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5)
 #: What agents are promised where nothing else is: 20 tokens/s, and an answer that begins within ten seconds [s].
 USUAL: Mapping[str, float] = {"ttft_seconds": 10.0, "tpot_seconds": 0.05}
-#: Layouts of a chip that are played [1].
-_PLAYED = 2
 
 
 @dataclass(frozen=True)
@@ -125,21 +122,20 @@ class Agents(AgentSessions):
             layouts, self, Targets(), tiers=bool(tiers), most=1
         )
         row, *_ = rows[0]
-        instance = self._instance(layouts, row, tiers)
+        instance = PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
         full = instance.service.at(instance.service.slots)
         rate_of_full = float(full.requests_per_second)
-        most = replicas * float(self.agents(rate_of_full, float(full.concurrency)) + self.resting(rate_of_full))
+        most = replicas * float(self.all_agents(rate_of_full, float(full.concurrency)))
         if agents is None:
             agents = sorted({max(round(share * most), 1) for share in SHARES})
         asked: list[tuple[int, float]] = [(number, 0.0) for number in agents]
         if rates is not None:
-            under_way = [float(self.agents(rate, replicas * in_flight(instance, rate / replicas))) for rate in rates]
+            under_way = [float(self.agents(rate, replicas * instance.in_flight(rate / replicas))) for rate in rates]
             asked = [(max(round(min(number, most)), 1), rate) for number, rate in zip(under_way, rates, strict=True)]
         if any(number < 1 for number, _ in asked) or any(not 0.0 <= rate < math.inf for _, rate in asked):
             raise InputError("numbers of agents, and rates, must be positive", option="agents")
-        check_runs(len(asked), "agents")
-        points = []
-        together = min(replicas, TOGETHER)
+        together, points = min(replicas, TOGETHER), []
+        check_runs([run_of(self, number * together / replicas)[0] for number, _ in asked], "agents")
         for index, (number, rate) in enumerate(asked):
             if progress is not None:
                 progress(index / len(asked), f"{number:,} agents")
@@ -194,33 +190,10 @@ class Agents(AgentSessions):
                 "with (--gpus, --budget, --power-budget)",
                 option="agents",
             )
-        both, wanted = self._played(offers), promises(targets or Targets())
-        choices: list[AnyAgentChoice] = [*self._fleets(both, agents, wanted, router, tiers, most, progress)]
-
-        def pooled(group: PlayedGroup, guess: int) -> AnyAgentChoice | None:
-            best, carried = group.best(wanted, guess, agents, math.inf)
-            return best.fleet(agents, carried, wanted, router) if carried else None
-
-        choices += self._apart(offers, choices, wanted, tiers, pooled, agents, None)
-        kept = some_of_each_chip(sorted(self._kept(choices, wanted), key=_rank), most)
-        return AgentRecommendation(tuple(kept), wanted, _layouts(offers), 1.0)
-
-    def _fleets(
-        self, both: Sequence[Services], agents: int, wanted: Targets, router: Router, tiers: Sequence[str], most: int,
-        progress: Progress | None, played: Mapping[tuple[int, int], PlayedInstance] | None = None,
-    ) -> list[AgentChoice]:  # fmt: skip
-        """Fleets of instances that carry some agents; those that were played already are given by offer and layout."""
-        costs: dict[str, list[float]] = {}
-
-        def fleet(instance: PlayedInstance, _: int, guess: int) -> AnyAgentChoice | None:
-            chip = costs.setdefault(instance.service.setup.hardware.name, [])
-            # Behind as many of its chip as are wanted it would not be named.
-            dearest = sorted(chip)[most - 1] if len(chip) >= most else math.inf
-            choice = cheapest_fleet(instance, agents, wanted, min(guess, agents), router, dearest)
-            chip += [] if choice is None else [choice.dollars_per_hour]
-            return choice
-
-        return self._choices(both, None, wanted, tiers, fleet, progress, agents, played)
+        market = self._market(offers, targets, router, tiers, progress)
+        return AgentRecommendation(
+            tuple(market.fleets(agents, most=most)), market.wanted, sum(map(len, market.candidates)), 1.0
+        )
 
     def most_agents(
         self,
@@ -245,7 +218,8 @@ class Agents(AgentSessions):
         Returns
         -------
         MostAgents
-            Descending in the number of agents; of equal ones the cheaper first.
+            Descending in the number of agents; of equal ones the cheaper first. Pools have as many instances of either
+            kind as the means are enough for.
 
         Raises
         ------
@@ -255,99 +229,9 @@ class Agents(AgentSessions):
             If not one instance can be had, with how many chips it takes; or if nothing keeps the promises even for a
             single agent.
         """
-        wanted = promises(targets or Targets())
-        played = self._played(offers)
-        both, counts = affordable(played, means) if played else ([], [])
-
-        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AnyAgentChoice | None:
-            return fullest_fleet(instance, replicas, wanted, guess, router)
-
-        choices: list[AnyAgentChoice] = [*self._choices(both, counts, wanted, tiers, fleet, progress)]
-
-        def pooled(group: PlayedGroup, guess: int) -> AnyAgentChoice | None:
-            chips = means.most_accelerators(group.service.setup)
-            best, carried = group.best(wanted, guess, 0, chips)
-            count = most_groups(best, chips)
-            return fullest_fleet(best, count, wanted, carried, router) if carried and count else None
-
-        choices += self._apart(offers, choices, wanted, tiers, pooled, None, means)
-        ranked = sorted(choices, key=lambda choice: (-choice.use.agents, choice.dollars_per_hour))
-        kept = some_of_each_chip(self._kept(ranked, wanted), most)
-        return MostAgents(tuple(kept), wanted, _layouts(offers), 1.0, means)
-
-    def _apart(
-        self, offers: Sequence[Candidate | Services], choices: Sequence[AnyAgentChoice], wanted: Targets,
-        tiers: Sequence[str], fleet: Callable[[PlayedGroup, int], AnyAgentChoice | None], agents: int | None,
-        means: Means | None,
-    ) -> list[AnyAgentChoice]:  # fmt: skip
-        """The fleets of promising groups that prefill and decode apart, where closed forms have them cheaper."""
-        least, promising = dict[str, float](), dict[str, list[tuple[PlayedGroup, int, float]]]()
-        for choice in choices:
-            cost = choice.dollars_per_hour / (choice.use.agents if agents is None else 1.0)
-            chip = choice.service.setup.hardware.name
-            least[chip] = min(least.get(chip, math.inf), cost)
-        for candidate in as_candidates(offers):
-            if candidate.pools is None:
-                continue
-            self.check(candidate.services)
-            chip, room = candidate.setup.hardware.name, math.inf
-            if means is not None:
-                room = means.most_accelerators(candidate.setup)
-            every = groups(candidate.pools.pools, self, tuple(map(catalog.tier, tiers)), wanted, agents, room)
-            cheaper = [group for group in every if group[2] < least.get(chip, math.inf)]
-            promising.setdefault(chip, []).extend(cheaper)
-        found = []
-        for several in promising.values():
-            of_sizes = dict[tuple[int, ...], tuple[PlayedGroup, int]]()
-            for group, guess, _ in sorted(several, key=lambda group: group[2]):
-                of_sizes.setdefault(group.sizes, (group, guess))
-            for group, guess in list(of_sizes.values())[:_PLAYED]:
-                choice_apart = fleet(group, guess)
-                found += [] if choice_apart is None else [choice_apart]
-        return found
-
-    def _kept(self, choices: list[ChoiceT], wanted: Targets) -> list[ChoiceT]:
-        """Some choices.
-
-        Raises
-        ------
-        NothingFitsError
-            If there are none.
-        """
-        if not choices:
-            raise NothingFitsError(f"nothing keeps {wanted.text} for a single agent of {self.name}; promise less")
-        return choices
-
-    def _choices(
-        self, both: Sequence[Services], counts: Sequence[Indices] | None, wanted: Targets, tiers: Sequence[str],
-        fleet: Callable[[PlayedInstance, int, int], AnyAgentChoice | None], progress: Progress | None,
-        agents: int | None = None, played: Mapping[tuple[int, int], PlayedInstance] | None = None,
-    ) -> list[AgentChoice]:  # fmt: skip
-        """Fleets of promising layouts of each offer, of so many instances or for so many agents if that is given.
-
-        Those of a chip are played until closed forms, which carry no fewer, say that the next is no better.
-        """
-        check_runs(_PLAYED * len(both) * 10, "agents" if counts is None else "max_instance_gpus", quick=True)
-        promising: list[tuple[float, int, int, int]] = []
-        for index, layouts in enumerate(both):
-            room = None if counts is None else counts[index]
-            rows = shortlist(layouts, self, wanted, tiers=bool(tiers), most=_PLAYED, counts=room, agents=agents)
-            promising += [(bound, index, row, guess) for row, guess, bound in rows]
-        choices, found = list[AgentChoice](), dict[str, list[float]]()
-        for number, (bound, index, row, guess) in enumerate(sorted(promising)):
-            layouts, room = both[index], None if counts is None else counts[index]
-            costs = found.setdefault(layouts.setup.hardware.name, [])
-            if len(costs) >= _PLAYED and bound > min(costs):
-                continue
-            if progress is not None:
-                progress(number / len(promising), layouts.setup.hardware.name)
-            instance = (played or {}).get((index, row)) or self._instance(layouts, row, tiers)
-            choice = fleet(instance, 1 if room is None else int(room[row]), guess)
-            if isinstance(choice, AgentChoice):
-                choices.append(choice)
-                fewest = -float(choice.use.agents) if agents is None else choice.dollars_per_hour
-                costs.append(_dollars_per_agent(choice) if agents is None and counts is None else fewest)
-        return choices
+        market = self._market(offers, targets, router, tiers, progress)
+        best = market.fleets(means=means, most=most)
+        return MostAgents(tuple(best), market.wanted, sum(map(len, market.candidates)), 1.0, means)
 
     def price(
         self,
@@ -373,20 +257,17 @@ class Agents(AgentSessions):
         AgentSheet
             The bill.
         """
-        number, played = agents, dict[tuple[int, int], PlayedInstance]()
-        wanted, both = promises(targets or Targets()), self._played(offers)
-        if number is None:
-            for index, layouts in enumerate(both):
-                for row, guess, _ in shortlist(layouts, self, wanted, tiers=bool(tiers), most=1):
-                    if not played:
-                        instance = played[index, row] = self._instance(layouts, row, tiers)
-                        number = instance.carried(wanted.predicted(instance.service), guess)[0]
-        fleets = self._fleets(both, number or 1, wanted, router, tiers, 1, progress, played)
-        best = min(self._kept(fleets, wanted), key=_rank)
-        bill = PlayedInstance(best.service, self, ()).bill(best.use.trace, best.replicas, best.load)
-        pick = Pick(f"the cheapest fleet that carries {number or 1:,} agents", sum(map(len, both)))
+        market = self._market(offers, targets, router, tiers, progress)
+        number = agents or int(market.fleets(most=1)[0].use.agents)
+        best = market.fleets(number, most=1)[0]
+        found = found_tokens(best.use.trace, self.requests)
+        if isinstance(best, AgentPools):
+            bill = fleet_sheet(best.fleet, found)
+        else:
+            bill = PlayedInstance(best.service, self, ()).bill(best.use.trace, best.replicas, best.load)
+        pick = Pick(f"the cheapest fleet that carries {number:,} agents", sum(map(len, market.candidates)))
         named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
-        return AgentSheet(**{**named, "targets": wanted, "pick": pick}, use=best.use)
+        return AgentSheet(**{**named, "targets": market.wanted, "pick": pick}, use=best.use, parts=best.parts)
 
     def buy(
         self,
@@ -414,7 +295,8 @@ class Agents(AgentSessions):
         Returns
         -------
         AgentPurchase
-            Of each chip with the instance that carries most agents per dollar.
+            Of each chip with the fleet that :meth:`recommend` has for so many agents, by which they are billed; or with
+            the instance, or group of pools, that carries most per dollar.
 
         Raises
         ------
@@ -426,23 +308,67 @@ class Agents(AgentSessions):
         if agents is not None and agents < 1:
             raise InputError(f"say how many --agents there are, at least 1, got {agents}", option="agents")
         ranked = dollars_per_request(api, self.requests)
-        wanted, best = promises(targets or Targets()), dict[str, AgentChoice]()
-        both = self._played(offers)
-
-        def fleet(instance: PlayedInstance, replicas: int, guess: int) -> AnyAgentChoice | None:
-            return fullest_fleet(instance, replicas, wanted, guess, router)
-
-        found = self._kept(self._choices(both, None, wanted, tiers, fleet, progress), wanted)
-        for choice in sorted(found, key=_dollars_per_agent):
+        market, best = self._market(offers, targets, router, tiers, progress), dict[str, AnyAgentChoice]()
+        for choice in market.fleets(agents, most=1):
             best.setdefault(choice.service.setup.hardware.name, choice)
         lots = tuple(lot for choice in best.values() for lot in lots_of_agents(choice, ways))
         if not lots:
             raise no_price(ways)
-        chips = dict.fromkeys(layouts.setup.hardware.name for layouts in both)
+        wanted, chips = market.wanted, dict.fromkeys(offer.setup.hardware.name for offer in market.candidates)
         left_out = (f"{chip}: nothing keeps {wanted.text} for a single agent" for chip in chips if chip not in best)
         return AgentPurchase(
             lots, ranked, crossovers(lots, ranked), self.requests, wanted, None, tuple(left_out), agents=agents
         )
+
+    def fleet(
+        self,
+        offers: Sequence[Candidate | Services],
+        agents: Sequence[float],
+        targets: Targets | None = None,
+        *,
+        router: Router = "prefix_aware",
+        tiers: Sequence[str] = (),
+        stock: Mapping[str, int] | None = None,
+        ways: Collection[Way] = WAYS,
+        policy: Policy = "in_flight",
+        target: float | None = None,
+        min_replicas: int = 1,
+        elasticity: Elasticity | None = None,
+        progress: Progress | None = None,
+    ) -> DayOfFleet:
+        """The cheapest mixture of chips and contracts for a day of agents, and what an autoscaler makes of it.
+
+        Parameters
+        ----------
+        offers, targets, router, tiers, progress
+            See :meth:`recommend`.
+        agents : sequence of float
+            In session in each hour; between the middles of hours they are interpolated, and the first hour follows the
+            last [1].
+        stock, ways, target, min_replicas, elasticity
+            See :func:`inference_econ.fleet`.
+        policy : {'in_flight', 'rate'}
+            What the autoscaler looks at.
+
+        Returns
+        -------
+        DayOfFleet
+            Replicas are those of :meth:`recommend` in the busiest hour, each with its share of the agents; of pools it
+            is said only what they would save then.
+
+        Raises
+        ------
+        InputError
+            If numbers cannot be, a stock is of a chip that does not compete, or as :meth:`check` says.
+        NothingFitsError
+            If nothing keeps the promises, or the stock is too small.
+        """
+        from inference_econ.answers.agent_day import day_of_agents
+
+        return day_of_agents(
+            self._market(offers, targets, router, tiers, progress), agents, ways=ways, policy=policy, target=target,
+            min_replicas=min_replicas, stock=stock, elasticity=elasticity,
+        )  # fmt: skip
 
     def offload(
         self, layouts: Services, tiers: Sequence[TierSpec], *, requests_per_second: float | None = None
@@ -468,35 +394,15 @@ class Agents(AgentSessions):
         known, rate = self.requests.cached, requests_per_second
         offloading = offload(layouts, tiers, prefix_tokens=known, requests_per_second=rate)
         instance, rate = PlayedInstance(offloading.service, self, tuple(tiers)), offloading.requests_per_second
-        hits = instance.play(max(round(float(self.agents(rate, in_flight(instance, rate)))), 1), rate=rate).hit_rates
+        hits = instance.play(max(round(float(self.agents(rate, instance.in_flight(rate)))), 1), rate=rate).hit_rates
         readings = (replace(reading, hit_rate=hits[reading.tier]) for reading in offloading.readings)
         return replace(offloading, readings=tuple(readings), traffic=self.name)
 
-    def _instance(self, layouts: Services, row: int, tiers: Sequence[str]) -> PlayedInstance:
-        return PlayedInstance(layouts.service(row), self, tuple(map(catalog.tier, tiers)))
-
-    def _played(self, offers: Sequence[Candidate | Services]) -> list[Services]:
-        """Instances that read prompts and decode: pools are not played."""
-        both = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
-        for layouts in both:
-            self.check(layouts)
-        return both
-
-
-def _layouts(offers: Sequence[Candidate | Services]) -> int:
-    """Layouts that are tried [1]."""
-    return sum(map(len, as_candidates(offers)))
-
-
-def _rank(choice: AnyAgentChoice) -> tuple[float, float]:
-    """Key that fleets are ordered by: cost, then the mean TPOT."""
-    return choice.dollars_per_hour, choice.load.tpot_seconds["mean"]
-
-
-def _dollars_per_agent(choice: AgentChoice) -> float:
-    """Of machines that instances fill [USD/h]."""
-    service = choice.service
-    return float(service.setup.dollars_per_hour_in_bulk(service.accelerators)) / choice.use.agents
+    def _market(
+        self, offers: Sequence[Candidate | Services], targets: Targets | None, router: Router, tiers: Sequence[str],
+        progress: Progress | None,
+    ) -> AgentMarket:  # fmt: skip
+        return AgentMarket.of(self, offers, promises(targets or Targets()), router, tiers, progress)
 
 
 def promises(targets: Targets) -> Targets:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from inference_econ.answers.fleet_play import (
 )
 from inference_econ.answers.lots import EVERY_WAY, WAYS, Lot, Way, lots
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import as_candidates, fleets
+from inference_econ.answers.recommend import AnyChoice, as_candidates, fleets
 from inference_econ.answers.record import RecordedRows, targets_record
 from inference_econ.answers.together import cheapest
 from inference_econ.errors import InputError, TooMuchError
@@ -67,6 +67,8 @@ class DayOfFleet(RecordedRows):
     """
 
     page = "report.fleet:FleetPage"
+    #: What comes by hour.
+    counted: ClassVar[str] = "request_rate"
 
     lots: tuple[Lot, ...]
     rates: tuple[float, ...]
@@ -113,7 +115,7 @@ class DayOfFleet(RecordedRows):
         return [
             {
                 "hour": hour,
-                "request_rate": rate,
+                self.counted: rate,
                 "planned_gpus": float(planned.gpu_hours[hour]),
                 "planned_dollars": float(planned.dollars[hour]),
                 "planned_kept_share": float(planned.kept[hour]),
@@ -151,13 +153,15 @@ class DayOfFleet(RecordedRows):
                 "gpu_hours": float(day.gpu_hours.sum()),
                 "most_accelerators": day.most_accelerators,
                 "dollars_per_day": float(day.dollars.sum()),
-                "dollars_per_million_output_tokens": float(
-                    money.dollars_per_million(float(day.dollars.sum()), self.output_tokens)
-                ),
+                **self.unit_cost(float(day.dollars.sum())),
                 "kept_share": day.kept_share,
             }
             for run, day in self.runs.items()
         ]
+
+    def unit_cost(self, dollars: float) -> dict[str, float]:
+        """Return what a day costs [USD] over what it consists of."""
+        return {"dollars_per_million_output_tokens": float(money.dollars_per_million(dollars, self.output_tokens))}
 
 
 def fleet(
@@ -218,22 +222,59 @@ def fleet(
         If nothing keeps the promises, or the stock is too small.
     """
     day = tuple(map(float, rates))
-    _check(day, policy, target, min_replicas, ways)
-    usual = catalog.elasticity() if elasticity is None else elasticity
+    check_day(day, policy, target, min_replicas, ways)
     left_out: list[str] = []
-    needed, curve = _needed(day), partial(_at, np.array(day))
-    offered = lots(offers, max(needed), targets, arrival_scv=arrival_scv, ways=ways, told=left_out.append)
-    left_out += _pools(offers, max(needed), targets, arrival_scv)
+    busiest = max(needed(day))
+    offered = lots(offers, busiest, targets, arrival_scv=arrival_scv, ways=ways, told=left_out.append)
+    left_out += _pools(offers, busiest, targets, arrival_scv)
+    return planned(
+        offered, day, targets, offers, stock=stock, policy=policy, target=target, min_replicas=min_replicas,
+        elasticity=elasticity, left_out=left_out, progress=progress,
+    )  # fmt: skip
+
+
+def planned(
+    offered: Sequence[Lot],
+    day: Sequence[float],
+    targets: Targets,
+    offers: Sequence[Candidate | Services],
+    *,
+    stock: Mapping[str, int] | None,
+    policy: Policy,
+    target: float | None,
+    min_replicas: int,
+    elasticity: Elasticity | None,
+    left_out: Sequence[str],
+    progress: Progress | None,
+    kind: type[DayOfFleet] = DayOfFleet,
+) -> DayOfFleet:
+    """The cheapest mixture of some lots for a day, and the day as it is played; see :func:`fleet`.
+
+    Parameters
+    ----------
+    offered : sequence of Lot
+        What there is.
+    day : sequence of float
+        What comes in each hour, as lots count it (:attr:`Lot.carried`).
+    targets, offers, stock, policy, target, min_replicas, elasticity, progress
+        See :func:`fleet`.
+    left_out : sequence of str
+        See :class:`DayOfFleet`.
+    kind : type
+        Of the answer.
+    """
+    usual = catalog.elasticity() if elasticity is None else elasticity
+    demand, curve = needed(day), partial(_at, np.array(day))
     room = _stock(stock or {}, offers)
     tell = progress or (lambda *_: None)
     tell(0.4, "the cheapest mixture")
-    chosen = plan(offered, needed, usual, stock=room, min_replicas=min_replicas)
-    constant = plan(offered, needed, usual, stock=room, min_replicas=min_replicas, constant=True)
+    chosen = plan(offered, demand, usual, stock=room, min_replicas=min_replicas)
+    constant = plan(offered, demand, usual, stock=room, min_replicas=min_replicas, constant=True)
     tell(0.7, "the day")
     reserved = [counts[0] if lot.stays else 0 for lot, counts in zip(offered, chosen.counts, strict=True)]
     playing = partial(play, curve, len(day), longest_wait=targets.ttft_seconds)
     scaled = Fleet(offered, reserved, room, usual, min_replicas)
-    largest = usual.most_of_peak * max(needed)
+    largest = usual.most_of_peak * max(demand)
 
     def autoscaled(share: float) -> Played:
         start = scaled.wanted(float(curve(np.zeros(1))[0]) / share)
@@ -252,7 +293,7 @@ def fleet(
     played = {run: run_played.of(busiest) for run, run_played in played.items()}
     chosen = chosen._replace(counts=chosen.counts[busiest])
     mixture = tuple(offered[index] for index in busiest.tolist())
-    return DayOfFleet(mixture, day, targets, chosen, policy, share, played, usual, tuple(left_out))
+    return kind(mixture, tuple(day), targets, chosen, policy, share, played, usual, tuple(left_out))
 
 
 def _pools(
@@ -269,12 +310,16 @@ def _pools(
     best = min(apart, key=lambda choice: choice.dollars_per_hour, default=None)
     if best is None:
         return []
-    return [
+    return [apart_said(whole, best, f"--request-rate {requests_per_second:.4g}")]
+
+
+def apart_said(whole: AnyChoice, apart: AnyChoice, asked: str) -> str:
+    """What pools would need in the busiest hour beside instances that do both, in words."""
+    return (
         f"pools: instances here read prompts and decode, for the busiest hour {whole.accelerators} GPUs "
         f"(${whole.dollars_per_hour:,.2f} per hour); pools that prefill and decode apart would need "
-        f"{best.accelerators} "
-        f"(${best.dollars_per_hour:,.2f}), see 'recommend --request-rate {requests_per_second:.4g}'"
-    ]
+        f"{apart.accelerators} (${apart.dollars_per_hour:,.2f}), see 'recommend {asked}'"
+    )
 
 
 def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
@@ -302,8 +347,11 @@ def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
     return tuple(np.reshape(arrivals.rates, (-1, parts)).mean(axis=1).tolist())
 
 
-def _check(day: Sequence[float], policy: str, target: float | None, min_replicas: int, ways: Collection[str]) -> None:
-    """Refuse what cannot be.
+def check_day(
+    day: Sequence[float], policy: str, target: float | None, min_replicas: int, ways: Collection[str],
+    counted: str = "requests/s", option: str = "rates", policies: Sequence[str] = POLICIES,
+) -> None:  # fmt: skip
+    """Refuse what cannot be: of a day that counts something, said by an option, and policies that look at it.
 
     Raises
     ------
@@ -311,11 +359,12 @@ def _check(day: Sequence[float], policy: str, target: float | None, min_replicas
         With what was given.
     """
     if not 2 <= len(day) <= MOST_HOURS:
-        raise InputError(f"a day has from 2 to {MOST_HOURS} hours with a rate each, got {len(day)}", option="rates")
-    if not all(0.0 <= rate <= 1e9 for rate in day) or not any(day):
-        raise InputError("rates by hour must be requests/s from 0 to 1e9, one above 0", option="rates")
-    if policy not in POLICIES:
-        raise InputError(f"policy: got {policy!r}; allowed: {', '.join(POLICIES)}", option="policy")
+        each = "a rate" if option == "rates" else option
+        raise InputError(f"a day has from 2 to {MOST_HOURS} hours with {each} each, got {len(day)}", option=option)
+    if not all(0.0 <= count <= 1e9 for count in day) or not any(day):
+        raise InputError(f"{option} by hour must be {counted} from 0 to 1e9, one above 0", option=option)
+    if policy not in policies:
+        raise InputError(f"policy: got {policy!r}; allowed: {', '.join(policies)}", option="policy")
     if target is not None and not 0.0 < target <= 1.0:
         raise InputError(f"target: a share above 0 and at most 1 is needed, got {target:g}", option="target")
     if min_replicas < 0 or min_replicas != int(min_replicas):
@@ -352,8 +401,8 @@ def _at(day: Array, seconds: Array) -> Array:
     return np.interp(seconds / 3600.0 - 0.5, np.arange(day.size), day, period=day.size)
 
 
-def _needed(day: Sequence[float]) -> list[float]:
-    """The largest traffic within each hour [1/s]."""
+def needed(day: Sequence[float]) -> list[float]:
+    """The most that comes within each hour."""
     rates = np.array(day)
     before, after = ((rates + np.roll(rates, shift)) / 2.0 for shift in (1, -1))
     return [float(rate) for rate in np.maximum(np.maximum(before, after), rates)]

@@ -91,7 +91,7 @@ def plan(
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
 
-    serving = [lot.requests_per_second * spot_share_up(lot, elasticity) for lot in lots]
+    serving = [lot.carried * spot_share_up(lot, elasticity) for lot in lots]
     taken = [index for index in range(len(lots)) if not _is_dominated(index, lots, serving, stock)]
     hours = 1 if constant else len(needed)
     demand = np.array([max(needed)] if constant else needed)
@@ -193,7 +193,7 @@ def _too_few(
     if replicas < min_replicas and carried >= demand:
         return f"the stock of {listed} has room for {replicas} replicas, fewer than --min-replicas {min_replicas}"
     return (
-        f"the stock of {listed} serves about {carried:.3g} requests/s within the SLOs, and {demand:.3g} come in the "
-        "busiest hour (at most a share may be spot: --spot-share); raise --stock, add chips with --on, or relax the "
-        "SLOs"
+        f"the stock of {listed} serves about {carried:.3g} {lots[0].counted} within the SLOs, and {demand:.3g} come in "
+        "the busiest hour (at most a share may be spot: --spot-share); raise --stock, add chips with --on, or relax "
+        "the SLOs"
     )

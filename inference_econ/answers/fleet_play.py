@@ -65,7 +65,7 @@ def cheapest_first(lots: Sequence[Lot]) -> list[int]:
 
     def rank(place: int) -> tuple[bool, float]:
         lot = lots[place]
-        return not lot.stays, lot.dollars_per_hour / lot.requests_per_second
+        return not lot.stays, lot.dollars_per_hour / lot.carried
 
     return sorted(range(len(lots)), key=rank)
 
@@ -96,7 +96,7 @@ class Fleet:
         min_replicas: int,
     ) -> None:
         self.lots, self.elasticity = lots, elasticity
-        self._served = [lot.requests_per_second for lot in lots]
+        self._served = [lot.carried for lot in lots]
         self._chips, self._replicas = [lot.accelerators for lot in lots], [lot.replicas for lot in lots]
         self._reserved = [int(count) for count in reserved]
         self._capacity, self._missing = self._of(self._served), min_replicas - self._of(self._replicas)
@@ -238,7 +238,7 @@ def play(
     arriving = rates(np.asarray((np.arange(hours * steps) + 0.5) * step, dtype=float))
     served, full, chips, bill = (
         np.array([getattr(lot, name) for lot in lots])
-        for name in ("requests_per_second", "most_requests_per_second", "accelerators", "dollars_per_hour")
+        for name in ("carried", "most_carried", "accelerators", "dollars_per_hour")
     )
     flying = np.array([lot.in_flight(_SHARES) for lot in lots])
     at_target = np.array([float(lot.in_flight(np.array([target]))[0]) for lot in lots])

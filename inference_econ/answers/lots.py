@@ -91,6 +91,21 @@ class Lot:
         """Most that a lot completes, late or not [1/s]."""
         return self.replicas * self.service.most_requests_per_second
 
+    @property
+    def counted(self) -> str:
+        """What a day consists of, in words."""
+        return "requests/s"
+
+    @property
+    def carried(self) -> float:
+        """Most of what a day consists of that a lot carries within the promises: requests per second [1/s]."""
+        return self.requests_per_second
+
+    @property
+    def most_carried(self) -> float:
+        """The same that a lot does, late or not."""
+        return self.most_requests_per_second
+
     def in_flight(self, shares: Array) -> Array:
         """Requests in flight in a lot at shares of what it serves within the promises, up to its slots, shape (n,) [1].
 

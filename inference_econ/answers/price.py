@@ -190,13 +190,15 @@ def sheet(
     )
 
 
-def fleet_sheet(fleet: Fleet) -> Sheet:
+def fleet_sheet(fleet: Fleet, found_tokens: float | None = None) -> Sheet:
     """Price the tokens of a traffic on two pools.
 
     Parameters
     ----------
     fleet : Fleet
         Both pools under their load.
+    found_tokens : float, optional
+        Of the mean prompt in the cache, if it is known; otherwise those of the requests [tokens].
 
     Returns
     -------
@@ -210,6 +212,9 @@ def fleet_sheet(fleet: Fleet) -> Sheet:
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader, writer = pools.prefill.services.service(fleet.prefill), pools.decode.services.service(fleet.decode)
+    if found_tokens is not None:
+        requests = requests.replace(cached=found_tokens)
+        reader = replace(reader, requests=reader.requests.replace(cached=found_tokens))
     reading, decoding = fleet.accelerators
     prompts = fleet.dollars_per_hour * reading / (reading + decoding)
     fresh = reader.uncached_share

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,9 +17,9 @@ from inference_econ.answers.agent_answers import (
     MostAgents,
     Use,
 )
+from inference_econ.answers.agent_day import DayOfAgents
 from inference_econ.answers.agent_purchase import AgentPurchase
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
 from inference_econ.answers.service_record import SEEN
@@ -30,6 +30,7 @@ from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import agents_said
 from inference_econ.report.fields import Record, view
+from inference_econ.report.fleet import FleetPage
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.price import PricePage
@@ -96,7 +97,8 @@ class AgentCurvePage(RowsPage[AgentCurve]):
         """The fleet with the most agents within promises."""
         point = self._kept
         start = start_of_sheet(point.sheet, self.answer.targets, f"the fleet with {point.use.agents:,.0f} agents")
-        return _of_agents(start, point.use, point.sheet)
+        replicas = point.sheet.replicas
+        return replace(start, said=agents_said(point.use.record(point.sheet, replicas), replicas))
 
     @property
     def _kept(self) -> AgentPoint:
@@ -156,7 +158,7 @@ class AgentChoicesPage(RecommendationPage):
         notes = [
             f"Of {answer.layouts} layouts those that {promising} by closed forms were played with as many agents as "
             "keep the SLOs.",
-            *_reread(choices),
+            *_reread([getattr(choice, "fleet", None) for choice in choices]),
             *_notes(*(choice.use for choice in choices)),
             *doubts(setups, subjects),
         ]
@@ -212,7 +214,7 @@ class AgentSheetPage(PricePage):
         """Costs of tasks, hours of agents and requests, then of kinds of tokens."""
         sheet, use = self.answer, self.answer.use
         assert use is not None
-        record = use.record(sheet, sheet.replicas)
+        record = sheet.use_record()
         hourly = record["tasks_per_hour"]
         rows = [
             {"per": name, "per_hour": count, "dollars": sheet.dollars_per_hour / count}
@@ -227,6 +229,7 @@ class AgentSheetPage(PricePage):
         )
         title = _title(f"{use.agents:,.0f} agents", [sheet.service.setup], use, sheet.targets)
         notes = [
+            *_reread([sheet.fleet]),
             *_notes(use),
             f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
         ]
@@ -234,13 +237,23 @@ class AgentSheetPage(PricePage):
 
     def start(self) -> Start:
         """Start of the fleet that is priced."""
-        assert self.answer.use is not None
-        return _of_agents(super().start(), self.answer.use, self.answer)
+        sheet = self.answer
+        behind_router = sheet.replicas if sheet.fleet is None else sheet.fleet.prefill_instances
+        return replace(super().start(), said=agents_said(sheet.use_record(), behind_router))
 
 
-def _of_agents(start: Start, use: Use, fleet: Sheet) -> Start:
-    """A start of a fleet with what its agents make of it."""
-    return replace(start, said=agents_said(use.record(fleet, fleet.replicas), fleet.replicas))
+class AgentDayPage(FleetPage):
+    """A day of a fleet of agents, ready to be shown."""
+
+    answer: DayOfAgents
+
+    def _title(self) -> str:
+        title = f"The cheapest fleet of {self._span()} of agents"
+        return _title(title, self.setups(), self.answer.use, self.answer.targets)
+
+    def _scaled(self) -> str:
+        said = super()._scaled().replace("requests that come", "agents in session")
+        return f"{said} An agent waits for its answer before it goes on: where there is no room, all are slower."
 
 
 class AgentBuyPage(BuyPage):
@@ -259,6 +272,7 @@ class AgentBuyPage(BuyPage):
         counted = "" if answer.agents is None else f" for {answer.agents:,} agents"
         title = _title(f"Buy tokens, rent or own{counted}", self.setups(), use, answer.targets)
         notes = (
+            *_reread(getattr(lot, "pools", None) for lot in answer.lots),
             "Both bills are of as many requests as agents send at the pace of a lot that is full of them; offers are "
             f"taken to find all in their caches that was there before, "
             f"{100 * requests.cached / requests.isl.mean:.1f} %, and charge it as input where it "
@@ -347,9 +361,9 @@ def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) ->
     return heading(counted, setups, [label], promises=[targets])
 
 
-def _reread(choices: Sequence[AnyAgentChoice]) -> list[str]:
+def _reread(pools: Iterable[object]) -> list[str]:
     """Sentence on how pools treat answers; none where there are no pools."""
-    if not any(isinstance(choice, AgentPools) for choice in choices):
+    if not any(pools):
         return []
     return [
         "P: instances that read prompts and keep them, and read again what was answered; D: instances that decode, "

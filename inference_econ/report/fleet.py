@@ -42,7 +42,7 @@ class FleetPage(RowsPage[DayOfFleet]):
             records,
             (
                 *("hardware", "layout", "paid"), ("lots", counts),
-                *("accelerators", "request_rate", "dollars_per_hour"),
+                *("accelerators", self.answer.counted, "dollars_per_hour"),
             ),
             kind="fleet_lot",
             notes=(
@@ -61,7 +61,8 @@ class FleetPage(RowsPage[DayOfFleet]):
             "The day as it is run",
             answer.run_records(),
             (
-                *("run", "gpu_hours", "most_accelerators", "dollars_per_day", "dollars_per_million_output_tokens"),
+                *("run", "gpu_hours", "most_accelerators", "dollars_per_day"),
+                *self.answer.unit_cost(1.0),
                 "kept_share",
             ),
             kind="fleet_run",
@@ -69,7 +70,7 @@ class FleetPage(RowsPage[DayOfFleet]):
             why=(self._elasticity(),),
         )
         columns = (
-            "hour", "request_rate", "planned_gpus", "planned_dollars", "autoscaled_gpus", "autoscaled_dollars",
+            "hour", answer.counted, "planned_gpus", "planned_dollars", "autoscaled_gpus", "autoscaled_dollars",
             "autoscaled_kept_share",
         )  # fmt: skip
         least = ("planned_dollars", "autoscaled_dollars")
@@ -123,7 +124,7 @@ class FleetPage(RowsPage[DayOfFleet]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """GPUs, traffic with what can be served, and promises over the day."""
         answer, hours = self.answer, len(self.answer.rates)
-        capacity = [lot.requests_per_second for lot in answer.lots]
+        capacity = [lot.carried for lot in answer.lots]
         gpus = [_steps(run, answer.runs[run].gpu_hours) for run in _RUNS]
         served = [_steps(run, capacity @ answer.runs[run].serving) for run in _RUNS]
         kept = [_steps(run, 100.0 * answer.runs[run].kept) for run in _RUNS]
@@ -133,7 +134,7 @@ class FleetPage(RowsPage[DayOfFleet]):
             Plot(
                 "Capacity within the SLOs",
                 "hour",
-                "requests/s",
+                answer.lots[0].counted,
                 (*served, traffic),
                 logarithmic="",
                 from_zero=True,

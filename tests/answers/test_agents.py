@@ -9,14 +9,16 @@ import pytest
 
 from inference_econ.answers import agent_play
 from inference_econ.answers.agent_answers import AgentChoice, AgentPools
+from inference_econ.answers.agent_purchase import AgentLot
 from inference_econ.answers.agents import Agents
 from inference_econ.answers.conversations import Conversation
-from inference_econ.answers.market import market
+from inference_econ.answers.lots import Way
+from inference_econ.answers.market import Arrangement, market
 from inference_econ.answers.means import Means
 from inference_econ.answers.offer import offer
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Pins, Setup, Space, request_seconds
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 from inference_econ.inputs import Length, Requests, SessionSpec, Step
 from inference_econ.serving import Sessions, Trace, draw_sessions
 from inference_econ.serving.simulation.events import Cache, Server, simulate
@@ -99,7 +101,6 @@ def test_agents_follow_from_littles_law() -> None:
 @pytest.mark.parametrize("means", [Means(accelerators=6), Means(dollars_per_hour=20.0)])
 def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 1200)
-    monkeypatch.setattr(agent_play, "_MOST", 6000)
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
     work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
     offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, Space(Pins(tp=1, dp=1, pp=1)),
@@ -160,7 +161,6 @@ def test_a_fleet_is_as_small_as_keeps_promises_whatever_a_short_run_of_one_insta
     share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 1200)
-    monkeypatch.setattr(agent_play, "_MOST", 1800)
     alone = agent_play.PlayedInstance.carried
     monkeypatch.setattr(
         agent_play.PlayedInstance,
@@ -259,3 +259,113 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
         market(setup, work.requests, arrangement="apart"), Means(accelerators=best.accelerators), most=1
     )
     assert most[0].use.agents >= 90  # type: ignore[union-attr]
+
+
+HELPERS = SessionSpec(
+    shared_tokens=500, steps=[Step(name="work", turns=6, new_tokens=2000, answer_tokens=300, pause=1)]
+)
+
+
+#: One way to pay: prices of one kind differ by nothing but chips.
+RENTED: tuple[Way, ...] = ("on_demand",)
+
+
+@pytest.mark.parametrize(
+    ("model", "chip", "arrangement", "number"),
+    [
+        ("llama_3_8b", "h100_sxm", "both", 300),
+        ("llama_3_8b", "l40s", "both", 20),
+        ("qwen3_32b", "h200_sxm", "both", 90),
+        ("llama_3_8b", "h100_sxm", "apart", 300),
+    ],
+)
+def test_questions_about_agents_choose_the_same_fleet(
+    model: str, chip: str, arrangement: Arrangement, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is recommended is what is priced, what tokens of an API are held against, and what a day is made of."""
+    monkeypatch.setattr(agent_play, "_LEAST", 600)
+    work, kept = Agents("helpers", HELPERS), Targets(tpot_seconds=0.03, ttft_seconds=3.0)
+    offers = market(Setup.of(model, chip, engine="vllm"), work.requests, arrangement=arrangement)
+    best = work.recommend(offers, number, kept)[0]
+    each = best.dollars_per_hour / number
+    bill = work.price(offers, number, kept)
+    assert (bill.fleet is None) == isinstance(best, AgentChoice) == (arrangement == "both")
+    assert bill.to_dict()["agent_use"]["dollars_per_agent_hour"] == pytest.approx(each)
+    bought = work.buy(offers, {"given": {"input": 1.0, "output": 3.0}}, number, kept, ways=RENTED)
+    (row,) = bought.to_dict()["crossovers"]
+    assert row["agent_bill"]["dollars_per_agent_month"] == pytest.approx(730 * each)
+    (lot,) = bought.to_dict()["lots"]
+    assert lot["dollars_per_hour"] == pytest.approx(lot["accelerators"] * lot["dollars_per_accelerator_hour"])
+    if arrangement == "apart":
+        assert lot["accelerators"] == best.accelerators and lot["serving"] == "apart"
+        # Whoever pays for tokens pays for those who read and those who write: all of the bill.
+        assert sum(bill.average[kind] * bill.tokens_per_hour[kind] for kind in bill.average) / 1e6 == pytest.approx(
+            best.dollars_per_hour
+        )
+        with pytest.raises(NothingFitsError, match="instances that read prompts and decode are scaled"):
+            work.fleet(offers, [number, number / 2], kept)
+        return
+    day = work.fleet(offers, [number, number / 3, number], kept, ways=RENTED)
+    assert float(day.plan.counts.sum(axis=0)[0]) * day.lots[0].dollars_per_hour == pytest.approx(best.dollars_per_hour)
+
+
+def test_a_day_of_agents_is_planned_and_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 600)
+    work, kept = Agents("helpers", HELPERS), Targets(tpot_seconds=0.03, ttft_seconds=3.0)
+    offers = [offer(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, Space(Pins(tp=1, dp=1, pp=1)))]
+    hours = (600.0, 60.0, 60.0, 300.0)
+    day = work.fleet(offers, hours, kept)
+    (lot, *_) = day.lots
+    assert isinstance(lot, AgentLot) and lot.record(kept)["request_rate"] > 0.0
+    needed = (600, 330, 180, 450)
+    assert np.all([lot.carried for lot in day.lots] @ day.plan.counts >= np.array(needed) - 1e-6)
+    # As many in flight at all the agents of a lot as were played; fewer agents have fewer, more of them more.
+    flight = lot.in_flight(np.array([0.5, 1.0, 1.5]))
+    assert flight[1] == pytest.approx(lot.replicas * lot.load.in_flight) and flight[0] < 0.6 * flight[1] < flight[2]
+    record = day.to_dict()
+    assert [hour["agents"] for hour in record["hours"]] == list(hours)
+    for run, played in day.runs.items():
+        (row,) = [row for row in record["runs"] if row["run"] == run]
+        assert row["dollars_per_agent_hour"] == pytest.approx(played.dollars.sum() / sum(hours))
+    assert day.runs["constant"].kept_share == 1.0 and day.runs["autoscaled"].kept_share > 0.95
+    with pytest.raises(InputError, match="policy: got 'utilization'; allowed: in_flight, rate"):
+        work.fleet(offers, hours, kept, policy="utilization")
+    with pytest.raises(InputError, match="a day has from 2 to 168 hours with agents each, got 1"):
+        work.fleet(offers, [5], kept)
+    with pytest.raises(InputError, match="agents by hour must be agents from 0 to 1e9"):
+        work.fleet(offers, [5, -1], kept)
+    with pytest.raises(NothingFitsError, match=r"the stock of 1 NVIDIA H100 SXM5 80GB serves about .* agents within"):
+        work.fleet(offers, hours, kept, stock={"h100_sxm": 1})
+
+
+def test_every_agent_plays_half_a_session_before_anything_is_measured() -> None:
+    """A fleet whose memory is too small tips over in the first 20 turns of its agents: 3.9 s, then 17 to 22 s."""
+    long, short = Agents.of("coding_agent"), Agents.of("batch")
+    for number in (1, 50, 500, 5000):
+        count, unmeasured = agent_play.run_of(long, number)
+        assert unmeasured * count >= 20 * number and count * (1 - unmeasured) >= max(2 * number, 1500)
+    count, unmeasured = agent_play.run_of(long, 500)
+    assert (count, round(unmeasured * count)) == (12250, 10000)
+    assert agent_play.run_of(short, 5000)[0] == 2 * 5000 + 2 * 5000
+    one = Space(Pins(tp=4, dp=1, pp=1))
+    layouts = offer(Setup.of("minimax_m2_5", "h200_sxm", engine="vllm"), long.requests, one)
+    with pytest.raises(TooMuchError, match="the 22,000,000 requests of a run take about 55 minutes; reduce agents"):
+        long.load(layouts, [1_000_000])
+
+
+@pytest.mark.parametrize("rising", [True, False])
+@pytest.mark.parametrize("limit", [1, 2, 9, 50, 777, 1000])
+def test_the_number_next_to_those_that_break_a_promise(limit: int, rising: bool) -> None:
+    for guess in (1, 7, 100, 1000):
+        looks = list[int]()
+
+        def over(number: int, looks: list[int] = looks) -> tuple[float, str]:
+            looks.append(number)
+            far = np.log(number / (limit + 0.5) if rising else (limit - 0.5) / number)
+            return float(far), "tpot" if far > 0.0 else ""
+
+        found, _ = agent_play.edge(over, guess, 1000, 2.0, rising=rising)
+        assert found <= limit if rising else found >= limit
+        assert abs(found - limit) <= max(round(0.05 * limit), 1)
+        assert len(set(looks)) == len(looks) < 16
+    assert agent_play.edge(lambda _: (1.0, "ttft"), 10, 100, 2.0, rising=rising) == (0, "ttft")

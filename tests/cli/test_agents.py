@@ -53,7 +53,6 @@ def test_more_agents_find_and_see_less(command: Command, helpers: str, tmp_path:
 
 def test_python_answers_as_the_command_line(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 300)
-    monkeypatch.setattr(agent_play, "_MOST", 300)
     workers, setup = ie.Agents.of(helpers), ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm")
     space = ie.Space(ie.Pins(tp=1, dp=1, pp=1))
     layouts, offers = ie.offer(setup, workers.requests, space), ie.market(setup, workers.requests, space)
@@ -99,7 +98,6 @@ def test_routers_and_memory_behind(command: Command, helpers: str) -> None:
 
 def test_the_cheapest_for_some_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 900)
-    monkeypatch.setattr(agent_play, "_MOST", 1500)
     words = (*ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers)
     outcome = command("recommend", *words, "--agents", 120, "--format", "csv")
     assert outcome.code == 0, outcome.err
@@ -118,7 +116,6 @@ def test_the_cheapest_for_some_agents(command: Command, helpers: str, monkeypatc
 
 def test_the_most_agents_for_some_means(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 900)
-    monkeypatch.setattr(agent_play, "_MOST", 1500)
     words = ("recommend", *ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers)
     said = record(command, *words, "--gpus", 3)
     assert said["means"] == {"accelerators": 3, "dollars_per_hour": None, "provisioned_watts": None}
@@ -131,18 +128,17 @@ def test_the_most_agents_for_some_means(command: Command, helpers: str, monkeypa
 
 def test_tokens_or_machines_for_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 900)
-    monkeypatch.setattr(agent_play, "_MOST", 1500)
     kept = ("--tpot", 8, "--traffic", helpers, "--slots", 16, "--engine", "vllm")
     words = ("buy", *ONE, *kept, "--api-prices", "input=0.06,cached_input=0.01,output=0.2", "--pay", "on_demand")
     (row,) = record(command, *words, "--agents", 1000)["crossovers"]
     bill = row["agent_bill"]
     # The offer: mean turns of 500 + 200 + 260 x 2.5 tokens, of which the 200 are new to it.
-    use = record(command, "recommend", *ONE, *kept, "--gpus", 1)["choices"][0]["agent_use"]
+    choice = record(command, "recommend", *ONE, *kept, "--agents", 1000)["choices"][0]
     turn = (200 * 0.06 + (500 + 260 * 2.5) * 0.01 + 60 * 0.2) / 1e6
-    turns_per_hour = 6 * use["tasks_per_hour"] / use["agents"]
-    assert bill["offer_dollars_per_month"] == pytest.approx(1000 * 730 * turns_per_hour * turn, rel=0.01)
-    lots = -(-1000 // use["agents"])
-    assert (bill["accelerators"], bill["dollars_per_month"]) == (lots, pytest.approx(lots * 2.95 * 730))
+    turns_per_hour = 6 * choice["agent_use"]["tasks_per_hour"]
+    assert bill["offer_dollars_per_month"] == pytest.approx(730 * turns_per_hour * turn, rel=0.01)
+    fleet = (choice["accelerators"], pytest.approx(730 * choice["dollars_per_hour"]))
+    assert (bill["accelerators"], bill["dollars_per_month"]) == fleet
     assert bill["cheaper_from_agents"] == pytest.approx(2.95 * 730 / bill["offer_dollars_per_agent_month"])
     outcome = command(*words, "--plot", "buy.svg")
     said = " ".join(outcome.out.split())
@@ -153,7 +149,6 @@ def test_usual_promises_are_met_with_a_confidence(
     command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 900)
-    monkeypatch.setattr(agent_play, "_MOST", 1500)
     words = (*ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers, "--agents", 120)
     plain, sure = (record(command, "recommend", *words, *more) for more in ((), ("--confidence", 80)))
     assert sure["targets"] == {**plain["targets"], "confidence": 0.8}
@@ -185,6 +180,12 @@ def test_usual_promises_are_met_with_a_confidence(
         (("buy", "--traffic", "F", "--api-prices", "input=0,output=0"), "given charges nothing"),
         (("recommend", "--agents", "0", "--traffic", "F"), "0 is not in the range"),
         (("recommend", "--agents", "9", "--traffic", "F", "--tpot", "0.1 ms"), "nothing keeps TTFT 10000 ms, TPOT"),
+        (("fleet", "--traffic", "F"), "give the agents in session of each hour: --agents A,A,..., or the most of them"),
+        (("fleet", "--traffic", "F", "--agents", "9"), "9 agents are the most of a day whose shape nobody says: give"),
+        (("fleet", "--traffic", "F", "--agents", "9,8", "--rates", "1,2"), "give either the --agents of each hour, or"),
+        (("fleet", "--agents", "9", "--rates", "1,2"), "--agents is about sessions, and no --traffic has none"),
+        (("fleet", "--traffic", "F", "--agents", "9,8", "--policy", "utilization"), "allowed: in_flight, rate"),
+        (("fleet", "--traffic", "F", "--agents", "9,8", "--isl", "5"), "--isl does not go with the sessions of"),
         (("load", "--agents", "5", "--traffic", "F", "--router", "nearest"), "'nearest' is not one of"),
         (("load", "--agents", "5", "--traffic", "F", "--tier", "tape"), "unknown"),
     ],
@@ -234,7 +235,6 @@ def test_pools_for_agents_are_shown_saved_and_started(
     command: Command, helpers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 600)
-    monkeypatch.setattr(agent_play, "_MOST", 600)
     words = ("recommend", "llama_3_8b", "h100_sxm", "--engine", "vllm", "--traffic", helpers, "--agents", 400)
     outcome = command(*words, "--apart", "--tpot", 20, "-o", tmp_path / "plan.json", "--plot", tmp_path / "plan.svg")
     assert outcome.code == 0, outcome.err
@@ -249,6 +249,30 @@ def test_pools_for_agents_are_shown_saved_and_started(
     assert "\nprefill)" in said.out and "\ndecode)" in said.out
     shown = outcome.out + command(*words, "--apart", "--tpot", 20).out
     assert f"{readers}P{writers}D" in shown and "read again what was answered" in " ".join(shown.split())
-    # Bills of tokens are those of instances that do both.
-    refused = command("price", *words[1:], "--apart")
-    assert refused.code == 2 and "--together or --apart" in refused.err
+    bill = record(command, "price", *words[1:], "--apart", "--tpot", 20)
+    assert bill["dollars_per_hour"] == choice["dollars_per_hour"] and bill["serving"] == "apart"
+    assert bill["agent_use"] == choice["agent_use"]
+    said = command("price", *words[1:], "--apart", "--tpot", 20)
+    assert said.code == 0 and "read again what was answered" in " ".join(said.out.split()), said.err
+    offered = ("--api-prices", "input=0.06,cached_input=0.01,output=0.2", "--pay", "on_demand")
+    bought = record(command, "buy", *words[1:], "--tpot", 20, *offered)
+    best = record(command, *words, "--tpot", 20)["choices"][0]
+    for row in bought["crossovers"]:
+        assert row["agent_bill"]["dollars_per_month"] == pytest.approx(730 * best["dollars_per_hour"])
+
+
+DAY = ("--rates", "1,4,2", "--pay", "on_demand", "--target", 0.8)
+
+
+def test_a_day_of_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 600)
+    words = ("fleet", *ONE, "--engine", "vllm", "--traffic", helpers, "--tpot", 8)
+    shaped = record(command, *words, "--agents", 400, *DAY)
+    typed = record(command, *words, "--agents", "100,400,200", *DAY[2:])
+    assert shaped["hours"] == typed["hours"]
+    assert [hour["agents"] for hour in shaped["hours"]] == [100, 400, 200]
+    best = record(command, "recommend", *ONE, *words[1 + len(ONE) :], "--agents", 400)["choices"][0]
+    (lot,) = shaped["lots"]
+    assert max(lot["lots_by_hour"]) * lot["dollars_per_hour"] == pytest.approx(best["dollars_per_hour"])
+    said = " ".join(command(*words, "--agents", 400, *DAY).out.split())
+    assert "The cheapest fleet of 3 hours of agents" in said and "agents in session while there is room" in said
