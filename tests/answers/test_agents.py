@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from inference_econ.answers.agent_answers import AgentChoice, AgentPools
 from inference_econ.answers.agent_purchase import AgentLot
 from inference_econ.answers.agents import Agents
 from inference_econ.answers.conversations import Conversation
+from inference_econ.answers.lots import Way
 from inference_econ.answers.market import Arrangement, market
 from inference_econ.answers.means import Means
 from inference_econ.answers.offer import offer
@@ -234,11 +235,11 @@ def test_questions_about_agents_choose_the_same_fleet(
     work, kept = Agents("helpers", HELPERS), Targets(tpot_seconds=0.03, ttft_seconds=3.0)
     offers = market(Setup.of(model, chip, engine="vllm"), work.requests, arrangement=arrangement)
     best = work.recommend(offers, number, kept)[0]
-    each = best.dollars_per_hour / number
+    each, on_demand = best.dollars_per_hour / number, cast("tuple[Way, ...]", ("on_demand",))
     bill = work.price(offers, number, kept)
     assert (bill.fleet is None) == isinstance(best, AgentChoice) == (arrangement == "both")
     assert bill.to_dict()["agent_use"]["dollars_per_agent_hour"] == pytest.approx(each)
-    bought = work.buy(offers, {"given": {"input": 1.0, "output": 3.0}}, number, kept, ways=("on_demand",))
+    bought = work.buy(offers, {"given": {"input": 1.0, "output": 3.0}}, number, kept, ways=on_demand)
     (row,) = bought.to_dict()["crossovers"]
     assert row["agent_bill"]["dollars_per_agent_month"] == pytest.approx(730 * each)
     (lot,) = bought.to_dict()["lots"]
@@ -252,7 +253,7 @@ def test_questions_about_agents_choose_the_same_fleet(
         with pytest.raises(NothingFitsError, match="instances that read prompts and decode are scaled"):
             work.fleet(offers, [number, number / 2], kept)
         return
-    day = work.fleet(offers, [number, number / 3, number], kept, ways=("on_demand",))
+    day = work.fleet(offers, [number, number / 3, number], kept, ways=on_demand)
     assert float(day.plan.counts.sum(axis=0)[0]) * day.lots[0].dollars_per_hour == pytest.approx(best.dollars_per_hour)
 
 
@@ -291,7 +292,7 @@ def test_every_agent_plays_half_a_session_before_anything_is_measured() -> None:
     for number in (1, 50, 500, 5000):
         count, unmeasured = agent_play.run_of(long, number)
         assert unmeasured * count >= 20 * number and count * (1 - unmeasured) >= max(2 * number, 1500)
-    assert agent_play.run_of(long, 500) == (12250, pytest.approx(10000 / 12250))
+    assert agent_play.run_of(long, 500)[0] == 12250
     assert agent_play.run_of(short, 5000)[0] == 2 * 5000 + 2 * 5000
     one = Space(Pins(tp=4, dp=1, pp=1))
     layouts = offer(Setup.of("minimax_m2_5", "h200_sxm", engine="vllm"), long.requests, one)
