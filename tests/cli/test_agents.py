@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 from pathlib import Path
@@ -275,4 +276,8 @@ def test_a_day_of_agents(command: Command, helpers: str, monkeypatch: pytest.Mon
     (lot,) = shaped["lots"]
     assert max(lot["lots_by_hour"]) * lot["dollars_per_hour"] == pytest.approx(best["dollars_per_hour"])
     said = " ".join(command(*words, "--agents", 400, *DAY).out.split())
+    asked = {"model": "llama_3_8b", "hardware": "h100_sxm", "traffic": "chat", "agents": "400", "rates": "1,4,2"}
+    over_http = importlib.import_module("inference_econ_cli.questions").answer("fleet", {**asked, "tp": 1})
+    hours = over_http.page.answer.to_dict()["hours"]
+    assert [hour["agents"] for hour in hours] == [100, 400, 200]
     assert "The cheapest fleet of 3 hours of agents" in said and "agents in session while there is room" in said
