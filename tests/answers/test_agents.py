@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -287,7 +287,7 @@ def test_questions_about_agents_choose_the_same_fleet(
     work, kept = Agents("helpers", HELPERS), Targets(tpot_seconds=0.03, ttft_seconds=3.0)
     offers = market(Setup.of(model, chip, engine="vllm"), work.requests, arrangement=arrangement)
     best = work.recommend(offers, number, kept)[0]
-    each, on_demand = best.dollars_per_hour / number, cast("tuple[Way, ...]", ("on_demand",))
+    each = best.dollars_per_hour / number
     bill = work.price(offers, number, kept)
     assert (bill.fleet is None) == isinstance(best, AgentChoice) == (arrangement == "both")
     assert bill.to_dict()["agent_use"]["dollars_per_agent_hour"] == pytest.approx(each)
