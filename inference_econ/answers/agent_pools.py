@@ -267,6 +267,11 @@ def groups(
         each = float(work.all_agents(rate, flight + rate * pools.first_token_seconds[possible, writer].min()))
         contexts = each * work.means.side_by_side
         needed = np.where(possible, np.maximum(rate * busy[:, writer] / FILLED, contexts / held), np.inf)
+        # Fleets for some agents have as many instances of each kind as they need, whatever the ratio of the group is,
+        # and where first tokens may wait those that read are busy all the time: plays say whether they may.
+        share = 0.0 if agents is None else agents / each
+        busiest = np.where(possible, np.maximum(rate * busy[:, writer], contexts / held), np.inf)
+        fleet = price * (np.ceil(busiest * share) * reading + math.ceil(share) * decoding[writer])
         options: list[tuple[float, int, int, int, float]] = []
         for writers in range(1, _WRITERS + 1):
             wanted = writers * each if agents is None else min(writers * each, float(agents))
@@ -278,13 +283,13 @@ def groups(
             chips = readers * reading + writers * decoding[writer]
             with np.errstate(divide="ignore", invalid="ignore"):
                 cost = np.where(carried >= 1.0, price * chips * counts / (carried if agents is None else 1.0), np.inf)
-            reader = int(np.argmin(cost))
+            reader = int(np.lexsort((cost, fleet if share else cost))[0])
             if np.isfinite(cost[reader]):
                 options.append((float(cost[reader]), writers, reader, int(readers[reader]), float(carried[reader])))
         if options:
             cost_of, writers, reader, count, carries = min(options)
             group = PlayedGroup.of(pools, (reader, writer), (count, writers), work, tiers)
-            found.append((group, max(int(carries), 1), cost_of))
+            found.append((group, max(int(carries), 1), float(fleet[reader]) if share else cost_of))
     return found
 
 
