@@ -281,7 +281,7 @@ class Speculation:
         Examples
         --------
         >>> Speculation.of("mtp", [0.9, 0.7]).of_length(1)
-        Speculation(proposer='mtp', acceptance=(0.9,), model=None, weights=None, shortest=1)
+        Speculation(proposer='mtp', acceptance=(0.9,), model=None, weights=None, shortest=1, host_seconds=(0.0, 0.0))
         """
         return replace(self, acceptance=self.acceptance[:length], shortest=length) if length else None
 
