@@ -20,6 +20,7 @@ from inference_econ.answers.agent_play import (
 from inference_econ.answers.agent_pools import PlayedGroup, groups
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import affordable
 from inference_econ.answers.promises import Targets
@@ -160,12 +161,15 @@ class AgentMarket:
     def apart(
         self, together: Sequence[AgentChoice], agents: int | None = None, means: Means | None = None
     ) -> list[AnyAgentChoice]:
-        """The fleets of promising groups that prefill and decode apart, where closed forms have them cheaper."""
+        """The fleets of promising groups that prefill and decode apart, where they are noticeably cheaper."""
         least, promising = dict[str, float](), dict[str, list[tuple[PlayedGroup, int, float]]]()
-        for choice in together:
-            cost = choice.dollars_per_hour if agents is not None else dollars_per_agent(choice)
-            chip = choice.service.setup.hardware.name
-            least[chip] = min(least.get(chip, math.inf), cost)
+
+        def bill(choice: AnyAgentChoice) -> float:
+            return choice.dollars_per_hour if agents is not None else dollars_per_agent(choice)
+
+        for single in together:
+            chip = single.service.setup.hardware.name
+            least[chip] = min(least.get(chip, math.inf), bill(single))
         tiers = tuple(map(catalog.tier, self.tiers))
         for index, candidate in enumerate(self.candidates):
             if candidate.pools is None:
@@ -179,16 +183,17 @@ class AgentMarket:
                 if cost < least.get(chip, math.inf)
             ]
             promising.setdefault(chip, []).extend(cheaper)
-        found = []
-        for several in promising.values():
+        found: list[AnyAgentChoice] = []
+        for chip, several in promising.items():
             of_sizes = dict[tuple[int, ...], tuple[PlayedGroup, int]]()
             for group, guess, _ in sorted(several, key=lambda group: group[2]):
                 of_sizes.setdefault(group.sizes, (group, guess))
             chosen = list(of_sizes.values())[:_PLAYED]
             self._check([(guess, group.part(agents or guess)) for group, guess in chosen], agents)
             for group, guess in chosen:
-                choice_apart = self._pooled(group, guess, agents, means)
-                found += [] if choice_apart is None else [choice_apart]
+                choice = self._pooled(group, guess, agents, means)
+                if choice is not None and (1.0 + NOTICED) * bill(choice) < least.get(chip, math.inf):
+                    found.append(choice)
         return found
 
     def _pooled(self, group: PlayedGroup, guess: int, agents: int | None, means: Means | None) -> AnyAgentChoice | None:

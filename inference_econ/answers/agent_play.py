@@ -240,7 +240,7 @@ def shortlist(
     rows = ranked(carried)[:most] + ([] if agents is None else ranked(at_most)[:1])
     # Where slots are what limits them, a play has room for more: shared blocks are held once.
     full = rates >= (1.0 - _NEAR) * layouts.states.requests_per_second[:, -1]
-    most_each = np.maximum(np.where(full, SLOTS_OF_SESSIONS, 1.0) * at_most, 1.0)
+    most_each = np.maximum((1.0 + _NEAR) * np.where(full, SLOTS_OF_SESSIONS, 1.0) * at_most, 1.0)
     bound = setup.dollars_per_hour_in_bulk(accelerators) / most_each if counts is None else -most_each * counts
     if agents is not None:
         bound = setup.dollars_per_hour(np.ceil(agents / most_each), accelerators)

@@ -255,6 +255,8 @@ def groups(
     shared = work.spec.shared_tokens
     own = max(float(requests.isl.mean) - shared, 1.0)
     held = np.maximum(pools.prefill.services.slots * float(requests.isl.mean) - shared, own) / own
+    # A single group is what is priced where nobody says how many agents or chips there are.
+    scaled = agents is not None or math.isfinite(room)
     found: list[tuple[PlayedGroup, int, float]] = []
     for writer in range(decoding.size):
         rate, flight = _fullest(states.tpot_seconds[writer], states.requests_per_second[writer], states.batch[writer],
@@ -267,11 +269,9 @@ def groups(
         each = float(work.all_agents(rate, flight + rate * pools.first_token_seconds[possible, writer].min()))
         contexts = each * work.means.side_by_side
         needed = np.where(possible, np.maximum(rate * busy[:, writer] / FILLED, contexts / held), np.inf)
-        # Fleets for some agents have as many instances of each kind as they need, whatever the ratio of the group is,
-        # and where first tokens may wait those that read are busy all the time: plays say whether they may.
-        share = 0.0 if agents is None else agents / each
+        # Where first tokens may wait, those that read may be busy all the time: plays say whether they may.
         busiest = np.where(possible, np.maximum(rate * busy[:, writer], contexts / held), np.inf)
-        fleet = price * (np.ceil(busiest * share) * reading + math.ceil(share) * decoding[writer])
+        fleet = price * _chips(busiest, reading, int(decoding[writer]), each, agents, room) if scaled else None
         options: list[tuple[float, int, int, int, float]] = []
         for writers in range(1, _WRITERS + 1):
             wanted = writers * each if agents is None else min(writers * each, float(agents))
@@ -283,14 +283,31 @@ def groups(
             chips = readers * reading + writers * decoding[writer]
             with np.errstate(divide="ignore", invalid="ignore"):
                 cost = np.where(carried >= 1.0, price * chips * counts / (carried if agents is None else 1.0), np.inf)
-            reader = int(np.lexsort((cost, fleet if share else cost))[0])
+            reader = int(np.lexsort((cost, cost if fleet is None else fleet))[0])
             if np.isfinite(cost[reader]):
                 options.append((float(cost[reader]), writers, reader, int(readers[reader]), float(carried[reader])))
         if options:
             cost_of, writers, reader, count, carries = min(options)
             group = PlayedGroup.of(pools, (reader, writer), (count, writers), work, tiers)
-            found.append((group, max(int(carries), 1), float(fleet[reader]) if share else cost_of))
+            found.append((group, max(int(carries), 1), cost_of if fleet is None else float(fleet[reader])))
     return found
+
+
+def _chips(
+    needed: Array, reading: Array, decoding: int, each: float, agents: int | None, room: float
+) -> Array:  # fmt: skip
+    """Chips of a fleet for some agents, or per agent of as many as some chips carry, by the layout that reads [1].
+
+    One instance that decodes carries so many agents each, and needs so many that read [1]. Fleets have as many of both
+    kinds as they need, whatever their ratio is in a group.
+    """
+    if agents is not None:
+        share = agents / each
+        return np.asarray(np.ceil(needed * share) * reading + math.ceil(share) * decoding)
+    writers = np.floor(room / (needed * reading + decoding)) + np.array([[0.0], [1.0]])
+    readers = np.floor((room - writers * decoding) / reading)
+    carried = each * np.minimum(writers, readers / needed).max(axis=0)
+    return np.asarray(np.where(carried >= 1.0, room / np.maximum(carried, 1.0), np.inf))
 
 
 def _predicted(pools: Pools, targets: Targets) -> Targets:

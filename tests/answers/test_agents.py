@@ -100,7 +100,7 @@ def test_agents_follow_from_littles_law() -> None:
 
 @pytest.mark.parametrize("means", [Means(accelerators=6), Means(dollars_per_hour=20.0)])
 def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_play, "_LEAST", 1200)
+    monkeypatch.setattr(agent_play, "_LEAST", 4800)
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
     work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
     offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, Space(Pins(tp=1, dp=1, pp=1)),
@@ -296,6 +296,8 @@ def test_questions_about_agents_choose_the_same_fleet(
     assert row["agent_bill"]["dollars_per_agent_month"] == pytest.approx(730 * each)
     (lot,) = bought.to_dict()["lots"]
     assert lot["dollars_per_hour"] == pytest.approx(lot["accelerators"] * lot["dollars_per_accelerator_hour"])
+    carried = work.most_agents(offers, Means(dollars_per_hour=best.dollars_per_hour), kept)[0].use.agents
+    assert carried >= 0.95 * number
     if arrangement == "apart":
         assert lot["accelerators"] == best.accelerators and lot["serving"] == "apart"
         # Whoever pays for tokens pays for those who read and those who write: all of the bill.
