@@ -29,7 +29,9 @@ from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Admission,
     Assumptions,
+    Dealing,
     DenseKernel,
+    EngineFacts,
     ExpertKernel,
     Free,
     Grid,
@@ -402,10 +404,20 @@ class Setup:
     @property
     def admission(self) -> Admission | None:
         """Whom the engine lets into the memory of its cache, if it is one engine, and its rule is known."""
+        return None if self._engine_facts is None else self._engine_facts.admission
+
+    @property
+    def dealing(self) -> Dealing:
+        """How requests are dealt to groups of attention ranks: to the least busy one, unless one engine has a rule."""
+        return (None if self._engine_facts is None else self._engine_facts.dealing) or "least_busy"
+
+    @property
+    def _engine_facts(self) -> EngineFacts | None:
+        """Facts of the engine that is meant, if it is one."""
         if self.assumptions.host.engine is not None:
             name, _, version = self.assumptions.host.engine.partition(" ")
-            return catalog.engine(name).at(version or None).admission
-        return self.engines[0].facts.admission if len(self.engines) == 1 else None
+            return catalog.engine(name).at(version or None)
+        return self.engines[0].facts if len(self.engines) == 1 else None
 
     @property
     def dollars_per_accelerator_hour(self) -> float:

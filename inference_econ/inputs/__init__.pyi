@@ -103,6 +103,7 @@ from .engine_options import Option as Option
 from .engine_support import Admission as Admission
 from .engine_support import CapturedSizes as CapturedSizes
 from .engine_support import ChipSupport as ChipSupport
+from .engine_support import Dealing as Dealing
 from .engine_support import EngineDefaults as EngineDefaults
 from .engine_support import ModelSupport as ModelSupport
 from .engines import WIRE_BYTES_PER_ELEMENT as WIRE_BYTES_PER_ELEMENT

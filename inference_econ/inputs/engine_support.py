@@ -125,5 +125,7 @@ class Admission(Spec):
     """Who is sent back, to be read again: the one that was let in last, the one that has written least, or nobody."""
 
 
+#: Group of attention ranks that a new request goes to: the next one in turn, or the one with the fewest requests.
+Dealing = Literal["round_robin", "least_busy"]
 #: How ranks attend under data parallelism inside an instance: groups of any size, or every rank for itself.
 AttentionGroups = Literal["any", "single_ranks"]

@@ -21,6 +21,7 @@ from inference_econ.inputs.engine_support import (
     AttentionGroups,
     CapturedSizes,
     ChipSupport,
+    Dealing,
     EngineDefaults,
     EngineMemory,
     ModelSupport,
@@ -51,7 +52,7 @@ _MAY_LACK = frozenset(
     {
         "inside", "kernels", "prompt_graphs", "expert_kernels", "exchanged_expert_kernels", "chips", "models",
         "attention_groups", "stages_over", "defaults", "memory", "captured", "connectors", "speculation",
-        "async_scheduling", "shared_expert_fusion", "held_steps", "admission", "decoding_in_step_tokens",
+        "async_scheduling", "shared_expert_fusion", "held_steps", "admission", "dealing", "decoding_in_step_tokens",
     }
 )  # fmt: skip
 #: Facts of which a version states only what is new; what it repeats takes the place of what was said before.
@@ -227,6 +228,8 @@ class EngineFacts(Spec):
     """Whether shared experts are computed as further routed ones, where nothing is told."""
     admission: Admission | None = None
     """Whom it lets into memory, and who leaves when that runs out; absent where nobody looked."""
+    dealing: Dealing | None = None
+    """Group of attention ranks that a new request goes to where nothing is told; absent where nobody looked."""
     decoding_in_step_tokens: bool | None = None
     """Whether tokens of requests that decode count among those that its option for the tokens of a step limits; absent
     where nobody looked."""

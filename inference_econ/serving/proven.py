@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from inference_econ import _work
+from inference_econ.engine import reading_groups
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
@@ -64,6 +65,9 @@ def is_unproven(service: Service, load: Loaded) -> bool:
     if load.arrivals.scv > 1.0 or not service.requests.is_simple:
         return True
     if max(service.requests.isl.scv, service.requests.osl.scv) > VARIATION or load.utilization > FILLED * (1.0 + 1e-9):
+        return True
+    # Groups that wait for each other: of the waits the mean alone is known.
+    if service.setup.held_steps and float(reading_groups(service.setup, service.plans)[0]) > 1.0:
         return True
     # As many as there are at the worst of times must have room, or memory is what requests wait for.
     if load.in_flight + _P99 * np.sqrt(load.in_flight) > max(service.slots, 1.0 + _P99):

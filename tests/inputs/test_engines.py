@@ -61,13 +61,14 @@ def test_everything_that_holds_is_stated() -> None:
         open_ones = {"inside", "kernels", "prompt_graphs", "attention_groups", "stages_over", "shared_expert_fusion"}
         open_ones |= {"exchanged_expert_kernels", "memory", "held_steps"}  # what not every engine has, or tells
         private = {"chips", "models", "defaults", "captured", "connectors", "speculation", "async_scheduling"}
-        private |= {"admission", "decoding_in_step_tokens"}
+        private |= {"admission", "dealing", "decoding_in_step_tokens"}
         open_ones |= private if name == "deepseek" else set()
         unread = {
             "captured",
             "speculation",
             "async_scheduling",
             "admission",
+            "dealing",
             "decoding_in_step_tokens",
             "expert_kernels",
         }
@@ -230,5 +231,7 @@ def test_who_is_let_into_memory_and_who_goes() -> None:
     }
     kept_free = {name: (rule.own_answer, rule.other_answers) for name, rule in rules.items() if rule is not None}
     assert kept_free == {"vllm": (0.0, 0.0), "sglang": (1.0, 0.098), "trtllm": (1.0, 1.0)}
+    dealing = {name: catalog.engine(name).at().dealing for name in rules}
+    assert dealing == {"vllm": "least_busy", "sglang": "round_robin", "trtllm": "least_busy"}
     counted = {name: catalog.engine(name).at().decoding_in_step_tokens for name in rules}
     assert counted == {"vllm": True, "sglang": False, "trtllm": True}

@@ -442,6 +442,15 @@ def test_groups_that_hold_prompts_back_against_the_simulation(name: str, share: 
     assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=0.3)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.29, 0.6])
+def test_groups_that_get_prompts_in_turn_hold_them_back_as_closed_forms_say(share: float) -> None:
+    one = GROUPS["eight groups"](engine="sglang")
+    expected = at(one, share)
+    found = rehearse(one, expected.requests_per_second, count=4_000, seed=1).summary()
+    assert found["tpot"]["mean"].agrees(expected.tpot_seconds["mean"], slack=0.06)
+    assert found["ttft"]["mean"].agrees(expected.ttft_seconds["mean"], slack=0.1)
+
+
 def test_groups_that_hold_prompts_back_complete_more() -> None:
     """By hand: a step that reads takes as long for one prompt as for one of each group, but for what all share."""
     free, held = (GROUPS["eight groups"](changes=(f"serving.held_steps={steps}",)) for steps in (0, 50))

@@ -101,6 +101,14 @@ def test_loads_that_memory_may_not_hold_are_unproven() -> None:
     assert not is_unproven(few, replace(load, in_flight=9.0))
 
 
+def test_groups_that_wait_for_each_other_are_unproven() -> None:
+    pins = (("tp", 1), ("dp", 8), ("pp", 1), ("ep", 8))
+    for held, unproven in ((0, False), (30, True)):
+        changes = (f"serving.held_steps={held}",)
+        service = service_of("qwen3_30b_a3b", isl="1000", osl="1000", pins=pins, changes=changes)
+        assert is_unproven(service, loaded(service, 0.5 * service.most_requests_per_second)) is unproven
+
+
 @pytest.mark.parametrize("isl", ["2000", "lognormal:1000:1"])
 def test_percentiles_rise_with_the_load(isl: str) -> None:
     """All rates have the same random numbers, and memory that runs out makes nothing faster."""

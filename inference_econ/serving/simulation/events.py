@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, get_args, overload
 import numpy as np
 
 from inference_econ.errors import InputError
+from inference_econ.inputs import Dealing
 from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
 from inference_econ.serving.simulation.feeds import Request, Sent, feed_of
 from inference_econ.serving.simulation.prefixes import Parts, Prefixes, joined
@@ -124,8 +125,10 @@ class Server:
     stages : float
         Prompts that are read in turn, each of which counts for its share of the time [1].
     groups : int
-        Groups that step together [1]: each has requests of its own, a step waits for the fullest, and a new request
-        goes to the group with the fewest, of which one that waits counts as four (vLLM's rule).
+        Groups that step together [1]: each has requests of its own, and a step waits for the fullest.
+    dealing : str
+        The group that a new request goes to: ``round_robin``, the next one in turn; or ``least_busy``, that with the
+        fewest requests, of which one that waits counts as four (vLLM's rule).
     lone_step_seconds : callable, optional
         As ``decode_step_seconds``, of requests which are all in one group; needed of several groups.
     saved_seconds : callable, optional
@@ -158,6 +161,7 @@ class Server:
     stages: float = 1.0
     steps_ahead: int = 0
     groups: int = 1
+    dealing: Dealing = "least_busy"
     lone_step_seconds: Callable[[int, float], float] | None = None
     saved_seconds: Callable[[int, int], float] | None = None
     round_tokens: Callable[[int], float] | None = None
@@ -181,6 +185,8 @@ class Server:
             raise InputError(
                 f"groups must be at least 1, and several of them need lone_step_seconds, got {self.groups} groups"
             )
+        if self.dealing not in ("round_robin", "least_busy"):
+            raise InputError(f"dealing must be 'round_robin' or 'least_busy', got {self.dealing!r}")
         if self.steps_ahead < 0:
             raise InputError(f"steps_ahead must be at least 0, got {self.steps_ahead}")
         if self.look_steps < 1:
@@ -460,6 +466,8 @@ class Engine:
         self.waiting: list[deque[int]] = [deque() for _ in groups]
         #: The group of each request; of each group, requests with a slot, and those that decode.
         self.group_of: dict[int, int] = {}
+        #: The group whose turn it is.
+        self.turn = 0
         self.held, self.writing = [0] * server.groups, [0] * server.groups
         self.in_flight, self.slots_each = 0, -(-server.slots // server.groups)
         #: Requests with a slot whose prompt is still to be looked at, and the step that is the first they can join.
@@ -553,6 +561,8 @@ class Engine:
             if follows:
                 parts = self.parts_of(request, self.isl[request])
                 group = _nearest([self.prefixes[each].found(parts) for each in groups], self._busy(groups))
+            elif self.server.dealing == "round_robin":
+                group, self.turn = self.turn, (self.turn + 1) % self.server.groups
             else:
                 group = min(groups, key=self._load)
         self.group_of[request] = group

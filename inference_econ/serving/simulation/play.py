@@ -129,6 +129,7 @@ def server(
         stages=stages,
         steps_ahead=round(assumed.host.steps_ahead),
         groups=groups,
+        dealing=service.setup.dealing,
         lone_step_seconds=lone,
         saved_seconds=None if whole or requests.decode_steps <= 0 else _saved_table(service, groups, stages),
         round_tokens=None if service.speculation is None else _round_table(service),

@@ -2,7 +2,8 @@
 
 Nothing here is the product's but the time of a step. Memory is a count of blocks of 16 tokens: a request is let in when
 the blocks of its prompt are free, takes another whenever it fills one, and when a step does not fit the one that was
-let in last goes back to the head of the queue, to be read again with what it has written.
+let in last goes back to the head of the queue, to be read again with what it has written. Groups of attention ranks
+have slots, memory and a budget of prompt tokens each, and can hold prompts back until all have one.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Request:
     first_token: float = math.nan
     last_token: float = math.nan
     preempted: int = 0
+    group: int = 0
 
     @property
     def ttft(self) -> float:
@@ -41,49 +43,59 @@ class Request:
 
 @dataclass
 class Stepwise:
-    """A server; ``seconds`` is of (requests that decode, their mean context, parts of prompts: tokens, read before)."""
+    """A server; ``seconds`` is of each group: (requests that decode, parts of prompts: tokens, read before); and of the
+    mean context of all that decode. Budget, most and blocks are of a group.
+    """
 
-    seconds: Callable[[int, float, Sequence[tuple[int, int]]], float]
+    seconds: Callable[[Sequence[tuple[int, Sequence[tuple[int, int]]]], float], float]
     budget: int
     most: int
     blocks: int
     cached: int = 0
-    waiting: deque[Request] = field(default_factory=deque)
+    groups: int = 1
+    held: int = 0
+    in_turn: bool = False
+    waiting: list[deque[Request]] = field(default_factory=list)
     running: list[Request] = field(default_factory=list)
-    free: int = 0
+    free: list[int] = field(default_factory=list)
 
     def serve(self, requests: Sequence[Request], ahead: int = 0) -> None:
         """Play requests to the end; newcomers can join a step only so many steps after it was prepared."""
-        self.free, now, left, coming = self.blocks, 0.0, len(requests), deque(requests)
-        seen: list[deque[Request]] = [deque() for _ in range(ahead)]
+        self.free, self.waiting = [self.blocks] * self.groups, [deque() for _ in range(self.groups)]
+        now, left, coming, held = 0.0, len(requests), deque(requests), 0
+        seen: list[list[Request]] = [[] for _ in range(ahead)]
         while left:
-            if not self.running and not self.waiting and not any(seen):
+            if not self.running and not any(self.waiting) and not any(seen):
                 now = max(now, coming[0].arrival)
-            arrived = deque[Request]()
+            arrived = []
             while coming and coming[0].arrival <= now:
                 arrived.append(coming.popleft())
+                arrived[-1].group = self._group(len(requests) - len(coming) - 1, seen, arrived[:-1])
             seen.append(arrived)
-            if not self.running and not self.waiting:
-                while seen:
-                    self.waiting.extend(seen.pop(0))
-                seen = [deque() for _ in range(ahead)]
-            else:
-                self.waiting.extend(seen.pop(0))
-            preempted = self._grow()
-            if not preempted:
+            idle = not self.running and not any(self.waiting)
+            for newcomers in seen if idle else seen[:1]:
+                for request in newcomers:
+                    self.waiting[request.group].append(request)
+            seen = [[] for _ in range(ahead)] if idle else seen[1:]
+            if not self._grow():
                 self._let_in()
             decoding = [one for one in self.running if one.read >= one.to_read]
-            parts, room = [], self.budget
-            for one in self.running:
-                if one.read < one.to_read and room:
-                    tokens = min(one.to_read - one.read, room)
-                    parts.append((one, tokens))
-                    room -= tokens
+            unread = [[one for one in self.running if one.group == group and one.read < one.to_read]
+                      for group in range(self.groups)]  # fmt: skip
+            begun = any(one.read for of_a_group in unread for one in of_a_group)
+            held = held + 1 if decoding and any(unread) and not all(unread) and not begun and held < self.held else 0
+            parts = [[] if held else self._parts(of_a_group) for of_a_group in unread]
             mean = sum(one.prompt + one.written for one in decoding) / len(decoding) if decoding else 0.0
-            now += self.seconds(len(decoding), mean, [(tokens, one.read) for one, tokens in parts])
+            now += self.seconds(
+                [
+                    (sum(one.group == group for one in decoding), [(tokens, one.read) for one, tokens in of_a_group])
+                    for group, of_a_group in enumerate(parts)
+                ],
+                mean,
+            )
             for one in decoding:
                 one.written += 1
-            for one, tokens in parts:
+            for one, tokens in (part for of_a_group in parts for part in of_a_group):
                 one.read += tokens
                 if one.read == one.to_read:
                     one.written += 1
@@ -92,8 +104,29 @@ class Stepwise:
             for one in [one for one in self.running if one.written == one.answer]:
                 one.last_token = now
                 self.running.remove(one)
-                self.free += one.blocks
+                self.free[one.group] += one.blocks
                 left -= 1
+
+    def _group(self, number: int, seen: Sequence[Sequence[Request]], arrived: Sequence[Request]) -> int:
+        """The next group in turn, or the one with the fewest requests, of which those without a slot count as four."""
+        if self.in_turn:
+            return number % self.groups
+        busy = [4 * len(waiting) for waiting in self.waiting]
+        for one in self.running:
+            busy[one.group] += 1
+        for one in (one for newcomers in (*seen, arrived) for one in newcomers):
+            busy[one.group] += 4
+        return busy.index(min(busy))
+
+    def _parts(self, unread: Sequence[Request]) -> list[tuple[Request, int]]:
+        """Prompts that a group reads in a step, and how many tokens of each."""
+        parts, room = [], self.budget
+        for one in unread:
+            if room:
+                tokens = min(one.to_read - one.read, room)
+                parts.append((one, tokens))
+                room -= tokens
+        return parts
 
     def _held(self, one: Request) -> int:
         return math.ceil((self.cached + one.prompt + one.written) / BLOCK)
@@ -105,26 +138,33 @@ class Stepwise:
             if one not in self.running:
                 continue
             more = self._held(one) - one.blocks if one.read >= one.to_read else 0
-            while more > self.free and len(self.running) > 1:
-                victim = self.running.pop()
-                self.free += victim.blocks
+            while more > self.free[one.group]:
+                beside = [other for other in self.running if other.group == one.group]
+                if len(beside) == 1:
+                    break
+                victim = beside[-1]
+                self.running.remove(victim)
+                self.free[victim.group] += victim.blocks
                 victim.blocks = victim.read = 0
                 victim.preempted += 1
-                self.waiting.appendleft(victim)
+                self.waiting[victim.group].appendleft(victim)
                 preempted = True
                 if victim is one:
                     break
-            else:
+            if one in self.running:
                 one.blocks += more
-                self.free -= more
+                self.free[one.group] -= more
         return preempted
 
     def _let_in(self) -> None:
-        while self.waiting and len(self.running) < self.most:
-            needed = self._held(self.waiting[0])
-            if needed > self.free and self.running:
-                return
-            one = self.waiting.popleft()
-            one.blocks, one.to_read, one.read = needed, one.prompt + one.written, 0
-            self.free -= needed
-            self.running.append(one)
+        for group, waiting in enumerate(self.waiting):
+            inside = sum(one.group == group for one in self.running)
+            while waiting and inside < self.most:
+                needed = self._held(waiting[0])
+                if needed > self.free[group] and inside:
+                    break
+                one = waiting.popleft()
+                one.blocks, one.to_read, one.read = needed, one.prompt + one.written, 0
+                self.free[group] -= needed
+                self.running.append(one)
+                inside += 1

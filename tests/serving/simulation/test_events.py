@@ -221,6 +221,12 @@ def test_groups_step_together() -> None:
     assert play(server, (0.0, 5, 1), (1.0, 5, 1))[1][0] == 3.0 + 3.0
     assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 2)[-1][0] == 3.0 + 4.0
     assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 3)[-1][0] == pytest.approx(3.0 + 7.0)
+    # The third comes while the first decodes: into its group whose turn it is, or into the idle one.
+    three = ((0.0, 5, 30), (1.0, 5, 1), (10.0, 5, 3))
+    in_turn = replace(server, dealing="round_robin")
+    for one, step in ((server, 1.2), (in_turn, 2.2)):
+        first_token, last_token, _ = play(one, *three)[-1]
+        assert last_token - first_token == pytest.approx(2 * step)
     # Alone 1.1 s for a token. Beside it two prompts, one in each group: 1.1 + 4 s; then of three two are in one group:
     # between 2.2 s for them alone and 2.4 s for two in each, 2.3 s.
     assert play(server, (0.0, 5, 2), (100.0, 5, 1))[0][1] == pytest.approx(3.0 + 1.1)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pytest
 
 from inference_econ._types import Array
-from inference_econ.engine import fastest_cut, request_seconds, saved_seconds
+from inference_econ.engine import fastest_cut, group_steps, request_seconds, saved_seconds
 from inference_econ.serving import Service
 from inference_econ.serving.simulation import arrivals, play
 from inference_econ.serving.simulation.arrivals import Stream
-from tests.offered import service_of
+from inference_econ.serving.simulation.trace import Trace
+from tests.offered import offer_of, service_of
 from tests.serving.simulation.stepwise import BLOCK, Request, Stepwise
 
 #: Requests of a run, more where lengths vary or memory runs out now and then, and shares of them at its beginning and
@@ -91,7 +93,8 @@ def _second(service: Service, setting: Setting, blocks: int) -> Stepwise:
     shared = np.interp(np.arange(setting.budget + 1.0), sizes, alone - pairs * sizes**2).tolist()
     cached = setting.cached
 
-    def step(decoding: int, context: float, parts: Sequence[tuple[int, int]]) -> float:
+    def step(groups: Sequence[tuple[int, Sequence[tuple[int, int]]]], context: float) -> float:
+        ((decoding, parts),) = groups
         total = reading = 0.0
         if decoding:
             low = near[decoding - 1]
@@ -104,6 +107,42 @@ def _second(service: Service, setting: Setting, blocks: int) -> Stepwise:
         return total + reading
 
     return Stepwise(step, setting.budget, service.slots, blocks, cached)
+
+
+def _second_in_groups(service: Service, held: int, *, in_turn: bool) -> Stepwise:
+    """Eight groups of equal prompts: the engine's times for the fullest group and for all, at their context."""
+    setup, plans, requests = service.setup, service.plans, service.requests
+    contexts, tokens = (requests.isl.mean, 2.0 * requests.isl.mean), requests.new_tokens
+
+    @cache
+    def decoded(total: int, most: int) -> tuple[float, float]:
+        rows = replace(plans, batch=np.array([float(total)]), fullest=8.0 * most / total)
+        near, far = (float(fastest_cut(replace(setup, context=context), rows)[0]) for context in contexts)
+        return near, far
+
+    @cache
+    def read(total: int, most: int) -> float:
+        prompts, fullest = (np.array([[number / tokens]]) for number in (total, most))
+        return float(group_steps(setup, plans.column(prompts), tokens, 0.0, prompts, fullest)[0, 0])
+
+    @cache
+    def saved(decoding: int, total: int) -> float:
+        rows = plans.column(np.array([[float(decoding)]]))
+        return float(saved_seconds(setup, rows, tokens, 0.0, np.array([[total / tokens]]))[0, 0])
+
+    def step(groups: Sequence[tuple[int, Sequence[tuple[int, int]]]], context: float) -> float:
+        decoding, reading = [count for count, _ in groups], [sum(part for part, _ in parts) for _, parts in groups]
+        seconds = 0.0
+        if any(decoding):
+            near, far = decoded(sum(decoding), max(decoding))
+            seconds = near + (far - near) * (context - contexts[0]) / (contexts[1] - contexts[0])
+        if any(reading):
+            work = read(sum(reading), max(reading))
+            seconds += max(work - saved(sum(decoding), sum(reading)), 0.0) if any(decoding) else work
+        return seconds
+
+    budget, most = int(setup.assumptions.serving.prefill_chunk), -(-service.slots // 8)
+    return Stepwise(step, budget, most, 10**9, groups=8, held=held, in_turn=in_turn)
 
 
 def _reading(service: Service, tokens: float, before: float = 0.0) -> float:
@@ -140,15 +179,41 @@ def test_a_second_simulator_sees_the_same(name: str) -> None:
     seen = play.play(service, simulated, Stream(gaps, isl, osl), warm_up=_FIRST, cool_down=_LAST)
     requests = [Request(*values) for values in zip(gaps.tolist(), isl.tolist(), osl.tolist(), strict=True)]
     _second(service, setting, blocks).serve(requests)
-    counted = requests[math.floor(_FIRST * count) : count - math.floor(_LAST * count)]
     apart = request_seconds(service.setup, float(setting.cached))
-    ttft = _percentiles(np.array([one.ttft for one in counted]) + apart)
-    tpot = _percentiles(np.array([one.tpot for one in counted]))
-    tail = 0.2 if "lognormal" in setting.isl else 0.1
-    limits = np.array([0.1, 0.1, 0.1, tail])
-    assert (np.abs(np.log(_percentiles(seen.ttft) / ttft)) < limits).all()
-    assert (np.abs(np.log(_percentiles(seen.tpot) / tpot)) < limits).all()
+    counted = _check(seen, requests, apart, tail=0.2 if "lognormal" in setting.isl else 0.1)
     if setting.blocks is not None:
         preempted = sum(one.preempted for one in counted)
         assert preempted > 0
         assert seen.preemptions == pytest.approx(preempted, rel=0.1, abs=2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("engine", "held", "load"), [("sglang", 30, 0.2), ("sglang", 30, 0.5), ("trtllm", 50, 0.5), ("vllm", 0, 0.2)]
+)
+def test_a_second_simulator_sees_the_same_of_groups(engine: str, held: int, load: float) -> None:
+    """SGLang deals prompts to groups in turn, others to the least busy one; vLLM lets none wait for all groups."""
+    pins = (("tp", 1), ("dp", 8), ("pp", 1), ("ep", 8))
+    changes = ("host.launch=0 us", "host.steps_ahead=0")
+    service = offer_of("deepseek_v3", "2000", "150", 0.0, pins, changes, hardware="h200_sxm", engine=engine).service(0)
+    count, rate = 2 * _COUNT, load * service.most_requests_per_second
+    gaps = arrivals.draw(count, rate, arrivals.fixed(1), arrivals.fixed(1), seed=3).arrival
+    isl, osl = np.full(count, 2000), np.full(count, 150)
+    simulated = play.server(service, isl)
+    assert (simulated.held_steps, simulated.dealing == "round_robin") == (held, engine == "sglang")
+    seen = play.play(service, simulated, Stream(gaps, isl, osl), warm_up=_FIRST, cool_down=_LAST)
+    requests = [Request(*values) for values in zip(gaps.tolist(), isl.tolist(), osl.tolist(), strict=True)]
+    _second_in_groups(service, held, in_turn=engine == "sglang").serve(requests)
+    _check(seen, requests, request_seconds(service.setup, 0.0), tail=0.2)
+
+
+def _check(seen: Trace, requests: list[Request], apart: float, tail: float) -> list[Request]:
+    """Hold the player's means and percentiles against those of the second simulator; return what of it counts."""
+    counted = requests[math.floor(_FIRST * len(requests)) : len(requests) - math.floor(_LAST * len(requests))]
+    limits = np.array([0.1, 0.1, 0.1, tail])
+    for ours, theirs in (
+        (seen.ttft, [one.ttft + apart for one in counted]),
+        (seen.tpot, [one.tpot for one in counted]),
+    ):
+        assert (np.abs(np.log(_percentiles(ours) / _percentiles(np.array(theirs)))) < limits).all()
+    return counted
