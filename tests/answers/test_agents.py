@@ -12,11 +12,14 @@ from inference_econ.answers.agent_answers import AgentChoice, AgentPools
 from inference_econ.answers.agent_purchase import AgentLot
 from inference_econ.answers.agents import Agents
 from inference_econ.answers.conversations import Conversation
+from inference_econ.answers.launching.instance import Limits
+from inference_econ.answers.launching.plan import engine
 from inference_econ.answers.lots import Way
 from inference_econ.answers.market import Arrangement, market
 from inference_econ.answers.means import Means
 from inference_econ.answers.offer import offer
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.slots import with_slots
 from inference_econ.engine import Pins, Setup, Space, request_seconds
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 from inference_econ.inputs import Length, Requests, SessionSpec, Step
@@ -104,7 +107,7 @@ def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monk
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
     work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
     offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, Space(Pins(tp=1, dp=1, pp=1)),
-                    slots=16)  # fmt: skip
+                    slots=64)  # fmt: skip
     kept = Targets(tpot_seconds=0.008, ttft_seconds=1.0)
     best = work.most_agents(offers, means, kept)[0]
     assert isinstance(best, AgentChoice)
@@ -141,7 +144,7 @@ def test_a_price_plays_nothing_twice_and_no_fleet_that_is_dearer_than_the_cheape
     monkeypatch.setattr(agent_play.PlayedInstance, "_played", played)
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
     work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
-    offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, slots=16)
+    offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, slots=64)
     kept = Targets(tpot_seconds=0.008, ttft_seconds=1.0)
     bill = work.price(offers, targets=kept)
     assert len(set(runs)) == len(runs)
@@ -154,6 +157,18 @@ def test_a_price_plays_nothing_twice_and_no_fleet_that_is_dearer_than_the_cheape
     instance, too_dear = agent_play.PlayedInstance(best.service, work, ()), 0.9 * best.dollars_per_hour / best.replicas
     assert agent_play.cheapest_fleet(instance, agents, kept, 4, "prefix_aware", too_dear) is None
     assert not runs
+
+
+def test_instances_that_are_told_their_slots_are_played_and_launched_with_them() -> None:
+    agents, setup = Agents.of("coding_agent"), Setup.of("llama_3_8b", "h100_sxm", engine="vllm")
+    free = offer(setup, agents.requests, Space(Pins(tp=1, dp=1, pp=1)))
+    played = agents.load(with_slots(free, 4), [20]).points[0]
+    assert 3.0 < played.load.in_flight <= 4.0
+    assert with_slots(free, 4).service(0).slots_of_blocks == 4
+    # Blocks decide below the number that is told, where memory holds more than mean contexts.
+    most = int(free.slots[0])
+    assert with_slots(free, 2 * most).service(0).slots_of_blocks == 2 * most < free.service(0).slots_of_blocks
+    assert Limits.of(with_slots(free, 4).service(0), engine("vllm"), "both").sequences == 4
 
 
 @pytest.mark.parametrize("share", [0.4, 1.0, 1.5])
@@ -170,7 +185,7 @@ def test_a_fleet_is_as_small_as_keeps_promises_whatever_a_short_run_of_one_insta
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
     work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
     offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, Space(Pins(tp=1, dp=1, pp=1)),
-                    slots=16)  # fmt: skip
+                    slots=64)  # fmt: skip
     kept = Targets(tpot_seconds=0.006, ttft_seconds=1.0)
     best = work.recommend(offers, 500, kept)[0]
     assert isinstance(best, AgentChoice)
