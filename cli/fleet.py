@@ -23,7 +23,7 @@ def fleet(further: tuple[str, ...], progress: options.Progress | None, **choices
     """
     work = agents.work(choices)
     if work is None:
-        requests, targets = options.requests(choices), options.targets(choices)
+        requests, targets = options.requests(choices, fitted=True), options.targets(choices)
         day = _day(choices, requests)
         # By hour, so that within an hour they come as if it went on.
         if requests.arrivals is not None:
@@ -68,7 +68,9 @@ def _day(choices: options.Choices, requests: ie.Requests) -> Sequence[float]:
     if choices["rates"] is not None:
         return tuple(choices["rates"])
     if requests.arrivals is None:
-        raise InputError("give the requests/s of each hour: --rates R,R,... or --traffic FILE", option="rates")
+        raise InputError(
+            "give the requests/s of each hour: --rates R,R,..., --traffic FILE or --trace FILE", option="rates"
+        )
     return rates_by_hour(requests.arrivals)
 
 

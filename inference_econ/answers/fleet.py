@@ -328,23 +328,32 @@ def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
     Raises
     ------
     InputError
-        If it does not say how many come, or not by whole hours.
+        If it does not say how many come, or not by parts of hours.
+
+    Notes
+    -----
+    A last hour of which less than half is known is left out.
 
     Examples
     --------
-    >>> rates_by_hour(Arrivals(rates=(1.0, 3.0, 5.0, 7.0), interval=1800.0))
-    (2.0, 6.0)
+    >>> rates_by_hour(Arrivals(rates=(1.0, 3.0, 5.0, 7.0, 6.0), interval=1800.0))
+    (2.0, 6.0, 6.0)
     """
     if not arrivals.rates:
-        raise InputError("the traffic does not say how many requests come by hour; give --rates", option="rates")
-    parts = round(3600.0 / arrivals.interval)
-    if parts < 1 or parts * arrivals.interval != 3600.0 or len(arrivals.rates) % parts:
         raise InputError(
-            f"a day needs the rates of whole hours (interval: 1 h), and the traffic has {len(arrivals.rates)} of "
-            f"{arrivals.interval:g} s each; give --rates",
-            option="traffic",
+            "the traffic does not say how many requests come by hour, nor does a trace whose times begin anew with "
+            "each session; give --rates R,R,... beside it",
+            option="rates",
         )
-    return tuple(np.reshape(arrivals.rates, (-1, parts)).mean(axis=1).tolist())
+    parts = round(3600.0 / arrivals.interval)
+    hours = max(round(len(arrivals.rates) / max(parts, 1) + 1e-9), 1)
+    if parts < 1 or parts * arrivals.interval != 3600.0 or len(arrivals.rates) < parts:
+        raise InputError(
+            f"a day needs the rates of hours (interval: 1 h), and the traffic has {len(arrivals.rates)} of "
+            f"{arrivals.interval:g} s each; give --rates R,R,... beside it",
+            option="rates",
+        )
+    return tuple(float(np.mean(arrivals.rates[hour * parts : (hour + 1) * parts])) for hour in range(hours))
 
 
 def check_day(
