@@ -287,10 +287,9 @@ def cheapest_fleet(
     most = int(np.searchsorted(bills, dollars, side="right"))
     if not most:
         return None
-    each = math.ceil(agents / most)
-    if dollars < math.inf and instance.over(instance.play(each, quick=True), limits)[1]:
+    if dollars < math.inf and instance.over(instance.play_part(agents, most, router), limits)[1]:
         return None
-    carried = agents if most == 1 else instance.carried(limits, max(guess, each), agents)[0]
+    carried = agents if most == 1 else instance.carried(limits, max(guess, math.ceil(agents / most)), agents)[0]
     if not carried:
         return None
     # Beside one another instances carry more, or fewer, than a short run of one of them said.

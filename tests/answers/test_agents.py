@@ -196,6 +196,9 @@ def test_a_fleet_is_as_small_as_keeps_promises_whatever_a_short_run_of_one_insta
         for replicas in (round(0.9 * best.replicas) - 1, best.replicas)
     )
     assert more <= 0.006 < less
+    # With just as much money as that it is the same fleet.
+    again = agent_play.cheapest_fleet(instance, 500, kept, 4, "prefix_aware", best.dollars_per_hour)
+    assert again is not None and again.replicas == best.replicas
 
 
 def test_what_cannot_be_asked() -> None:
