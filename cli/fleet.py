@@ -19,7 +19,7 @@ def fleet(further: tuple[str, ...], progress: options.Progress | None, **choices
 
     A mixture of chips is found for traffic by hour that is known before, proven to be the cheapest, and played beside
     an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --together': instances
-    that do both only; where pools would be cheaper it is said.
+    that do both; what the day would cost with pools is said where that is less.
     """
     work = agents.work(choices)
     if work is None:

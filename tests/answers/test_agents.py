@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from inference_econ.answers.agent_answers import AgentChoice, AgentPools
 from inference_econ.answers.agent_purchase import AgentLot
 from inference_econ.answers.agents import Agents
 from inference_econ.answers.conversations import Conversation
+from inference_econ.answers.fleet_pools import PooledDay
 from inference_econ.answers.launching.instance import Limits
 from inference_econ.answers.launching.plan import engine
 from inference_econ.answers.lots import Way
@@ -22,7 +24,7 @@ from inference_econ.answers.promises import Targets
 from inference_econ.answers.slots import with_slots
 from inference_econ.engine import Pins, Setup, Space, request_seconds
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
-from inference_econ.inputs import Length, Requests, SessionSpec, Step
+from inference_econ.inputs import Length, Requests, SessionSpec, Step, catalog
 from inference_econ.serving import Sessions, Trace, draw_sessions
 from inference_econ.serving.simulation.events import Cache, Server, simulate
 
@@ -272,6 +274,14 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     record = found.to_dict()["choices"][0]
     assert record["serving"] == "apart" and record["prefill_instances"] == readers
     assert record["agent_use"]["agents"] == 100 and record["accelerators"] == best.accelerators
+    # An hour with a tenth of them needs a tenth of the instances, whole ones of either kind.
+    day, writers = PooledDay.shared(best.fleet, (0.1, 1.0), "--agents 100"), best.fleet.decode_instances
+    assert (day.readers, day.writers) == ((math.ceil(readers / 10), readers), (math.ceil(writers / 10), writers))
+    (said,) = day.said(1e6, RENTED, catalog.elasticity(), {}, 1)
+    assert f"{day.readers[0]} to {readers} instances that prefill" in said and "'recommend --agents 100'" in said
+    # A stock that has no room for both kinds, or a day that costs no less, is no reason to say so.
+    assert not day.said(1e6, RENTED, catalog.elasticity(), {best.service.setup.hardware.name: 1}, 1)
+    assert not day.said(1.0, RENTED, catalog.elasticity(), {}, 1)
     # As many chips carry as many agents.
     most = work.most_agents(
         market(setup, work.requests, arrangement="apart"), Means(accelerators=best.accelerators), most=1
