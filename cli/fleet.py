@@ -19,11 +19,11 @@ def fleet(further: tuple[str, ...], progress: options.Progress | None, **choices
 
     A mixture of chips is found for traffic by hour that is known before, proven to be the cheapest, and played beside
     an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --together': instances
-    that do both only; where pools would be cheaper it is said.
+    that do both; what the day would cost with pools is said where that is less.
     """
     work = agents.work(choices)
     if work is None:
-        requests, targets = options.requests(choices), options.targets(choices)
+        requests, targets = options.requests(choices, fitted=True), options.targets(choices)
         day = _day(choices, requests)
         # By hour, so that within an hour they come as if it went on.
         if requests.arrivals is not None:
@@ -68,7 +68,9 @@ def _day(choices: options.Choices, requests: ie.Requests) -> Sequence[float]:
     if choices["rates"] is not None:
         return tuple(choices["rates"])
     if requests.arrivals is None:
-        raise InputError("give the requests/s of each hour: --rates R,R,... or --traffic FILE", option="rates")
+        raise InputError(
+            "give the requests/s of each hour: --rates R,R,..., --traffic FILE or --trace FILE", option="rates"
+        )
     return rates_by_hour(requests.arrivals)
 
 

@@ -57,9 +57,12 @@ def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None
     return choices["context"], 0.0
 
 
-def requests(choices: Choices, **lengths: object) -> ie.Requests:
-    """The requests of the options for lengths, or those of other lengths."""
-    recorded = _recorded(choices)
+def requests(choices: Choices, *, fitted: bool = False, **lengths: object) -> ie.Requests:
+    """The requests of the options for lengths, or those of other lengths.
+
+    Those of a trace are what is fitted to it, or they come as they came.
+    """
+    recorded = _recorded(choices, fitted=fitted)
     if recorded is not None:
         return recorded
     named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
@@ -70,7 +73,7 @@ def requests(choices: Choices, **lengths: object) -> ie.Requests:
 _OF_TRAFFIC = (*SAID_BY_TRAFFIC, "arrival_scv")
 
 
-def _recorded(choices: Choices) -> ie.Requests | None:
+def _recorded(choices: Choices, *, fitted: bool) -> ie.Requests | None:
     """The requests of the traffic or trace that is named; None if none is.
 
     Raises
@@ -97,11 +100,11 @@ def _recorded(choices: Choices) -> ie.Requests | None:
                 f"for {model.max_context:,} at most; take another model, or leave such requests out"
             )
         remarks = [f"broken lines, left out: {profile.broken:,} ({profile.mistakes[0]})"] if profile.broken else []
-        if profile.requests > len(profile.first):
+        if profile.requests > len(profile.first) and not fitted:
             remarks.append(f"the first {len(profile.first):,} of {profile.requests:,} requests are played")
         for remark in remarks:
             show.remark(remark, quiet=bool(click.get_current_context().params.get("quiet")))
-        return profile.replay
+        return profile.traffic.requests if fitted else profile.replay
 
 
 def is_given(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -101,7 +101,7 @@ def _requests(question: options.Choices) -> ie.Requests:
     return ie.Agents.of(question["traffic"]).requests
 
 
-def _lengths(question: options.Choices) -> dict[str, object]:
+def _lengths(question: options.Choices) -> dict[str, Any]:
     lengths = {name: question[name] or 0 for name in ("cached", "shared_prefix")}
     return {**options.context_or_lengths({"context": None, **question}), **lengths}
 

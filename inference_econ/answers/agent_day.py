@@ -6,12 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from inference_econ.answers.agent_answers import AgentChoice, Use
+from inference_econ.answers.agent_answers import AgentChoice, AgentPools, Use
 from inference_econ.answers.agent_market import AgentMarket
 from inference_econ.answers.agent_purchase import AgentLot, lots_of_agents
 from inference_econ.answers.disaggregated.terms import NOTICED
-from inference_econ.answers.fleet import DayOfFleet, apart_said, check_day, planned
+from inference_econ.answers.fleet import DayOfFleet, check_day, needed, planned
 from inference_econ.answers.fleet_play import Policy
+from inference_econ.answers.fleet_pools import PooledDay
 from inference_econ.answers.lots import WAYS, Way, no_price
 from inference_econ.errors import NothingFitsError
 
@@ -64,12 +65,15 @@ def day_of_agents(
     chips = dict.fromkeys(candidate.setup.hardware.name for candidate in market.candidates)
     left_out = [f"{chip}: nothing keeps {wanted.text} for a single agent" for chip in chips if chip not in best]
     apart = min(market.apart(together, most), key=lambda choice: choice.dollars_per_hour, default=None)
-    if apart is not None and apart.dollars_per_hour < together[0].dollars_per_hour / (1.0 + NOTICED):
-        left_out.append(apart_said(together[0], apart, f"--agents {most}"))
+    pools = None
+    if isinstance(apart, AgentPools) and apart.dollars_per_hour < together[0].dollars_per_hour / (1.0 + NOTICED):
+        shares = [agents / most for agents in needed(day)]
+        pools = PooledDay.shared(apart.fleet, shares, f"--agents {most}")
     lots = [lot for choice in best.values() for lot in lots_of_agents(choice, ways)]
     if not lots:
         raise no_price(ways)
     return planned(
-        lots, day, wanted, [candidate.services for candidate in market.candidates], policy=policy, target=target,
-        min_replicas=min_replicas, left_out=left_out, progress=market.progress, kind=DayOfAgents, **further,
+        lots, day, wanted, [candidate.services for candidate in market.candidates], ways=ways, policy=policy,
+        target=target, min_replicas=min_replicas, left_out=left_out, apart=pools, progress=market.progress,
+        kind=DayOfAgents, **further,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from inference_econ.answers.prefix_cache import behind
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.inputs import Requests, TierSpec
-from inference_econ.serving import SLOTS_OF_SESSIONS, Gamma, Loaded, Router, Server, Service, Services, Sessions, Trace
+from inference_econ.serving import Gamma, Loaded, Router, Server, Service, Services, Sessions, Trace
 from inference_econ.serving.simulation import play
 
 #: Requests of a run at least [1]; a third is enough to look for a number of agents.
@@ -71,8 +71,8 @@ class PlayedInstance:
     @cached_property
     def _server(self) -> Server:
         lengths = np.array([1, int(self.work.means.prompts.max())])
-        slots = SLOTS_OF_SESSIONS * self.service.slots
-        return play.server(self.service, lengths, slots=slots, tiers=behind(self.service, self.tiers))
+        slots, tiers = self.service.slots_of_blocks, behind(self.service, self.tiers)
+        return play.server(self.service, lengths, slots=slots, tiers=tiers)
 
     @property
     def together(self) -> int:
@@ -240,7 +240,7 @@ def shortlist(
     rows = ranked(carried)[:most] + ([] if agents is None else ranked(at_most)[:1])
     # Where slots are what limits them, a play has room for more: shared blocks are held once.
     full = rates >= (1.0 - _NEAR) * layouts.states.requests_per_second[:, -1]
-    most_each = np.maximum((1.0 + _NEAR) * np.where(full, SLOTS_OF_SESSIONS, 1.0) * at_most, 1.0)
+    most_each = np.maximum((1.0 + _NEAR) * np.where(full, layouts.slots_of_blocks / layouts.slots, 1.0) * at_most, 1.0)
     bound = setup.dollars_per_hour_in_bulk(accelerators) / most_each if counts is None else -most_each * counts
     if agents is not None:
         bound = setup.dollars_per_hour(np.ceil(agents / most_each), accelerators)
@@ -287,10 +287,9 @@ def cheapest_fleet(
     most = int(np.searchsorted(bills, dollars, side="right"))
     if not most:
         return None
-    each = math.ceil(agents / most)
-    if dollars < math.inf and instance.over(instance.play(each, quick=True), limits)[1]:
+    if dollars < math.inf and instance.over(instance.play_part(agents, most, router), limits)[1]:
         return None
-    carried = agents if most == 1 else instance.carried(limits, max(guess, each), agents)[0]
+    carried = agents if most == 1 else instance.carried(limits, max(guess, math.ceil(agents / most)), agents)[0]
     if not carried:
         return None
     # Beside one another instances carry more, or fewer, than a short run of one of them said.

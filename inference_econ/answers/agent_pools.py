@@ -19,7 +19,7 @@ from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.prefix_cache import behind
 from inference_econ.answers.promises import FILLED, Targets
 from inference_econ.inputs import TierSpec
-from inference_econ.serving import SLOTS_OF_SESSIONS, Loaded, Router, Server, Sessions, Trace, Writing
+from inference_econ.serving import Loaded, Router, Server, Sessions, Trace, Writing
 from inference_econ.serving.simulation import play
 
 #: Decode instances of a group at most, chips of it, and instances that are played together [1].
@@ -71,7 +71,7 @@ class PlayedGroup(PlayedInstance):
         lengths = np.array([1, int(self.work.means.prompts.max())])
         reader, moved = self.pools.prefill.services.service(self.layouts[0]), self.pools.transfer
         reading, decoding = (
-            play.server(service, lengths, slots=SLOTS_OF_SESSIONS * service.slots, tiers=tiers)
+            play.server(service, lengths, slots=service.slots_of_blocks, tiers=tiers)
             for service, tiers in ((reader, behind(reader, self.tiers)), (self.service, ()))
         )
         exposed, sending, receiving = (
@@ -226,7 +226,7 @@ class PlayedGroup(PlayedInstance):
         readers, writers = self.instances
         fleet = Fleet(
             self.pools, *self.layouts, replicas * readers, replicas * writers, every, rate / reading, rate / decoding,
-            SLOTS_OF_SESSIONS * self.service.slots,
+            self.service.slots_of_blocks,
         )  # fmt: skip
         use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
         return AgentPools(fleet, use, replicas, binding)

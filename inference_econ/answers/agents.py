@@ -354,7 +354,7 @@ class Agents(AgentSessions):
         -------
         DayOfFleet
             Replicas are those of :meth:`recommend` in the busiest hour, each with its share of the agents; of pools it
-            is said only what they would save then.
+            is said only what the day would cost with them, as planned.
 
         Raises
         ------

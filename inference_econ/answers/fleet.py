@@ -24,12 +24,13 @@ from inference_econ.answers.fleet_play import (
     cheapest_first,
     play,
 )
+from inference_econ.answers.fleet_pools import PooledDay
 from inference_econ.answers.lots import EVERY_WAY, WAYS, Lot, Way, lots
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import AnyChoice, as_candidates, fleets
+from inference_econ.answers.recommend import as_candidates
 from inference_econ.answers.record import RecordedRows, targets_record
 from inference_econ.answers.together import cheapest
-from inference_econ.errors import InputError, TooMuchError
+from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import Arrivals, Elasticity, catalog
 from inference_econ.serving import Services
@@ -184,7 +185,7 @@ def fleet(
     ----------
     offers : sequence of Candidate or Services
         What competes, of one or several kinds of chips (:func:`inference_econ.answers.market.market`): instances that
-        read prompts and decode. Of pools it is said only what they would save in the busiest hour.
+        read prompts and decode. Of pools it is said only what the day would cost with them, as planned.
     rates : sequence of float
         Mean requests per second of each hour; between the middles of hours they are interpolated, and the first hour
         follows the last [1/s].
@@ -226,10 +227,13 @@ def fleet(
     left_out: list[str] = []
     busiest = max(needed(day))
     offered = lots(offers, busiest, targets, arrival_scv=arrival_scv, ways=ways, told=left_out.append)
-    left_out += _pools(offers, busiest, targets, arrival_scv)
+    candidates = as_candidates(offers)
+    both = [candidate.services for candidate in candidates if candidate.pools is None]
+    whole = cheapest(both, busiest, targets, arrival_scv=arrival_scv, most=1, play=False)[0].dollars_per_hour
+    apart = PooledDay.of(candidates, needed(day), targets, whole / (1.0 + NOTICED), arrival_scv)
     return planned(
-        offered, day, targets, offers, stock=stock, policy=policy, target=target, min_replicas=min_replicas,
-        elasticity=elasticity, left_out=left_out, progress=progress,
+        offered, day, targets, offers, ways=ways, stock=stock, policy=policy, target=target, min_replicas=min_replicas,
+        elasticity=elasticity, left_out=left_out, apart=apart, progress=progress,
     )  # fmt: skip
 
 
@@ -239,12 +243,14 @@ def planned(
     targets: Targets,
     offers: Sequence[Candidate | Services],
     *,
+    ways: Collection[Way],
     stock: Mapping[str, int] | None,
     policy: Policy,
     target: float | None,
     min_replicas: int,
     elasticity: Elasticity | None,
     left_out: Sequence[str],
+    apart: PooledDay | None,
     progress: Progress | None,
     kind: type[DayOfFleet] = DayOfFleet,
 ) -> DayOfFleet:
@@ -256,10 +262,12 @@ def planned(
         What there is.
     day : sequence of float
         What comes in each hour, as lots count it (:attr:`Lot.carried`).
-    targets, offers, stock, policy, target, min_replicas, elasticity, progress
+    targets, offers, ways, stock, policy, target, min_replicas, elasticity, progress
         See :func:`fleet`.
     left_out : sequence of str
         See :class:`DayOfFleet`.
+    apart : PooledDay, optional
+        Pools that may be cheaper.
     kind : type
         Of the answer.
     """
@@ -293,33 +301,8 @@ def planned(
     played = {run: run_played.of(busiest) for run, run_played in played.items()}
     chosen = chosen._replace(counts=chosen.counts[busiest])
     mixture = tuple(offered[index] for index in busiest.tolist())
-    return kind(mixture, tuple(day), targets, chosen, policy, share, played, usual, tuple(left_out))
-
-
-def _pools(
-    offers: Sequence[Candidate | Services], requests_per_second: float, targets: Targets, arrival_scv: float
-) -> list[str]:
-    """Saving of pools that prefill and decode apart at a rate, in words; nothing where they are not cheaper."""
-    candidates = as_candidates(offers)
-    both = [candidate.services for candidate in candidates if candidate.pools is None]
-    whole = cheapest(both, requests_per_second, targets, arrival_scv=arrival_scv, most=1, play=False)[0]
-    try:
-        apart = fleets(candidates, requests_per_second, targets, whole.dollars_per_hour / (1.0 + NOTICED), arrival_scv)
-    except TooMuchError:
-        return []  # of so many instances that only a recommendation is worth the time
-    best = min(apart, key=lambda choice: choice.dollars_per_hour, default=None)
-    if best is None:
-        return []
-    return [apart_said(whole, best, f"--request-rate {requests_per_second:.4g}")]
-
-
-def apart_said(whole: AnyChoice, apart: AnyChoice, asked: str) -> str:
-    """What pools would need in the busiest hour beside instances that do both, in words."""
-    return (
-        f"pools: instances here read prompts and decode, for the busiest hour {whole.accelerators} GPUs "
-        f"(${whole.dollars_per_hour:,.2f} per hour); pools that prefill and decode apart would need "
-        f"{apart.accelerators} (${apart.dollars_per_hour:,.2f}), see 'recommend {asked}'"
-    )
+    pools = [] if apart is None else apart.said(chosen.dollars, ways, usual, room, min_replicas)
+    return kind(mixture, tuple(day), targets, chosen, policy, share, played, usual, (*left_out, *pools))
 
 
 def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
@@ -328,23 +311,32 @@ def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
     Raises
     ------
     InputError
-        If it does not say how many come, or not by whole hours.
+        If it does not say how many come, or not by parts of hours.
+
+    Notes
+    -----
+    A last hour of which less than half is known is left out.
 
     Examples
     --------
-    >>> rates_by_hour(Arrivals(rates=(1.0, 3.0, 5.0, 7.0), interval=1800.0))
-    (2.0, 6.0)
+    >>> rates_by_hour(Arrivals(rates=(1.0, 3.0, 5.0, 7.0, 6.0), interval=1800.0))
+    (2.0, 6.0, 6.0)
     """
     if not arrivals.rates:
-        raise InputError("the traffic does not say how many requests come by hour; give --rates", option="rates")
-    parts = round(3600.0 / arrivals.interval)
-    if parts < 1 or parts * arrivals.interval != 3600.0 or len(arrivals.rates) % parts:
         raise InputError(
-            f"a day needs the rates of whole hours (interval: 1 h), and the traffic has {len(arrivals.rates)} of "
-            f"{arrivals.interval:g} s each; give --rates",
-            option="traffic",
+            "the traffic does not say how many requests come by hour, nor does a trace whose times begin anew with "
+            "each session; give --rates R,R,... beside it",
+            option="rates",
         )
-    return tuple(np.reshape(arrivals.rates, (-1, parts)).mean(axis=1).tolist())
+    parts = round(3600.0 / arrivals.interval)
+    hours = max(round(len(arrivals.rates) / max(parts, 1) + 1e-9), 1)
+    if parts < 1 or parts * arrivals.interval != 3600.0 or len(arrivals.rates) < parts:
+        raise InputError(
+            f"a day needs the rates of hours (interval: 1 h), and the traffic has {len(arrivals.rates)} of "
+            f"{arrivals.interval:g} s each; give --rates R,R,... beside it",
+            option="rates",
+        )
+    return tuple(float(np.mean(arrivals.rates[hour * parts : (hour + 1) * parts])) for hour in range(hours))
 
 
 def check_day(

@@ -34,8 +34,6 @@ _BATCHES, _MEASURED = 8, 4
 _STREAMED = 4
 #: Points of a curve over the time of a batch [1].
 _POINTS = 200
-#: More slots than mean contexts have room for, so that blocks, which samples of a prompt share, decide [1].
-_SLOTS = 4
 #: What a request takes that is played with its blocks, and for each instance to choose from [s]; what is kept [B].
 _SECONDS, _EACH, _BYTES = 1.5e-4, 2.5e-6, 400.0
 
@@ -560,7 +558,7 @@ class _Instances:
     def _server(self) -> Server:
         isl, osl = int(self.batch.drawn.prompt.max()), int(self.batch.drawn.left.max())
         longest = isl if self.batch.finished == 1.0 else isl + osl
-        server = play.server(self.service, np.array([1, longest]), slots=_SLOTS * self.service.slots)
+        server = play.server(self.service, np.array([1, longest]), slots=self.service.slots_of_blocks)
         return server if server.cache is not None else replace(server, slots=self.service.slots)
 
     def generate(self, instances: int) -> Generation:

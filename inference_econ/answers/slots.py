@@ -51,4 +51,4 @@ def with_slots(layouts: Services, slots: int) -> Services:
         shares = np.linspace(0.0, 1.0, wider.states.batch.shape[1])
         return wider.states_at(np.array(batch)[:, None] ** shares)
 
-    return replace(wider, steady=states)
+    return replace(wider, steady=states, limit=float(slots))

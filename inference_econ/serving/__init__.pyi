@@ -30,7 +30,6 @@ from .simulation.events import HBM as HBM
 from .simulation.events import Router as Router
 from .simulation.events import Server as Server
 from .simulation.events import Tier as Tier
-from .simulation.sessions import SLOTS_OF_SESSIONS as SLOTS_OF_SESSIONS
 from .simulation.sessions import Session as Session
 from .simulation.sessions import Sessions as Sessions
 from .simulation.sessions import Usual as Usual

@@ -32,6 +32,8 @@ from inference_econ.serving.lengths import PromptTimes
 from inference_econ.serving.slots import Crowding, slots_of
 from inference_econ.serving.steady import Steady, decode_steps, steady
 
+#: Slots where prompts share blocks over those that mean contexts have room for: blocks decide who is let in [1].
+_SLOTS_OF_BLOCKS = 4
 #: Between batches of a layout, from one request to a full cache [1], and about how many that are.
 RATIO, _BATCHES = 2.0**0.125, 72
 #: Requests in flight of an instance at most [1]: engines run some thousands, and there are arrays over them.
@@ -64,6 +66,8 @@ class Services:
         Gives batches up to all slots and their decode steps alone [1], [s]; arrays of shape (n, k).
     speculation : Speculation or None
         Who proposes tokens.
+    limit : float
+        Requests in flight that an instance is told to have at most, whatever its memory holds [1].
     """
 
     setup: Setup
@@ -74,9 +78,15 @@ class Services:
     steady: Callable[[], Steady]
     decoding: Callable[[], tuple[Array, Array]]
     speculation: Speculation | None = None
+    limit: float = math.inf
 
     def __len__(self) -> int:
         return self.slots.size
+
+    @property
+    def slots_of_blocks(self) -> Array:
+        """Requests in flight at most where prompts share blocks, whose number then decides, shape (n,) [1]."""
+        return np.minimum(_SLOTS_OF_BLOCKS * self.slots, self.limit)
 
     @cached_property
     def states(self) -> Steady:
@@ -100,6 +110,7 @@ class Services:
         return Service(
             self.setup, self.requests, plans, slots, float(self.running[index]),
             lambda: self.states.take(index), lambda: self._taken(index), self.speculation,
+            int(self.slots_of_blocks[index]),
         )  # fmt: skip
 
     def take(self, indices: Indices) -> Services:
@@ -144,6 +155,8 @@ class Service:
         Gives batches up to all slots and their decode steps alone [1], [s]; arrays of shape (k,).
     speculation : Speculation or None
         Who proposes tokens.
+    slots_of_blocks : int
+        Requests in flight at most where prompts share blocks, whose number then decides [1].
     """
 
     setup: Setup
@@ -153,7 +166,8 @@ class Service:
     running: float
     steady: Callable[[], Steady]
     decoding: Callable[[], tuple[Array, Array]]
-    speculation: Speculation | None = None
+    speculation: Speculation | None
+    slots_of_blocks: int
 
     @cached_property
     def states(self) -> Steady:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,18 @@ from inference_econ.answers.agent_answers import AgentChoice, AgentPools
 from inference_econ.answers.agent_purchase import AgentLot
 from inference_econ.answers.agents import Agents
 from inference_econ.answers.conversations import Conversation
+from inference_econ.answers.fleet_pools import PooledDay
+from inference_econ.answers.launching.instance import Limits
+from inference_econ.answers.launching.plan import engine
 from inference_econ.answers.lots import Way
 from inference_econ.answers.market import Arrangement, market
 from inference_econ.answers.means import Means
 from inference_econ.answers.offer import offer
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.slots import with_slots
 from inference_econ.engine import Pins, Setup, Space, request_seconds
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
-from inference_econ.inputs import Length, Requests, SessionSpec, Step
+from inference_econ.inputs import Length, Requests, SessionSpec, Step, catalog
 from inference_econ.serving import Sessions, Trace, draw_sessions
 from inference_econ.serving.simulation.events import Cache, Server, simulate
 
@@ -104,7 +109,7 @@ def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monk
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
     work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
     offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, Space(Pins(tp=1, dp=1, pp=1)),
-                    slots=16)  # fmt: skip
+                    slots=64)  # fmt: skip
     kept = Targets(tpot_seconds=0.008, ttft_seconds=1.0)
     best = work.most_agents(offers, means, kept)[0]
     assert isinstance(best, AgentChoice)
@@ -141,7 +146,7 @@ def test_a_price_plays_nothing_twice_and_no_fleet_that_is_dearer_than_the_cheape
     monkeypatch.setattr(agent_play.PlayedInstance, "_played", played)
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
     work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
-    offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, slots=16)
+    offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, slots=64)
     kept = Targets(tpot_seconds=0.008, ttft_seconds=1.0)
     bill = work.price(offers, targets=kept)
     assert len(set(runs)) == len(runs)
@@ -154,6 +159,18 @@ def test_a_price_plays_nothing_twice_and_no_fleet_that_is_dearer_than_the_cheape
     instance, too_dear = agent_play.PlayedInstance(best.service, work, ()), 0.9 * best.dollars_per_hour / best.replicas
     assert agent_play.cheapest_fleet(instance, agents, kept, 4, "prefix_aware", too_dear) is None
     assert not runs
+
+
+def test_instances_that_are_told_their_slots_are_played_and_launched_with_them() -> None:
+    agents, setup = Agents.of("coding_agent"), Setup.of("llama_3_8b", "h100_sxm", engine="vllm")
+    free = offer(setup, agents.requests, Space(Pins(tp=1, dp=1, pp=1)))
+    played = agents.load(with_slots(free, 4), [20]).points[0]
+    assert 3.0 < played.load.in_flight <= 4.0
+    assert with_slots(free, 4).service(0).slots_of_blocks == 4
+    # Blocks decide below the number that is told, where memory holds more than mean contexts.
+    most = int(free.slots[0])
+    assert with_slots(free, 2 * most).service(0).slots_of_blocks == 2 * most < free.service(0).slots_of_blocks
+    assert Limits.of(with_slots(free, 4).service(0), engine("vllm"), "both").sequences == 4
 
 
 @pytest.mark.parametrize("share", [0.4, 1.0, 1.5])
@@ -170,7 +187,7 @@ def test_a_fleet_is_as_small_as_keeps_promises_whatever_a_short_run_of_one_insta
     step = Step(name="work", turns=6, new_tokens=200, answer_tokens=60, pause=1)
     work = Agents("helpers", SessionSpec(shared_tokens=500, steps=[step]))
     offers = market(Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), work.requests, Space(Pins(tp=1, dp=1, pp=1)),
-                    slots=16)  # fmt: skip
+                    slots=64)  # fmt: skip
     kept = Targets(tpot_seconds=0.006, ttft_seconds=1.0)
     best = work.recommend(offers, 500, kept)[0]
     assert isinstance(best, AgentChoice)
@@ -181,6 +198,9 @@ def test_a_fleet_is_as_small_as_keeps_promises_whatever_a_short_run_of_one_insta
         for replicas in (round(0.9 * best.replicas) - 1, best.replicas)
     )
     assert more <= 0.006 < less
+    # With just as much money as that it is the same fleet.
+    again = agent_play.cheapest_fleet(instance, 500, kept, 4, "prefix_aware", best.dollars_per_hour)
+    assert again is not None and again.replicas == best.replicas
 
 
 def test_what_cannot_be_asked() -> None:
@@ -254,6 +274,14 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     record = found.to_dict()["choices"][0]
     assert record["serving"] == "apart" and record["prefill_instances"] == readers
     assert record["agent_use"]["agents"] == 100 and record["accelerators"] == best.accelerators
+    # An hour with a tenth of them needs a tenth of the instances, whole ones of either kind.
+    day, writers = PooledDay.shared(best.fleet, (0.1, 1.0), "--agents 100"), best.fleet.decode_instances
+    assert (day.readers, day.writers) == ((math.ceil(readers / 10), readers), (math.ceil(writers / 10), writers))
+    (said,) = day.said(1e6, RENTED, catalog.elasticity(), {}, 1)
+    assert f"{day.readers[0]} to {readers} instances that prefill" in said and "'recommend --agents 100'" in said
+    # A stock that has no room for both kinds, or a day that costs no less, is no reason to say so.
+    assert not day.said(1e6, RENTED, catalog.elasticity(), {best.service.setup.hardware.name: 1}, 1)
+    assert not day.said(1.0, RENTED, catalog.elasticity(), {}, 1)
     # As many chips carry as many agents.
     most = work.most_agents(
         market(setup, work.requests, arrangement="apart"), Means(accelerators=best.accelerators), most=1

@@ -165,15 +165,21 @@ def test_what_cannot_be_is_refused(layouts: Services) -> None:
 
 
 def test_pools_that_would_be_cheaper_are_said_with_their_numbers() -> None:
-    """Those of the recommendation for the busiest hour; nothing where only instances that do both compete."""
+    """As many of either kind as recommendations for the hours have; nothing where only instances that do both are."""
     setup, targets = ie.Setup.of("qwen3_32b", "h200_sxm", engine="vllm"), ie.Targets(0.5, 0.03)
     offers = ie.market(setup, ie.Requests(isl=2000, osl=500), ie.Space(max_accelerators=4))
     day, together = (10.0, 50.0), [offer for offer in offers if offer.pools is None]
-    (said,) = fleet(offers, day, targets, elasticity=CALM, target=0.8).left_out
-    first, both = (ie.recommend(each, 50.0, targets, most=1)[0] for each in (offers, together))
-    assert isinstance(first, PooledChoice)
-    assert (
-        f"pools that prefill and decode apart would need {first.accelerators} (${first.dollars_per_hour:,.2f})" in said
-    )
-    assert f"for the busiest hour {both.accelerators} GPUs (${both.dollars_per_hour:,.2f} per hour)" in said
+    # The most of an hour is where it meets the other one.
+    asked = {"elasticity": CALM, "target": 0.8, "ways": ("on_demand",)}
+    answer = fleet(offers, day, targets, **asked)  # type: ignore[arg-type]
+    (said,) = answer.left_out
+    small, large = (ie.recommend(offers, rate, targets, most=1)[0] for rate in (30.0, 50.0))
+    assert isinstance(small, PooledChoice) and isinstance(large, PooledChoice)
+    few, many = small.fleet, large.fleet
+    assert (few.prefill, few.decode) == (many.prefill, many.decode)
+    assert f"{few.prefill_instances} to {many.prefill_instances} instances that prefill" in said
+    assert f"and {few.decode_instances} to {many.decode_instances} that decode apart" in said
+    hours = few.dollars_per_hour + many.dollars_per_hour
+    start = CALM.startup_seconds / 3600.0 * (many.dollars_per_hour - few.dollars_per_hour)
+    assert f"would cost ${hours + start:,.2f}" in said and f"(${answer.plan.dollars:,.2f} as planned)" in said
     assert fleet(together, day, targets, elasticity=CALM, target=0.8).left_out == ()

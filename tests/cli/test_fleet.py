@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Command, record
 
@@ -24,6 +27,21 @@ def test_the_same_day_from_a_file_and_from_the_line(command: Command, tmp_path: 
     assert [run["run"] for run in typed["runs"]] == ["constant", "autoscaled", "planned"]
     rows = list(csv.DictReader(command(*ASKED, *RATES, "--csv").out.splitlines()))
     assert [float(row["request_rate"]) for row in rows] == [20, 60, 100, 40]
+
+
+def test_a_trace_of_prompts_that_share_blocks_is_a_day(command: Command, tmp_path: Path) -> None:
+    path, gaps = tmp_path / "day.jsonl", (10, 5, 10)
+    # Two hours and the half of a third, whose prompts have one half in common.
+    seconds = [3600 * hour + at for hour, gap in enumerate(gaps) for at in range(0, 1800 if hour == 2 else 3600, gap)]
+    lines = (
+        {"timestamp": 1000 * at, "input_length": 1024, "output_length": 100, "hash_ids": [0, 1 + at]} for at in seconds
+    )
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    answer = record(command, *ASKED, "--trace", path)
+    assert [hour["request_rate"] for hour in answer["hours"]] == pytest.approx([0.1, 0.2, 0.1], rel=0.03)
+    assert answer["lots"][0]["cached"] == pytest.approx(512, rel=0.01)
+    shaped = record(command, *ASKED, "--trace", path, *RATES)
+    assert [hour["request_rate"] for hour in shaped["hours"]] == [20, 60, 100, 40]
 
 
 def test_a_table_says_the_mixture_the_runs_and_the_hours(command: Command) -> None:

@@ -35,7 +35,14 @@ _MOST = 10**7
 _SECONDS = 1e-7
 
 
-def smallest(pools: Pools, requests_per_second: float, terms: Terms, *, limit: float = math.inf) -> Fleet | None:
+def smallest(
+    pools: Pools,
+    requests_per_second: float,
+    terms: Terms,
+    *,
+    limit: float = math.inf,
+    layouts: tuple[int, int] | None = None,
+) -> Fleet | None:
     """The cheapest fleet that keeps its promises at a traffic.
 
     Parameters
@@ -49,11 +56,13 @@ def smallest(pools: Pools, requests_per_second: float, terms: Terms, *, limit: f
         decode instances may be as full as those of :func:`inference_econ.answers.recommend.recommend`.
     limit : float
         Fleets that cost as much or more are not looked at [USD/h].
+    layouts : (int, int), optional
+        Which layout prefill and decode instances have; any by default.
 
     Returns
     -------
     Fleet or None
-        The best of all pairs of layouts and whole numbers of instances; None if there is one, but none below the limit.
+        The best of these pairs and of whole numbers of instances; None if there is one, but none below the limit.
 
     Raises
     ------
@@ -79,6 +88,8 @@ def smallest(pools: Pools, requests_per_second: float, terms: Terms, *, limit: f
         limit = limit if best is None else best.dollars_per_hour
         if bound >= limit:
             break
+        if layouts not in (None, (reader, writer)):
+            continue
         for fleet in search.fleets(reader, writer, limit):
             if best is None or _rank(fleet) < _rank(best):
                 best = fleet

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from inference_econ.answers.launching.room import Room, check, groups, room, sequences_of_a_group
 from inference_econ.errors import InputError
 from inference_econ.inputs import EngineLaunch, EngineOptions, catalog
-from inference_econ.serving import SLOTS_OF_SESSIONS, Service
+from inference_econ.serving import Service
 
 #: What requests may be longer than those that were asked for: a share of them, and at least so many [1, tokens].
 _ROOM, _LEAST_ROOM = 0.05, 64
@@ -161,7 +161,7 @@ class Limits:
             raise InputError(f"{service.setup.model.name} is made for at most {most} tokens, got {needed_tokens}")
         tokens = longest or _with_room(math.ceil(requests.longest), most)
         if requests.longest_turn:
-            service = replace(service, slots=SLOTS_OF_SESSIONS * service.slots)
+            service = replace(service, slots=service.slots_of_blocks)
         sequences = sequences_of_a_group(service)
         needed = room(service, tokens, engine.launch.graph_bytes)
         check(service, needed, tokens)

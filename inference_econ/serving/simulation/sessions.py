@@ -14,8 +14,6 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Length, SessionSpec, Step
 from inference_econ.serving.lengths import levels, quantiles
 
-#: Slots of a server of sessions over those that mean contexts have room for, so that blocks decide who is let in [1].
-SLOTS_OF_SESSIONS = 4
 #: Sessions that stand for all, and turns of all of them together, about [1].
 _DRAWN, _TURNS = 200, 20_000
 
