@@ -27,8 +27,8 @@ def buy(
 ) -> options.Shown:
     """Buy tokens, rent machines or own them: dollars a month over traffic, and where they cross.
 
-    API offers of the last recorded day beside fleets of every chip, as large as the traffic needs within the SLOs; of
-    the usual chips where none is named. Without promises fleets are as fast as offers of the model usually are; of a
+    API offers of the last recorded day beside fleets of every chip, those of 'recommend' within the SLOs; of the usual
+    chips where none is named. Without promises fleets are as fast as offers of the model usually are; of a
     --traffic with sessions the agents are counted that they carry, or those that --agents says.
     """
     from inference_econ.answers.buy import MONTHLY
@@ -38,7 +38,7 @@ def buy(
     work, ways = agents.work(choices, allowed=("api_prices",)), choices["pay"] or MONTHLY
     requests = options.requests(choices) if work is None else work.requests
     targets = options.usual_targets(choices, any_speed=any_speed) if work is None else None
-    offers = _competing(choices, requests, named, required=bool(chips), apart=work is not None)
+    offers = _competing(choices, requests, named, required=bool(chips))
     api = _offers(api_prices, choices["model"])
     if work is not None:
         sessions = agents.played(choices, **agents.usual())
@@ -48,14 +48,14 @@ def buy(
 
 
 def _competing(
-    choices: options.Choices, requests: ie.Requests, chips: Sequence[str], *, required: bool, apart: bool = False
+    choices: options.Choices, requests: ie.Requests, chips: Sequence[str], *, required: bool
 ) -> list[Candidate]:
-    """Instances that do both on some chips, or pools as well; chips that cannot serve are left out unless required."""
+    """Candidates on some chips; chips that cannot serve are left out unless required."""
     offers: list[Candidate] = []
     failures: list[InputError | NothingFitsError] = []
     for chip in chips:
         try:
-            offers += market.candidates({**choices, "hardware": chip, "together": not apart}, requests, chip)
+            offers += market.candidates({**choices, "hardware": chip}, requests, chip)
         except (InputError, NothingFitsError) as error:
             if required:
                 raise

@@ -18,7 +18,9 @@ COMMANDS: Mapping[str, str] = {"prices": "offers"}
 _MOST = 6
 #: Options that ask for a speed, and how commands have it that take promises.
 _SPEEDS = ("--speed", "--tokens-per-second")
-_AS_PROMISE = "a speed is a promise of TPOT: --tpot 25 is 40 tokens/s per user"
+_AS_PROMISE = (
+    "a speed is a promise of TPOT: --tpot mean:20 is 50 tokens/s per user on average, --tpot 20 for 90 % of them"
+)
 
 
 def no_such_option(error: click.NoSuchOption) -> InputError | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
-from inference_econ.answers.disaggregated.load import rented
-from inference_econ.answers.lots import Lot, Way, lots_of, prices_by_way
-from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import choice_record
+from inference_econ.answers.lots import Lot, Way, lots_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +22,9 @@ class AgentLot(Lot):
     ----------
     use : Use
         What agents make of one replica.
-    pools : AgentPools or None
-        The whole of pools that prefill and decode apart; the service is an instance of them that decodes then.
     """
 
-    use: Use
-    pools: AgentPools | None = None
-
-    @property
-    def accelerators(self) -> int:
-        """Rented for a lot [1]."""
-        if self.pools is None:
-            return super(AgentLot, self).accelerators
-        fleet = self.pools.fleet
-        readers = math.ceil(fleet.prefill_instances / fleet.decode_instances)
-        return sum(rented(fleet.pools, (fleet.prefill, fleet.decode), (readers, 1)))
+    use: Use = field(kw_only=True)
 
     @property
     def agents(self) -> float:
@@ -79,27 +63,6 @@ class AgentLot(Lot):
         flight += np.maximum(many - agents[-1], 0.0) * work.means.side_by_side
         return np.asarray(self.replicas * flight[:-1] * self.load.in_flight / flight[-1])
 
-    def count(self, agents: float) -> int:
-        """Lots that carry some agents [1]."""
-        return max(math.ceil(agents / self.agents - 1e-9), 1)
-
-    def fleet(self, agents: float) -> tuple[int, float]:
-        """Chips for some agents [1], and how many these carry [1]: all of the pools, or as many lots as are needed."""
-        if self.pools is not None and agents <= self.pools.use.agents:
-            return self.pools.rented, self.pools.use.agents
-        lots = self.count(agents)
-        return lots * self.accelerators, lots * self.agents
-
-    def record(self, targets: Targets) -> dict[str, Any]:
-        """Return it under its load as plain data."""
-        record = super(AgentLot, self).record(targets)
-        if self.pools is None:
-            return record
-        apart = choice_record(self.pools, targets)
-        # What tokens cost at the price of the setup: lots may be paid for in other ways.
-        del apart["dollars_per_million_output_tokens"]
-        return {**record, **apart, "dollars_per_hour": self.pools.rented * self.price.dollars}
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentPurchase(Purchase):
@@ -135,8 +98,7 @@ class AgentPurchase(Purchase):
         lot = crossover.lot
         assert isinstance(lot, AgentLot)
         month = 3600.0 * MONTH_HOURS
-        full = lot.agents if lot.pools is None else lot.pools.use.agents
-        number = full if self.agents is None else self.agents
+        number = lot.parts * lot.agents if self.agents is None else self.agents
         charged, (chips, carried) = month * lot.pace * crossover.dollars_per_request, lot.fleet(number)
         paid = chips * lot.price.dollars * MONTH_HOURS
         return {
@@ -154,18 +116,9 @@ class AgentPurchase(Purchase):
 
 def lots_of_agents(choice: AnyAgentChoice, ways: Collection[Way]) -> list[AgentLot]:
     """A replica, or an instance that decodes with those that read for it, in every way that its chip is paid for."""
-    if isinstance(choice, AgentPools):
-        paid, each = prices_by_way(choice.service.setup).items(), choice.fleet.decode_instances
-        load = choice.instance_load
-        load = replace(
-            load,
-            requests_per_second=load.requests_per_second / each,
-            completed_per_second=load.completed_per_second / each,
-        )
-        use = replace(choice.use, agents=choice.use.agents / each)
-        return [AgentLot(choice.service, load, 1, way, price, use, choice) for way, price in paid if way in ways]
-    use = replace(choice.use, agents=choice.use.agents / choice.replicas)
+    count = choice.fleet.decode_instances if isinstance(choice, AgentPools) else choice.replicas
+    use = replace(choice.use, agents=choice.use.agents / count)
     return [
-        AgentLot(lot.service, lot.load, lot.replicas, lot.way, lot.price, use)
-        for lot in lots_of(choice.service, choice.load, ways)
+        AgentLot(lot.service, lot.load, lot.replicas, lot.way, lot.price, lot.pools, use=use)
+        for lot in lots_of(choice, ways)
     ]

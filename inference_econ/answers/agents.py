@@ -317,7 +317,7 @@ class Agents(AgentSessions):
         wanted, chips = market.wanted, dict.fromkeys(offer.setup.hardware.name for offer in market.candidates)
         left_out = (f"{chip}: nothing keeps {wanted.text} for a single agent" for chip in chips if chip not in best)
         return AgentPurchase(
-            lots, ranked, crossovers(lots, ranked), self.requests, wanted, None, tuple(left_out), agents=agents
+            lots, ranked, crossovers(lots, ranked, {}), self.requests, wanted, None, tuple(left_out), agents=agents
         )
 
     def fleet(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual, prices_of
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.likely import Likely, chance_below, of_throughput
-from inference_econ.answers.lots import Lot, Way, lots
+from inference_econ.answers.lots import Lot, Way, best_of_chips, lots
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import as_candidates, natural_rate
+from inference_econ.answers.recommend import AnyChoice, as_candidates
 from inference_econ.answers.record import RecordedRows, targets_record
 from inference_econ.answers.subjects import under_load
 from inference_econ.errors import InputError
@@ -40,22 +40,34 @@ class Crossover:
         Whose tokens it is compared with.
     dollars_per_request : float
         Of the offer [USD].
+    fleet : AnyChoice or None
+        The cheapest on its chip for a traffic that was asked for.
     """
 
     lot: Lot
     offer: str
     dollars_per_request: float
+    fleet: AnyChoice | None = None
 
     @property
     def dollars_per_request_when_full(self) -> float:
-        """Of a fleet whose lots serve as much as they can within the promises [USD]."""
-        return self.lot.dollars_per_hour / 3600.0 / self.lot.requests_per_second
+        """Of a fleet whose lots serve as much as they can within the promises, or of the whole of pools [USD]."""
+        lot = self.lot
+        return lot.rented(lot.parts) * lot.price.dollars / 3600.0 / (lot.parts * lot.requests_per_second)
 
     @property
     def first(self) -> float | None:
-        """Traffic from which a single lot is cheaper; None if not even a full one is [1/s]."""
-        rate = self.lot.dollars_per_hour / 3600.0 / self.dollars_per_request
-        return rate if rate <= self.lot.requests_per_second else None
+        """Traffic from which a lot, some of pools, or the fleet asked for is cheaper; None if no full one is [1/s]."""
+        lot = self.lot
+        sizes = [(lot.rented(count), count * lot.requests_per_second) for count in range(1, lot.parts + 1)]
+        if self.fleet is not None:
+            sizes.append((self.fleet.rented, self.fleet.replicas * self.fleet.load.requests_per_second))
+        at_cost = ((self._even(chips), most) for chips, most in sizes)
+        return min((rate for rate, most in at_cost if rate <= most), default=None)
+
+    def _even(self, chips: int) -> float:
+        """Traffic at which some chips cost what the offer does [1/s]."""
+        return chips * self.lot.price.dollars / 3600.0 / self.dollars_per_request
 
     @property
     def always(self) -> float | None:
@@ -67,7 +79,7 @@ class Crossover:
         share = self.dollars_per_request_when_full / self.dollars_per_request
         if self.first is None or share >= 1.0:
             return None
-        return max(math.ceil(share / (1.0 - share) - 1e-9), 1) * self.first
+        return max(math.ceil(share / (1.0 - share) - 1e-9) * self._even(self.lot.accelerators), self.first)
 
     @property
     def probability(self) -> float | None:
@@ -99,6 +111,8 @@ class Purchase(RecordedRows):
         Chips that keep no promises, with the reasons.
     request_rate : float or None
         Traffic that is billed beside the crossovers [1/s].
+    fleets : mapping of str to AnyChoice
+        The cheapest fleet for it by name of the chip.
     """
 
     page = "report.buy:BuyPage"
@@ -111,14 +125,16 @@ class Purchase(RecordedRows):
     usual: UsualSpeed | None
     left_out: tuple[str, ...] = ()
     request_rate: float | None = None
-
-    def lots_for(self, lot: Lot, requests_per_second: float) -> int:
-        """As many lots as some traffic needs within the promises [1]."""
-        return max(math.ceil(requests_per_second / lot.requests_per_second - 1e-9), 1)
+    fleets: Mapping[str, AnyChoice] = field(default_factory=dict)
 
     def fleet_dollars_per_month(self, lot: Lot, requests_per_second: float) -> float:
-        """The bill of as many lots as some traffic needs within the promises [USD/month]."""
-        return self.lots_for(lot, requests_per_second) * lot.dollars_per_hour * MONTH_HOURS
+        """The bill of as many chips as some traffic needs within the promises [USD/month]."""
+        chips, _ = lot.fleet(requests_per_second)
+        return chips * lot.price.dollars * MONTH_HOURS
+
+    def bill(self, lot: Lot) -> float:
+        """The bill of the fleet for the traffic that was asked for, paid for as a lot of its chip is [USD/month]."""
+        return self.fleets[lot.chip].rented * lot.price.dollars * MONTH_HOURS
 
     def offer_dollars_per_month(self, offer: str, requests_per_second: float) -> float:
         """The bill of an offer for some traffic [USD/month]."""
@@ -162,8 +178,8 @@ class Purchase(RecordedRows):
         """What the fleet and the offer cost for some traffic."""
         return {
             "request_rate": rate,
-            "accelerators": self.lots_for(crossover.lot, rate) * crossover.lot.accelerators,
-            "dollars_per_month": self.fleet_dollars_per_month(crossover.lot, rate),
+            "accelerators": self.fleets[crossover.lot.chip].rented,
+            "dollars_per_month": self.bill(crossover.lot),
             "offer_dollars_per_month": self.offer_dollars_per_month(crossover.offer, rate),
         }
 
@@ -187,8 +203,7 @@ def buy(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, of one or several kinds of chips (:func:`inference_econ.answers.market.market`); instances that
-        read prompts and decode alone.
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.market.market`).
     api : mapping
         What providers charge by kind of token, by their names [USD per 1e6 tokens]
         (:func:`inference_econ.answers.buyer.prices_of`).
@@ -204,7 +219,8 @@ def buy(
     Returns
     -------
     Purchase
-        With the crossovers of every fleet with the cheapest offer, and with the one in the middle.
+        With the crossovers of every fleet with the cheapest offer, and with the one in the middle: of each chip that of
+        :func:`inference_econ.answers.recommend.recommend` for a large traffic. What is billed is that for the traffic.
 
     Raises
     ------
@@ -221,8 +237,7 @@ def buy(
 
     def found(promised: Targets) -> tuple[Lot, ...]:
         left_out.clear()
-        rate = natural_rate(candidates, promised)
-        return lots(offers, rate, promised, arrival_scv=arrival_scv, ways=ways, told=left_out.append)
+        return lots(offers, None, promised, arrival_scv=arrival_scv, ways=ways, pools=True, told=left_out.append)
 
     usual = None
     if targets is None:
@@ -230,8 +245,21 @@ def buy(
         targets = usual.targets
     else:
         offered = found(targets)
+    fleets: dict[str, AnyChoice] = {}
+    if request_rate is not None:
+        chips = {lot.chip for lot in offered}
+        served = [candidate for candidate in candidates if candidate.setup.hardware.name in chips]
+        fleets = best_of_chips(served, request_rate, targets, arrival_scv=arrival_scv)
     return Purchase(
-        offered, ranked, crossovers(offered, ranked), requests, targets, usual, tuple(left_out), request_rate
+        offered,
+        ranked,
+        crossovers(offered, ranked, fleets),
+        requests,
+        targets,
+        usual,
+        tuple(left_out),
+        request_rate,
+        fleets,
     )
 
 
@@ -261,11 +289,13 @@ def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Reques
     return ranked
 
 
-def crossovers(offered: Sequence[Lot], ranked: Mapping[str, float]) -> tuple[Crossover, ...]:
-    """Those of each lot with the cheapest offer, and with the one in the middle."""
+def crossovers(
+    offered: Sequence[Lot], ranked: Mapping[str, float], fleets: Mapping[str, AnyChoice]
+) -> tuple[Crossover, ...]:
+    """Those of each lot, and the fleet of its chip, with the cheapest offer, and with the one in the middle."""
     names = list(ranked)
     compared = dict.fromkeys((names[0], names[(len(names) - 1) // 2]))
-    return tuple(Crossover(lot, name, ranked[name]) for name in compared for lot in offered)
+    return tuple(Crossover(lot, name, ranked[name], fleets.get(lot.chip)) for name in compared for lot in offered)
 
 
 def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:

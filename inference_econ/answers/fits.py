@@ -112,7 +112,8 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
     Raises
     ------
     NothingFitsError
-        If no size does, with what is missing.
+        If no size does, with what is missing; and with the smallest instance of several machines that does, if one
+        machine is not enough.
 
     Examples
     --------
@@ -122,11 +123,32 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
     """
     check_setup(setup)
     tried, requests = Space() if space is None else space, Requests.of(traffic)
-    if tried.max_accelerators is None and not tried.pins.given():
-        tried = replace(tried, max_accelerators=node(setup.hardware))
     free = setup if setup.price is not None else replace(setup, price=HourPrice(1.0))
+    if tried.max_accelerators is not None or tried.pins.given():
+        return _of_sizes(free, requests, tried, concurrency)
+    try:
+        return _of_sizes(free, requests, replace(tried, max_accelerators=node(setup.hardware)), concurrency)
+    except NothingFitsError as one_machine:
+        try:
+            smallest = _of_sizes(free, requests, tried, concurrency).instances[0]
+        except NothingFitsError:
+            raise one_machine from None
+        chips = smallest.service.accelerators
+        raise NothingFitsError(
+            f"{one_machine}; over several machines {chips} would do: --max-instance-gpus {chips}"
+        ) from None
+
+
+def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) -> Fits:
+    """The instances of a space that hold the longest of the requests, and so many at a time.
+
+    Raises
+    ------
+    NothingFitsError
+        If there are none.
+    """
     held: dict[int, Service] = {}
-    for layouts in _offered(free, requests, tried):
+    for layouts in _offered(setup, requests, space):
         for index in range(len(layouts)):
             service = layouts.service(index)
             other = held.get(service.accelerators)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.disaggregated.load import rented
 from inference_econ.answers.most_traffic import most_of_one
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import as_candidates
+from inference_econ.answers.recommend import (
+    AnyChoice,
+    PooledChoice,
+    as_candidates,
+    choice_record,
+    natural_rate,
+    recommend,
+)
 from inference_econ.answers.service_record import bounded_load, service_record
-from inference_econ.answers.together import cheapest
+from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup, pricing
-from inference_econ.errors import NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.inputs import HourPrice, prices
 from inference_econ.serving import Loaded, Service, Services, loaded
@@ -31,15 +40,18 @@ _WAY_OF: Mapping[str, Way] = {"reserved": "reserved", "tco": "reserved", "spot":
 #: Loads of an instance between which its requests in flight are interpolated, over the largest that keeps promises [1].
 _LOADS = np.array([0.02, 0.1, 0.25, 0.5, 0.75, 1.0])
 
+#: Traffic for which whole numbers of instances matter little, over what fills an instance or a group of pools [1].
+_MANY = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """Replicas that are rented together, as few as fill their machines.
+    """Replicas that are rented together, as few as fill their machines; of pools one that decodes, and those that read.
 
     Attributes
     ----------
     service : Service
-        One replica.
+        One replica; of pools an instance that decodes.
     load : Loaded
         Of one replica: the largest that keeps the promises.
     replicas : int
@@ -48,6 +60,8 @@ class Lot:
         How it is paid for, of :data:`EVERY_WAY`.
     price : HourPrice
         Of one accelerator.
+    pools : PooledChoice or None
+        The whole of pools that prefill and decode apart.
     """
 
     service: Service
@@ -55,6 +69,7 @@ class Lot:
     replicas: int
     way: Way
     price: HourPrice
+    pools: PooledChoice | None = None
 
     @property
     def setup(self) -> Setup:
@@ -74,7 +89,7 @@ class Lot:
     @property
     def accelerators(self) -> int:
         """Rented for a lot [1]."""
-        return int(self.setup.rented(self.replicas, self.service.accelerators))
+        return self.rented(1)
 
     @property
     def dollars_per_hour(self) -> float:
@@ -117,24 +132,45 @@ class Lot:
         slots = max(self.service.slots, self.load.in_flight)
         return self.replicas * np.interp(shares, (0.0, *_LOADS, full), (0.0, *states, self.load.in_flight, slots))
 
+    @property
+    def parts(self) -> int:
+        """Lots that carry as much as the whole of the pools [1]; one where there are none."""
+        return 1 if self.pools is None else self.pools.fleet.decode_instances
+
+    def rented(self, lots: int) -> int:
+        """Chips of some lots [1]; of pools with as many instances that read as their part of the whole needs."""
+        if self.pools is None:
+            return lots * int(self.setup.rented(self.replicas, self.service.accelerators))
+        fleet = self.pools.fleet
+        readers = -(-lots * fleet.prefill_instances // fleet.decode_instances)
+        return sum(rented(fleet.pools, (fleet.prefill, fleet.decode), (readers, lots)))
+
+    def fleet(self, carried: float) -> tuple[int, float]:
+        """Chips of as many lots as some of what a day consists of needs [1], and how much these carry."""
+        lots = max(math.ceil(carried / self.carried - 1e-9), 1)
+        return self.rented(lots), lots * self.carried
+
     def record(self, targets: Targets) -> dict[str, Any]:
-        """Return it under its load as plain data, with what is promised among its latencies."""
-        return {
-            **service_record(self.service, self.replicas, self.load),
-            **bounded_load(self.service, self.load, self.replicas, targets),
-            "paid": self.way,
-            "dollars_per_accelerator_hour": self.price.dollars,
-            "dollars_per_hour": self.dollars_per_hour,
-        }
+        """Return it under its load as plain data, with what is promised among its latencies; of pools all of them."""
+        paid = {"paid": self.way, "dollars_per_accelerator_hour": self.price.dollars}
+        if self.pools is None:
+            served = service_record(self.service, self.replicas, self.load)
+            bounded = bounded_load(self.service, self.load, self.replicas, targets)
+            return {**served, **bounded, **paid, "dollars_per_hour": self.dollars_per_hour}
+        apart = choice_record(self.pools, targets)
+        # What tokens cost at the price of the setup: lots may be paid for in other ways.
+        del apart["dollars_per_million_output_tokens"]
+        return {**apart, **paid, "dollars_per_hour": self.pools.rented * self.price.dollars}
 
 
 def lots(
     offers: Sequence[Candidate | Services],
-    requests_per_second: float,
+    requests_per_second: float | None,
     targets: Targets,
     *,
     arrival_scv: float = 1.0,
     ways: Collection[Way] = WAYS,
+    pools: bool = False,
     told: Callable[[str], None] = lambda _: None,
 ) -> tuple[Lot, ...]:
     """The instances of each chip whose fleet is the cheapest at a rate, in every way that they can be paid for.
@@ -142,15 +178,17 @@ def lots(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes (:func:`inference_econ.answers.market.market`); of pools nothing is taken.
-    requests_per_second : float
-        The largest traffic of the day [1/s].
+        What competes (:func:`inference_econ.answers.market.market`).
+    requests_per_second : float or None
+        The largest traffic of the day [1/s]; None for a large one, see :func:`best_of_chips`.
     targets : Targets
         What is promised.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     ways : collection of str
         How machines may be paid for. The price of a setup is that of its kind; of other kinds the chip's file lists.
+    pools : bool
+        Whether pools compete, and what closed forms do not prove is played; otherwise instances that do both do.
     told : callable
         Told of each chip that nothing keeps the promises on, and of those that may be owned at no known price.
 
@@ -165,21 +203,21 @@ def lots(
     NothingFitsError
         If nothing keeps the promises on any chip, or no chip has a price of the ways.
     """
-    by_chip: dict[str, list[Services]] = {}
-    for candidate in as_candidates(offers):
-        if candidate.pools is None:
-            by_chip.setdefault(candidate.setup.hardware.name, []).append(candidate.services)
+    candidates = [offer for offer in as_candidates(offers) if pools or offer.pools is None]
     every_lot: list[Lot] = []
-    failures: list[NothingFitsError] = []
-    for chip, layouts in by_chip.items():
-        try:
-            best = cheapest(layouts, requests_per_second, targets, arrival_scv=arrival_scv, most=1, play=False)[0]
-        except NothingFitsError as error:
-            failures.append(error)
-            told(f"{chip}: {error}")
-            continue
-        scv = float(queueing.split_scv(arrival_scv, best.replicas))
-        every_lot += _of_service(best.service, targets, scv, ways)
+    failures: list[InputError | NothingFitsError] = []
+
+    def failed(chip: str, error: InputError | NothingFitsError) -> None:
+        failures.append(error)
+        told(f"{chip}: {error}")
+
+    best = best_of_chips(candidates, requests_per_second, targets, arrival_scv=arrival_scv, play=pools, failed=failed)
+    for choice in best.values():
+        full: AnyChoice | None = choice
+        if isinstance(choice, Choice):
+            scv = float(queueing.split_scv(arrival_scv, choice.replicas))
+            full = most_of_one(choice.service, targets, scv)
+        every_lot += [] if full is None else lots_of(full, ways)
     if not every_lot:
         raise failures[0] if failures else no_price(ways)
     rented = dict.fromkeys(lot.chip for lot in every_lot if "owned" in ways)
@@ -192,6 +230,41 @@ def lots(
     return tuple(every_lot)
 
 
+def best_of_chips(
+    candidates: Sequence[Candidate],
+    requests_per_second: float | None,
+    targets: Targets,
+    *,
+    arrival_scv: float = 1.0,
+    play: bool = True,
+    failed: Callable[[str, InputError | NothingFitsError], None] | None = None,
+) -> dict[str, AnyChoice]:
+    """The first of :func:`inference_econ.answers.recommend.recommend` by name of the chip, for each of them alone.
+
+    Parameters
+    ----------
+    candidates, targets, arrival_scv, play
+        See there.
+    requests_per_second : float or None
+        The whole traffic [1/s]; None for so much that whole numbers of instances of each chip matter little.
+    failed : callable, optional
+        Told of each chip that nothing keeps the promises on, and the error; by default that is raised.
+    """
+    chips: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        chips.setdefault(candidate.setup.hardware.name, []).append(candidate)
+    best: dict[str, AnyChoice] = {}
+    for chip, several in chips.items():
+        try:
+            rate = _MANY * natural_rate(several, targets) if requests_per_second is None else requests_per_second
+            best[chip] = recommend(several, rate, targets, arrival_scv=arrival_scv, most=1, play=play)[0]
+        except (InputError, NothingFitsError) as error:
+            if failed is None:
+                raise
+            failed(chip, error)
+    return best
+
+
 def no_price(ways: Collection[Way]) -> NothingFitsError:
     """The error where chips are paid for in none of the ways."""
     return NothingFitsError(
@@ -200,20 +273,27 @@ def no_price(ways: Collection[Way]) -> NothingFitsError:
     )
 
 
-def _of_service(service: Service, targets: Targets, arrival_scv: float, ways: Collection[Way]) -> list[Lot]:
-    """A replica in every way that its chip can be paid for."""
-    most = most_of_one(service, targets, arrival_scv)
-    return [] if most is None else lots_of(service, most.load, ways)
-
-
-def lots_of(service: Service, load: Loaded, ways: Collection[Way]) -> list[Lot]:
-    """A replica under the largest load that keeps the promises, in every way that its chip can be paid for."""
-    setup, size = service.setup, service.accelerators
-    bulk = float(setup.dollars_per_hour_in_bulk(size))
-    together = next(
-        number for number in range(1, 65) if float(setup.dollars_per_hour(number, size)) <= number * bulk * (1.0 + 1e-9)
+def lots_of(choice: AnyChoice, ways: Collection[Way]) -> list[Lot]:
+    """A replica of a fleet, or of pools an instance that decodes, in every way that its chip can be paid for."""
+    setup, size, load, together, pools = (
+        choice.service.setup,
+        choice.service.accelerators,
+        choice.instance_load,
+        1,
+        None,
     )
-    return [Lot(service, load, together, way, price) for way, price in prices_by_way(setup).items() if way in ways]
+    if isinstance(choice, PooledChoice):
+        pools, count = choice, choice.fleet.decode_instances
+        load = replace(
+            load,
+            requests_per_second=load.requests_per_second / count,
+            completed_per_second=load.completed_per_second / count,
+        )
+    else:
+        bulk = float(setup.dollars_per_hour_in_bulk(size)) * (1.0 + 1e-9)
+        together = next(count for count in range(1, 65) if float(setup.dollars_per_hour(count, size)) <= count * bulk)
+    paid = prices_by_way(setup).items()
+    return [Lot(choice.service, load, together, way, price, pools) for way, price in paid if way in ways]
 
 
 def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:

@@ -59,9 +59,9 @@ class ChipAssumptions(Spec):
     other 4-bit weights are widened to the activations. Or it is the fastest of all that can run the format of an
     operand, for bounds: some chips have next to no integer units."""
     activation_traffic: Literal["balanced", "unbalanced", "single_copy"]
-    """How often a matrix's inputs and outputs move when it is cut: see :mod:`inference_econ.formulas.matmul`."""
+    """Copies of a matrix's inputs and outputs that move when it is cut: see :mod:`inference_econ.formulas.matmul`."""
     pointwise: Literal["free", "counted"]
-    """Traffic of norms, activation functions and sampling costs nothing, or is counted."""
+    """Traffic of norms, activation functions and sampling: free, or counted."""
     embedding_flop: Literal["both", "output"]
     """Arithmetic of the embeddings: input and output, or the output embedding only."""
 
@@ -81,7 +81,7 @@ class HostAssumptions(Spec):
     """Decode steps are captured in graphs. Prefill steps are not, their lengths differ: the host launches ahead, and
     a step takes no less than all of its launches."""
     launches: Literal["per_layer", "per_operator"]
-    """A fixed number of launches per layer that nothing hides; or the kernels of each row of the operator table."""
+    """Kernel launches: a fixed number per layer that nothing hides, or those of each row of the operator table."""
     engine: str | None = None
     """Engine whose kernels are counted, a name of the catalogue, with a version behind a blank if it is not the newest
     (``vllm 0.12.0``); those of the operator table without."""
@@ -105,8 +105,8 @@ class HostAssumptions(Spec):
     """Time that the first requests of a run of disaggregated pools wait longer: kernels are compiled or tuned when they
     are first used [s]. Load generators warm other servers up before they measure."""
     transfer_warm_up: Seconds = 0.0
-    """The same where prefill and decode have pools of their own, which connect over the network between link domains
-    when a cache is first sent [s]."""
+    """Time that the first requests wait longer besides where prefill and decode have pools of their own, which connect
+    over the network between link domains when a cache is first sent [s]."""
     handover: Seconds = 0.0
     """Time of the host of a prefill instance to hand over the cache of a prompt to another link domain, while the
     instance reads no other [s]. Inside a domain chips copy it over their links (UCX's ``cuda_ipc``)."""
@@ -120,8 +120,8 @@ class NetworkAssumptions(Spec):
     collectives: Collectives
     """Latency and bandwidth of collectives, or the name of a file in ``assumptions/collectives``."""
     mesh_links: Literal["pooled", "per_peer"] = "pooled"
-    """Where the links of a domain are a full mesh (:attr:`HardwareSpec.link_peers`), a group has all of a chip's links
-    as behind a switch, or those to its own members: a pair has one."""
+    """Links of a group whose domain is a full mesh (:attr:`HardwareSpec.link_peers`): all of a chip's as behind a
+    switch, or those to its own members, of which a pair has one."""
     collective_overhead: Seconds
     """Time that ranks wait for each other before each collective, beside its own time [s]."""
     latency_factor: Annotated[float, Field(ge=0, le=1e3, allow_inf_nan=False)] = 1.0
@@ -131,11 +131,11 @@ class NetworkAssumptions(Spec):
     """Share of collectives and hand-offs that passes behind memory reads and arithmetic of the same step, as far as
     these take so long; 0: they take turns (the study's "conservative assumption") [1]."""
     pipeline_hop: Literal["between_domains", "nearest"]
-    """A pipeline hand-off is priced between link domains always, or inside a domain while the stages fit one."""
+    """Links of a pipeline hand-off: those between link domains always, or those inside one while the stages fit it."""
     two_batch_overlap: Literal["never", "with_exchanges", "when_faster"]
-    """Two halves of a micro-batch take turns, so that communication of one hides behind the work of the other;
-    weights are read twice. Never; where that is faster; or only where, besides, groups of attention ranks exchange
-    tokens with experts on all ranks of a stage, and an engine that is meant can take turns there."""
+    """Turns of two halves of a micro-batch, so that communication of one hides behind the work of the other, and
+    weights are read twice: never taken; where that is faster; or only where, besides, groups of attention ranks
+    exchange tokens with experts on all ranks of a stage, and an engine that is meant can take turns there."""
     exchange_processors: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Share of a chip's processors that the kernels of an exchange take from the work of the other half of a batch that
     reads prompts; those of decode steps leave it all of them [1]."""
@@ -143,41 +143,43 @@ class NetworkAssumptions(Spec):
     """Link domains that a group of ranks is spread over: its ranks over those of a domain, rounded up or exactly, but
     at least one; or as the ranks of a stage are placed, where groups that cut it both ways share its domains."""
     inner_group: Literal["tensor", "experts"] = "tensor"
-    """Where experts are cut over several chips and spread as well, and ranks are placed: chips side by side hold the
-    parts of the same experts, or experts of their own."""
+    """Experts of chips side by side where they are cut over several chips and spread as well, and ranks are placed:
+    parts of the same ones, or whole ones of their own."""
 
 
 class LayoutAssumptions(Spec):
-    """How a model is laid out over the chips of an instance."""
+    """Layout of a model over the chips of an instance."""
 
     tensor_layouts: Annotated[tuple[TensorLayout, ...], Field(min_length=1, strict=False)]
     """Ways to cut weight matrices: along one dimension, or along both."""
     attention_scale_down_steps: Steps
-    """Attention may run on fewer accelerators than the feed-forward part: T^(j/steps), j = 0..steps; 0: never."""
+    """Steps in which attention may run on fewer accelerators than the feed-forward part: T^(j/steps), j = 0..steps; 0:
+    it never does [1]."""
     attention_groups: Literal["idle", "data_parallel", "shared"]
-    """Where attention runs on fewer chips than a stage has, the others wait, or groups of as many chips work on
-    sequences of their own; or share the batch evenly down to parts of a sequence, for bounds."""
+    """Work of the other chips where attention runs on fewer than a stage has: they wait; groups of as many chips have
+    sequences of their own; or they share the batch evenly down to parts of a sequence, for bounds."""
     group_copies: Literal["none", "held"] = "none"
-    """Dense layers and embeddings of a mixture of experts are cut over all chips of a stage, and its routers too; or
-    each such group holds copies of its own, cut over its ranks, and every rank whole routers."""
+    """Copies of the dense layers and embeddings of a mixture of experts: one that is cut over all chips of a stage, as
+    its routers are; or one of each such group, cut over its ranks, and whole routers on every rank."""
     kv_placement: Literal["spread", "by_heads"]
-    """The cache lies evenly on all chips of a stage, or with the heads: chips beyond the KV heads hold copies."""
+    """Place of the cache: evenly on all chips of a stage, or with the heads, of which chips beyond the KV heads hold
+    copies."""
     pipeline_steps: Steps
     """Pipeline depths tried: deepest^(j/steps)."""
     pipeline_deepest: Literal["layers", "layers_or_batch"]
     """Deepest pipeline tried: the number of layers, or of requests if there are fewer."""
     pipeline_stages: Literal["even", "uneven"] = "even"
-    """Layers must split evenly into the stages of a pipeline; or stages may differ by a layer, and those that have one
-    more set the pace, and say what fits."""
+    """Layers of the stages of a pipeline: as many in each; or stages may differ by one, and those that have one more
+    set the pace, and say what fits."""
     parallel_blocks: Literal["apart", "merged"]
-    """Where attention and feed-forward run side by side, each sums its output apart (the study's full model), or
-    one sum serves both."""
+    """Sums of the outputs of attention and feed-forward that run side by side: one for each (the study's full model),
+    or one for both."""
     residual_stream: Literal["whole", "by_tokens"] = "whole"
-    """Ranks that cut a matrix all hold the residual stream of all their tokens and sum what a pair of matrices gives
-    (all-reduce); or each holds a part of the tokens, so that sums are scattered, and gathered again before the next
-    pair, and norms work on that part only (sequence parallelism)."""
+    """Residual stream of the ranks that cut a matrix: all hold that of all their tokens and sum what a pair of matrices
+    gives (all-reduce); or each holds a part of the tokens, so that sums are scattered, and gathered again before the
+    next pair, and norms work on that part only (sequence parallelism)."""
     scale_down_repeats_embedding: bool
-    """Where attention runs on fewer accelerators, the embedding's arithmetic does so too."""
+    """Arithmetic of the embedding runs on as few accelerators as attention where that runs on fewer."""
 
 
 class ExpertAssumptions(Spec):
@@ -189,12 +191,12 @@ class ExpertAssumptions(Spec):
     kernel_efficiency: Fraction = 1.0
     """Share of the rates of ``kernels``, which are measured alone, that servers reach [1]."""
     math_efficiency: Fraction | None = None
-    """The share of arithmetic for routed experts, if it is another [1]."""
+    """Share of arithmetic for routed experts, if it is another [1]."""
     hbm_efficiency: Fraction | None = None
-    """The share of bandwidth for weights of routed experts, if it is another [1]."""
+    """Share of bandwidth for weights of routed experts, if it is another [1]."""
     overlap: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
-    """Under ``overlap: operator``, share of the shorter of arithmetic and memory time of routed experts that hides
-    behind the longer; all of it for other operators [1]."""
+    """Share of the shorter of arithmetic and memory time of routed experts that hides behind the longer, under
+    ``overlap: operator``; all of it for other operators [1]."""
     tile: NonNegative = 0.0
     """Tokens of one expert that are multiplied at a time: its last tile is half empty on average; 0 for no tiles
     [tokens]."""
@@ -207,10 +209,10 @@ class ExpertAssumptions(Spec):
     sparsity: Literal["floor", "exact"]
     """Experts over active experts, as a whole number or exactly."""
     shared: Literal["routed", "apart"]
-    """A shared expert counts as one more routed and active expert, or is a dense part of its own."""
+    """Shared experts: one more routed and active expert each, or a dense part of its own."""
     all_reduce: Literal["every_active_expert", "every_copy", "once"]
-    """An all-reduce of the feed-forward part carries the output of each active expert; the sum of those for each copy
-    of a token that was sent; or the sum of all."""
+    """Outputs that an all-reduce of the feed-forward part carries: that of each active expert; the sum of those for
+    each copy of a token that was sent; or the sum of all."""
     all_to_all_ranks: Literal["reached", "expert_parallel"]
     """Ranks in the dispatch of tokens: as many as a token can reach, or the whole expert-parallel group."""
     all_to_all_traffic: Literal["as_all_reduce", "own_link"]
@@ -227,24 +229,24 @@ class ExpertAssumptions(Spec):
     """Tokens travel to their experts in the format of the activations; in 8 bits; or in that of the experts' weights
     if those are narrow floats, in which they are multiplied. They return as activations."""
     activations: Literal["touched", "all"]
-    """Activation traffic of experts is counted for the share of them that is touched, or for all tokens."""
+    """Activation traffic of experts: that of the share of them that is touched, or of all tokens."""
     replicated_tokens: Literal["exchanged", "summed", "gathered"]
-    """Where one group of attention ranks is the whole stage, all of its chips have all tokens: experts exchange them
-    all the same, or each chip adds what its experts and its part of the shared expert give to one all-reduce. Gathered:
-    so it is, too, with groups whose experts are cut as well as spread: all chips of a stage gather all tokens, and what
-    their experts give is added up and scattered, which takes as long as an all-reduce."""
+    """Tokens of a stage that is one group of attention ranks, whose chips all have them: experts exchange them all the
+    same, or each chip adds what its experts and its part of the shared expert give to one all-reduce. Gathered: so it
+    is, too, with groups whose experts are cut as well as spread: all chips of a stage gather all tokens, and what their
+    experts give is added up and scattered, which takes as long as an all-reduce."""
     imbalance: Annotated[int | float, Field(ge=1, le=1e3, allow_inf_nan=False)]
     """Tokens of the busiest expert-parallel rank over the mean [1]: everybody waits for it."""
     popularity_scv: NonNegative = 0.0
-    """How unevenly experts are chosen: squared coefficient of variation [1]. Fewer are touched by a batch."""
+    """Squared coefficient of variation of how often experts are chosen [1]. Of uneven ones a batch touches fewer."""
     spread: Literal["even", "random"] = "even"
     """Expert-parallel ranks all have as many tokens, and touched experts, or as chance has it: then a step waits for
     the rank that has most."""
     balanced_from: NonNegative = 0
-    """Under ``spread: random``, from so many expert-parallel ranks on a balancer places popular experts, and copies of
+    """Expert-parallel ranks from which on, under ``spread: random``, a balancer places popular experts, and copies of
     them, so that ranks have equally much to do; 0 for never [1]."""
     balanced_scv: NonNegative = 0.0
-    """Unevenness of the ranks' shares that a balancer leaves: squared coefficient of variation of their shares [1]."""
+    """Squared coefficient of variation of the ranks' shares that a balancer leaves [1]."""
     redundant: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Copies of popular experts that are held beside all of them, and as many more as make their number a multiple of
     the ranks; None: there are none, and experts must divide [1]."""
@@ -263,35 +265,33 @@ class AttentionAssumptions(Spec):
     score_efficiency: Annotated[float, Field(gt=0, le=1.3, allow_inf_nan=False)] = 1.0
     """Rates that servers reach over those of ``scores``, which are measured alone [1]."""
     math_efficiency: Fraction | None = None
-    """The share of arithmetic for attention scores, if it is another [1]."""
+    """Share of arithmetic for attention scores, if it is another [1]."""
     kv_hbm_efficiency: Fraction | None = None
-    """The share of bandwidth for cache and states, if it is another [1]."""
+    """Share of bandwidth for cache and states, if it is another [1]."""
     latent_graph_launch: Seconds | None = None
     """Fixed time of a kernel of latent attention on the chip, if it is another than that of other kernels: an engine
     may have fused it into fewer, or into more [s]."""
     latent_traffic: Literal["one_matrix", "exact"]
     """MLA's up-projections are read as one matrix over both ranks, or each over its own."""
     latent: Literal["absorbed", "decompressed", "decompressed_per_step"]
-    """MLA in decode: the latent is key and value of every head; or keys and values of every head are cached; or
-    the latent is cached and decompressed in every step. Prefill decompresses what is cached, once."""
+    """Keys and values of MLA in decode: the latent is those of every head; or those of every head are cached; or the
+    latent is cached and decompressed in every step. Prefill decompresses what is cached, once."""
     latent_down: Literal["cut", "replicated"] = "cut"
     """Down-projections of latent and of compressed attention, which make what all heads share, are cut over the
     attention ranks; or every rank holds them and multiplies all tokens of its group by them."""
     indexer: Literal["scan", "cut", "replicated"] = "scan"
-    """An indexer of sparse attention takes its scan of the index keys only, cut over the attention ranks; or its
-    projections as well, cut too; or every attention rank holds them, multiplies and scans for all tokens of its
-    group."""
+    """Work of an indexer of sparse attention: its scan of the index keys only, cut over the attention ranks; its
+    projections as well, cut too; or both whole on every attention rank, for all tokens of its group."""
     index_keys: Literal["cache", "eight_bit"] = "cache"
     """Index keys are kept and scanned in the format of the cache; or in 8 bits with a 32-bit scale per 128
     elements, whatever the cache is kept in."""
     chunk_position: Literal["middle", "position"] = "middle"
-    """Where attention stays within chunks, tokens stand in the middle of their chunk always; or new tokens of a
-    prompt, and of sequences within their first chunk, stand where they do, and those of longer sequences anywhere
-    in a chunk."""
+    """Place of tokens in their chunk where attention stays within chunks: the middle always; or that of new tokens of a
+    prompt, and of sequences within their first chunk, as it is, and anywhere for those of longer sequences."""
     shared_prefix: Literal["per_sequence", "once"] = "per_sequence"
-    """A prefix that all sequences have in common is read in decode for each of them, or once by each group of attention
-    ranks (cascade attention); layers with a window, with a selection of tokens or with decompressed latents read it for
-    each. It is held once in either case."""
+    """Reads of a prefix that all sequences have in common, in decode: one for each of them, or one by each group of
+    attention ranks (cascade attention); layers with a window, with a selection of tokens or with decompressed latents
+    read it for each. It is held once in either case."""
     cache: Literal["kept", "recomputed"] = "kept"
     """Keys and values of earlier tokens are kept; or nothing is, and every step reads all tokens of its sequences again
     as a prompt, with the keys and values of one layer at a time."""
@@ -338,7 +338,7 @@ class CapacityAssumptions(Spec):
     reserved_bytes: HeldBytes = 0
     """Memory of each accelerator that an engine takes besides: contexts, libraries, graphs that count [B]."""
     communication_bytes: HeldBytes = 0
-    """Further, where several ranks exchange what they compute [B]."""
+    """Memory that an engine takes further where several ranks exchange what they compute [B]."""
     sampled_logits: NonNegative = 0
     """Rows of logits in 32 bits that sampling holds at once in an engine's profile run [1]."""
     host_weights: Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)] = 0
@@ -352,7 +352,7 @@ class CapacityAssumptions(Spec):
 
 
 class ServingAssumptions(Spec):
-    """How prompts and speculation share steps with decoding."""
+    """Steps that prompts and speculation share with decoding."""
 
     prefill_chunk: NonNegative
     """Prompt tokens that are read in one step, together with the tokens of the decode batch; 0: prompts are read
@@ -369,8 +369,8 @@ class ServingAssumptions(Spec):
     expected_tokens: Literal["draft_length", "draft_length_plus_one"]
     """Series of accepted tokens: over the drafted ones (the study), or one more (Leviathan et al. 2023)."""
     draft_placement: Literal["own_layout", "attention_ranks"]
-    """A draft model runs on all chips of the instance in the layout that is fastest for it, or is cut like the
-    target's attention: groups of so many chips each hold a copy and work on a part of the batch."""
+    """Layout of a draft model: the fastest for it on all chips of the instance, or that of the target's attention, of
+    which groups of so many chips each hold a copy and work on a part of the batch."""
     verify_context: Literal["start", "mean"]
     """Context seen by the proposed tokens of one verification: as at its start, or on average."""
     acceptance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | Literal["published"] = "published"
@@ -479,7 +479,7 @@ class Assumptions(SourcedSpec):
     network: NetworkAssumptions
     """Links between chips, the network between domains, collectives over both."""
     layout: LayoutAssumptions
-    """How a model is laid out over chips."""
+    """Layout of a model over chips."""
     experts: ExpertAssumptions
     """Mixtures of experts."""
     attention: AttentionAssumptions
@@ -487,7 +487,7 @@ class Assumptions(SourcedSpec):
     capacity: CapacityAssumptions
     """Parts that have to fit into the memory."""
     serving: ServingAssumptions
-    """How steps make up a service."""
+    """Steps that make up a service."""
     adapters: AdapterAssumptions = AdapterAssumptions()
     """Adapters beside the model."""
     per_family: dict[str, FamilyAssumptions] = Field(default_factory=dict)
@@ -495,7 +495,7 @@ class Assumptions(SourcedSpec):
     calibration: Calibration | None = None
     """The measurements that constants were fitted to, if they were."""
     levels: MeasuredLevels | None = None
-    """By how much servers that were measured differ from what the constants say, if that is known."""
+    """Differences of measured servers from what the constants say, if they are known."""
 
     def for_chip(self, chip: HardwareSpec) -> Assumptions:
         """Return these assumptions with the exceptions of a chip's family applied."""

@@ -135,30 +135,29 @@ def _cells(point: Deployment | None, ratio: str, *, bound: bool = False) -> tupl
 
 
 def step_table(assessment: Assessment) -> Table | None:
-    """The predicted step by part, with what each part alone could close of the gaps; None without a prediction."""
+    """The predicted step by part, with the share of each in the gap to the ideal one; None without a prediction."""
     if assessment.predicted is None:
         return None
-    gaps = {"frontier": assessment.anywhere, "ideal": assessment.ideal}
+    whole, ideal = assessment.measured.seconds, sum(part.ideal_seconds for part in assessment.parts)
+    steps = [(NAMES.get(part.name, part.name), part.seconds, part.ideal_seconds) for part in assessment.parts]
     rows = [
         (
-            NAMES.get(part.name, part.name),
-            f"{1e3 * part.seconds:.3f}",
-            f"{1e3 * part.ideal_seconds:.3f}",
-            *(f"{100 * part.closes(gap):.0f}" if gap.seconds > 0 else "-" for gap in gaps.values()),
+            name,
+            f"{1e3 * seconds:.3f}",
+            f"{1e3 * least:.3f}",
+            str(round(100 * (seconds - least) / (whole - ideal))) if whole > ideal else "-",
         )
-        for part in assessment.parts
+        for name, seconds, least in (*steps, ("in all", whole, ideal))
     ]
-    totals = (assessment.measured.seconds, sum(part.ideal_seconds for part in assessment.parts))
-    rows.append(("in all", *(f"{1e3 * seconds:.3f}" for seconds in totals), "", ""))
-    columns = ("part", "ms", "ideal ms", *(f"% of the gap to the {name}" for name in gaps))
+    columns = ("part", "ms", "ideal ms", "% of the gap to the ideal")
     predicted = assessment.predicted
     title = (
         f"Time per token as {assessment.setup.assumptions.name} has it: {layout_label(predicted.layout)} on "
         f"{chips_label(predicted.accelerators)}, batch {size(predicted.batch)}"
     )
     notes = (
-        "Share of the gap in time per token, with the same GPUs and batch, that one part closes by itself when it "
-        "shrinks to what it is in the ideal step.",
+        "Share of the time per token beyond that of the ideal step with the same GPUs and batch; less than nothing is "
+        "unexplained where less was measured than is predicted.",
     )
     return Table(title, columns, tuple(rows), why=notes)
 

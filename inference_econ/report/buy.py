@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
-from inference_econ.answers.chances import chances, least_chance
+from inference_econ.answers.chances import Chances, chances, least_chance
 from inference_econ.answers.lots import Lot
+from inference_econ.answers.promises import Targets
+from inference_econ.answers.recommend import AnyChoice, PooledChoice, choice_chances
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
@@ -18,6 +20,7 @@ from inference_econ.report.fields import Record, view
 from inference_econ.report.fleet import lot_prices
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.promises import kept_with
+from inference_econ.report.recommend import choice_label
 from inference_econ.report.service import service_title
 from inference_econ.report.startable import doubts
 from inference_econ.report.table import Table, amount, assumptions_label, chance_percent
@@ -27,12 +30,6 @@ from inference_econ.serving import Service
 _STEPS, _BEYOND = 12, 5.0
 #: Lines that can be told apart [1].
 _LINES = 6
-
-#: What "never" does not know of.
-_WHOLE = (
-    "Fleets are of instances that read prompts and decode; where traffic fills pools that do so apart, tokens can cost "
-    "less: 'price --request-rate'."
-)
 
 
 class BuyPage(RowsPage[Purchase]):
@@ -52,9 +49,9 @@ class BuyPage(RowsPage[Purchase]):
         )  # fmt: skip
         usual = "" if answer.usual is None else f"Fleets promise a usual speed: {answer.usual.text} tokens/s per user. "
         # Lots are as full as promises allow, so that half of the measured ones would break them.
-        filled = min((chances(lot.service, lot.load, answer.targets) for lot in answer.lots), key=least_chance)
+        filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
         speed = [f"{usual}A full lot: {kept}" for kept in kept_with(filled, answer.targets)]
-        speed.append(_WHOLE)
+        speed += _apart(answer.fleets.values() or [lot.pools for lot in answer.lots])
         rate, rows = answer.request_rate, answer.records()
         asked = "" if rate is None else f" for {rate:g} requests/s"
         title = service_title(f"Buy tokens, rent or own{asked}", self.services(), promises=answer.targets)
@@ -83,7 +80,7 @@ class BuyPage(RowsPage[Purchase]):
             notes=(
                 f"{len(answer.offers)} offers, of which the cheapest and the one in the middle are compared; $ a "
                 f"month: of the first {MONTH_HOURS:g} hours of "
-                f"{self.fleet if answer.request_rate is None else 'as many lots as the traffic needs'}, idle or not.",
+                f"{self.fleet if answer.request_rate is None else 'the fleet that the traffic needs'}, idle or not.",
                 *notes,
                 *(f"Left out: {reason}" for reason in answer.left_out),
                 *doubts(self.setups(), subjects),
@@ -146,10 +143,8 @@ class BuyPage(RowsPage[Purchase]):
         if rate is not None:
             bills = {f"tokens of {cheapest}": self.answer.offer_dollars_per_month(cheapest, rate)}
             for lot in self.answer.lots:
-                name = (
-                    f"{self.answer.lots_for(lot, rate) * lot.accelerators} x {lot.chip} ({lot.way.replace('_', ' ')})"
-                )
-                bills[name] = self.answer.fleet_dollars_per_month(lot, rate)
+                name = f"{self.answer.fleets[lot.chip].rented} x {lot.chip} ({lot.way.replace('_', ' ')})"
+                bills[name] = self.answer.bill(lot)
             first, second = sorted(bills, key=bills.__getitem__)[:2]
             return (
                 f"At {rate:g} requests/s {first} cost the least: ${bills[first]:,.0f} a month, before {second} at "
@@ -172,3 +167,19 @@ class BuyPage(RowsPage[Purchase]):
     def setups(self) -> Sequence[Setup]:
         """Setups of all chips."""
         return [service.setup for service in self.services()]
+
+
+def _chances(lot: Lot, targets: Targets) -> Chances:
+    """The probabilities that a full lot keeps what is promised."""
+    return chances(lot.service, lot.load, targets) if lot.pools is None else choice_chances(lot.pools, targets)
+
+
+def _apart(choices: Iterable[AnyChoice | None]) -> list[str]:
+    """Sentence on the fleets that prefill and decode apart; none where none does."""
+    labels = dict.fromkeys(choice_label(choice) for choice in choices if isinstance(choice, PooledChoice))
+    if not labels:
+        return []
+    return [
+        f"Instances that read prompts (P) and that decode (D): {'; '.join(labels)}. Of them a lot is one that decodes "
+        "with those that read for it."
+    ]

@@ -161,7 +161,7 @@ def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
     return (
         f"{len(points)} of {len(front)} points; * maximises speed^3 / cost.",
         *doubts([front.setup], front.subjects(points)),
-        *warnings(front.setup),
+        *warnings(front.setup, lengths_told=front.traffic is not None and front.traffic.isl is not None),
     )
 
 

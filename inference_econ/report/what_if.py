@@ -22,6 +22,8 @@ from inference_econ.studies.what_if import Effect, Step, WhatIf
 
 #: Inputs that a chart of elasticities over speed shows at most: those that move cost most [1].
 _MOST_LINES = 6
+#: Places of the least and the most of an input among its values.
+_ENDS = (0, -1)
 #: A step that is known within this ratio is said to be at one value [1].
 _POINT = 1.02
 
@@ -73,7 +75,10 @@ class WhatIfPage(AnswerPage[WhatIf]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of the effects of inputs on cost and speed, and of a per cent of them at each speed."""
         title = f"What moves cost and speed?\n{curves_title([self.answer.front])}\n{_at(self.answer)}"
-        drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
+        panels = tornados(self.answer)
+        if not all(math.isfinite(bar.factor) for panel in panels for bar in panel.bars):
+            title += "\nNone: there nothing is as fast as this (left), or costs as little (right)."
+        drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(panels, title)}
         if len(self.answer.speeds) > 1:
             drawn["along"] = charts.line_chart(along_chart(self.answer))
         return drawn
@@ -215,25 +220,25 @@ def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
     low, high = answer.span
     ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")
     best, speed = answer.best[0], answer.speeds[0]
-    cost, fast = [], []
+    cost, fast = list[TornadoBar](), list[TornadoBar]()
     for effect in by_size(answer):
-        for end, place in zip(ends, (0, -1), strict=True):
-            value, name = _value(effect, place), _bar_name(effect)
-            cost.append(TornadoBar(name, value, end, effect.best[0][place].dollars / best.dollars))
-            fast.append(TornadoBar(name, value, end, effect.fastest[place] / speed))
+        cost += _bars(effect, ends, [effect.best[0][place].dollars / best.dollars for place in _ENDS])
+        fast += _bars(effect, ends, [effect.fastest[place] / speed for place in _ENDS])
     return (
         Tornado("Cost at this speed", "change of the cost of output tokens", ends, cost),
         Tornado("Speed at this cost", "change of the speed of a user", ends, fast),
     )
 
 
-def _bar_name(effect: Effect) -> str:
-    """An input; with both ends where they are counts, and where nothing answers at one."""
-    name = effect.input.label
+def _bars(effect: Effect, ends: Sequence[str], factors: Sequence[float]) -> list[TornadoBar]:
+    """Bars of an input; it is named with both ends where they are counts, and with those at which nothing answers."""
+    name, values = effect.input.label, [_value(effect, place) for place in _ENDS]
     if effect.input.whole:
-        name += f", {_value(effect, 0)} to {_value(effect, -1)}"
-    lost = [_value(effect, place) for place in (0, -1) if math.isnan(effect.best[0][place].dollars)]
-    return f"{name} (none at {', '.join(lost)})" if lost else name
+        name += f", {' to '.join(values)}"
+    lost = [value for value, factor in zip(values, factors, strict=True) if not math.isfinite(factor)]
+    if lost:
+        name += f" (none at {', '.join(lost)})"
+    return [TornadoBar(name, *bar) for bar in zip(values, ends, factors, strict=True)]
 
 
 def _value(effect: Effect, place: int) -> str:

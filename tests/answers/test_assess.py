@@ -237,6 +237,16 @@ def test_a_model_that_does_not_fit_is_told_apart() -> None:
         )
 
 
+@pytest.mark.parametrize("speed", [20, 40, 80])
+def test_shares_of_the_gap_add_up(speed: float) -> None:
+    """Of a server that is quicker than predicted the unexplained time is a negative share."""
+    table = step_table(assess(tokens_per_second=speed, batch=64))
+    assert table is not None
+    *shares, whole = [int(row[-1]) for row in table.rows]
+    assert whole == 100 and sum(shares) == pytest.approx(100, abs=len(shares) / 2)
+    assert (shares[-1] < 0) == (speed == 80)
+
+
 def test_the_record_has_every_number() -> None:
     found = assess(ie.Traffic(context=2250), tokens_per_second=40, batch=64)
     record: Any = assessment_record(found)

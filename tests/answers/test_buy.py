@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase, buy, charged
+from inference_econ.answers.buy import MONTH_HOURS, MONTHLY, Crossover, Purchase, buy, charged
 from inference_econ.answers.buyer import offers_of
+from inference_econ.answers.market import Arrangement
+from inference_econ.answers.recommend import PooledChoice
 from inference_econ.errors import InputError
 from inference_econ.inputs import Offer, catalog
 from inference_econ.report.buy import BuyPage
@@ -51,6 +54,33 @@ def test_a_walk_along_the_traffic_finds_the_same_crossovers(bought: Purchase, sh
     assert crossover.first == pytest.approx(rates[np.argmax(cheaper)], abs=step)
     last = np.flatnonzero(~cheaper)[-1]
     assert crossover.always == pytest.approx(rates[last + 1], abs=2 * step)
+
+
+@pytest.mark.parametrize("arrangement", ["both", "together", "apart"])
+def test_the_fleet_that_is_recommended_for_a_traffic_is_billed(arrangement: Arrangement) -> None:
+    """Two commands say the same of every chip, and what is cheaper at some traffic is so from a smaller one on."""
+    rate, requests = 300.0, ie.Requests(1000, 200)
+    chips = {
+        chip: ie.market(ie.Setup.of("llama_3_8b", chip, engine="vllm"), requests, arrangement=arrangement)
+        for chip in ("h100_sxm", "l40s")
+    }
+    offers = [candidate for candidates in chips.values() for candidate in candidates]
+    answer = buy(offers, API, TARGETS, ways=MONTHLY[:1], request_rate=rate)
+    best = [ie.recommend(candidates, rate, TARGETS)[0] for candidates in chips.values()]
+    bills = [record["rate_bill"] for record in answer.records()[: len(best)]]
+    assert [bill["accelerators"] for bill in bills] == [choice.rented for choice in best]
+    assert [bill["dollars_per_month"] for bill in bills] == pytest.approx(
+        [730 * fleet.dollars_per_hour for fleet in best]
+    )
+    assert any(isinstance(choice, PooledChoice) for choice in best) == (arrangement != "together")
+    for crossover, bill in zip(answer.crossovers, bills, strict=False):
+        lot = crossover.lot
+        at_cost = replace(crossover, dollars_per_request=bill["dollars_per_month"] / (rate * 3600.0 * MONTH_HOURS))
+        assert at_cost.first is not None and at_cost.first <= rate * (1.0 + 1e-9)
+        assert answer.fleet_dollars_per_month(lot, rate) == pytest.approx(bill["dollars_per_month"], rel=0.15)
+        if lot.pools is not None:
+            # The whole of pools is what its parts are.
+            assert lot.fleet(lot.parts * lot.carried)[0] == lot.pools.rented
 
 
 def test_a_dearer_offer_is_beaten_sooner_and_more_probably(bought: Purchase) -> None:

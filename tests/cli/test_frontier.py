@@ -217,3 +217,9 @@ def test_scientific_notation_is_a_number(command: Command, tmp_path: Path) -> No
     assert command(*SUBJECT, "--format", "csv").out == command(
         "frontier", "llama_3_8b", "chip.yaml", "--decode-only", "--max-instance-gpus", 4, "--format", "csv"
     ).out.replace("chip.yaml", "h100_sxm")
+
+
+def test_a_context_beyond_the_model_is_said_once(command: Command) -> None:
+    for lengths in (("--context", 200_000), ("--isl", 190_000, "--osl", 10_000)):
+        text = " ".join(command(*SUBJECT, *lengths).out.split())
+        assert text.count("was made for 131,072 tokens") == 1

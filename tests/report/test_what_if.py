@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -101,6 +102,17 @@ def test_a_tornado_has_both_ends_of_every_input(answer: ie.WhatIf, tmp_path: Pat
     text = picture.read_text(encoding="utf-8")
     assert "What moves cost and speed?" in text
     assert "25 % more of it" in text
+
+
+def test_ends_at_which_nothing_answers_are_named(answer: ie.WhatIf) -> None:
+    """The fastest at the cost of the cheapest layout: at a higher price nothing costs as little."""
+    cheapest = replace(
+        answer, effects=tuple(replace(effect, fastest=(*effect.fastest[:-1], math.nan)) for effect in answer.effects)
+    )
+    names = [{bar.name for bar in tornado.bars} for tornado in tornados(cheapest)]
+    assert "price" in names[0] and "price (none at $3.688/h)" in names[1]
+    said = "None: there nothing is as fast as this (left), or costs as little (right)."
+    assert [said in str(WhatIfPage(each).charts()["tornado"].to_dict()) for each in (answer, cheapest)] == [False, True]
 
 
 def test_an_end_without_an_answer_has_no_bar() -> None:

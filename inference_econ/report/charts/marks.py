@@ -204,7 +204,9 @@ def kinds(
 
 def names(field: str, values: Iterable[str]) -> alt.Y:
     """Names of what is drawn, from the top."""
-    return alt.Y(field=field, type="nominal", scale=alt.Scale(domain=list(values)), axis=alt.Axis(title=None))
+    return alt.Y(
+        field=field, type="nominal", scale=alt.Scale(domain=list(values)), axis=alt.Axis(title=None, labelLimit=0)
+    )
 
 
 def lengths(field: str, label: str) -> alt.X:
