@@ -197,7 +197,7 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
 
     low = high = max(1, math.ceil(rate / service.most_requests_per_second))
     while targets.broken(shared(high)) is not None:
-        if bill(high) > limit or high > 1e9 or (high > low and rate / high < 1e-6):
+        if bill(high) > limit or (high > low and rate / high < 1e-6):
             return None
         low, high = high + 1, 2 * high
     # Between the last number that breaks something and one that does not.

@@ -220,7 +220,8 @@ class Setup:
             What is served, on what.
         weights, activations, kv : str, optional
             Number formats; by default the published ones, 16 bits that the chip has a unit for for activations, and
-            for the cache what recipes of the engines say, if all say the same, or else as activations.
+            for the cache what recipes of the engines say, if all say the same (under assumptions that are given: those
+            of the engine that is named), or else as activations.
         assumptions : Assumptions, name or path, optional
             Opinions; by default the profile of the chip's generation
             (:func:`inference_econ.inputs.profiles.assumed`).
@@ -290,7 +291,7 @@ class Setup:
         if opinions.adapters.loras and engines:
             engines, without = serving_adapters(engines, served, chip)
             left_out += without
-        if kv is None and assumptions is None:
+        if kv is None and (assumptions is None or engine_name is not None):
             precision = _with_usual_cache(precision, engines, served, chip)
         if engine_name is not None and engines:
             opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))

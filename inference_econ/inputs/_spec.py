@@ -26,6 +26,10 @@ else:
     ModelMetaclass = type(BaseModel)
 
 
+#: Unknown keys of a document that is perhaps of another kind, at least, of which so many are told.
+_STRANGE = 3
+
+
 class _Readable(ModelMetaclass):
     """Classes whose signature says fields with plain types, as people write them, and their defaults."""
 
@@ -155,6 +159,8 @@ class Spec(BaseModel, metaclass=_Readable):
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
         """The mistakes that pydantic found, and those that it would have found behind them, in our words."""
         details = error.errors(include_url=False)
+        if (other := cls._of_another_kind(document, details)) is not None:
+            return SpecError([other])
         errors = [*details, *cls._behind_kinds(document, details)]
         mistakes = {
             _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
@@ -167,6 +173,18 @@ class Spec(BaseModel, metaclass=_Readable):
         for location, problem in unsourced:
             mistakes.setdefault(location, f"{document.where(location)}: {problem}")
         return SpecError(sorted(set(mistakes.values()), key=by_line))
+
+    @classmethod
+    def _of_another_kind(cls, document: Document, details: Sequence[ErrorDetails]) -> str | None:
+        """One mistake in the place of dozens, if most keys of a document are those of something else."""
+        top = [detail for detail in details if len(detail["loc"]) == 1 and detail["type"] == "extra_forbidden"]
+        unknown = [str(detail["loc"][0]) for detail in top]
+        if len(unknown) < _STRANGE or 2 * len(unknown) <= len(document.data) or cls.moved.keys() & unknown:
+            return None
+        return (
+            f"{document.where(())}: another kind of file is needed here: {len(unknown)} of its {len(document.data)} "
+            f"keys are unknown ({', '.join(unknown[:_STRANGE])}, ...); allowed: {', '.join(sorted(cls.model_fields))}"
+        )
 
     @classmethod
     def _behind_kinds(cls, document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:

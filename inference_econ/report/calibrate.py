@@ -210,8 +210,11 @@ class OwnLevelsPage(Page):
             for line in self._lines()
         )
         columns = ("server", "rows", "decode x", "prefill x", "TPOT off %", "after", "TTFT off %", "after")
-        note = "Steps of these servers over those that their profile predicts; off: predicted over measured, median."
-        return (Table(f"Levels over {self.mine.group.profile}", columns, rows, (note,)),)
+        notes = (
+            "Steps of these servers over those that their profile predicts; off: predicted over measured, median.",
+            f"They are levels of one engine: ask with --engine {self.mine.group.engine} beside --assumptions.",
+        )
+        return (Table(f"Levels over {self.mine.group.profile}", columns, rows, notes),)
 
     def record(self) -> object:
         """Record of the lines of the table."""

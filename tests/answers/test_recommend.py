@@ -235,6 +235,12 @@ def test_the_first_that_is_kept_is_found_from_anywhere() -> None:
             assert found == (first if first < count else None)
 
 
+def test_a_rate_beyond_all_fleets_is_answered_as_any_other() -> None:
+    offer, targets = OFFERS["dense"](), Targets(tpot_seconds=0.02)
+    usual, absurd = (recommend([offer], rate, targets, most=1)[0] for rate in (1e6, 1e11))
+    assert absurd.replicas == pytest.approx(1e5 * usual.replicas, rel=1e-3)
+
+
 @pytest.mark.parametrize("rate", [0.0, -2.0, math.inf, math.nan])
 def test_impossible_rates(rate: float) -> None:
     offer = OFFERS["dense"]()

@@ -43,6 +43,15 @@ def test_exceptions_of_a_family_are_applied_once() -> None:
     assert replace(setup, context=5.0).assumptions is setup.assumptions
 
 
+def test_the_engine_that_is_named_has_its_cache_under_other_assumptions_too() -> None:
+    def cache(**given: str) -> str:
+        return ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8", **given).precision.kv
+
+    assert cache(engine="vllm") == cache(engine="vllm", assumptions="profiles/vllm_hopper") == "fp8"
+    assert cache(assumptions="profiles/vllm_hopper") == "bf16"  # whose practice it is, is not said
+    assert cache(engine="vllm", assumptions="profiles/vllm_hopper", kv="bf16") == "bf16"
+
+
 @pytest.mark.rows
 def test_bad_input(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):

@@ -113,6 +113,12 @@ def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path
         catalog.hardware(str(path))
 
 
+def test_a_file_of_another_kind_is_one_mistake(tmp_path: Path) -> None:
+    (mistake,) = _mistakes(catalog.hardware, tmp_path / "chip.yaml", MODEL)
+    assert mistake.startswith("chip.yaml:1: another kind of file is needed here: 4 of its 6 keys are unknown (")
+    assert ", ...); allowed: dense_flops_per_second, description, " in mistake
+
+
 @pytest.mark.rows
 def test_mistakes_in_a_model_file(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:
     mistakes = _mistakes(catalog.model, tmp_path / "model.yaml", _edited(MODEL, old, new))
