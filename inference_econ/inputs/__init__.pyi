@@ -151,7 +151,6 @@ from .measured_levels import MeasuredWay as MeasuredWay
 from .measured_levels import SharedLevel as SharedLevel
 from .measured_levels import Unseen as Unseen
 from .measured_levels import constants_of as constants_of
-from .measured_levels import levels_of as levels_of
 from .misfits import Misfit as Misfit
 from .misfits import known_misfits as known_misfits
 from .misfits import misfits_of as misfits_of
