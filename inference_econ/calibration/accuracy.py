@@ -37,6 +37,10 @@ class Accuracy(NamedTuple):
         """Share of the measurements that there is a prediction for [1]."""
         return self.predicted / self.rows if self.rows else 0.0
 
+    def record(self) -> dict[str, object]:
+        """All fields and the coverage, by name."""
+        return {**self._asdict(), "coverage": self.coverage}
+
 
 def log_errors(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Array:
     """Natural logarithm of predicted over measured, which treats half and double alike.
