@@ -54,7 +54,7 @@ from .calibration.measurements import MeasuredServer as MeasuredServer
 from .calibration.validation.validated import Validated as Validated
 from .calibration.validation.validated import validate as validate
 from .engine.layouts.pins import Pins as Pins
-from .engine.layouts.space import Space as Space
+from .engine.layouts.pins import Space as Space
 from .engine.proposals import Speculation as Speculation
 from .engine.setup import Setup as Setup
 from .errors import InferenceEconError as InferenceEconError

@@ -10,7 +10,7 @@ from functools import cache
 from data.measurements.facts import RunPoint, SpeculatingRuns, speculation_of_runs
 from data.measurements.inferencex import is_run
 from inference_econ.calibration.measurements import Measurement, Skipped
-from inference_econ.calibration.measurements._speculation import with_tokens
+from inference_econ.calibration.measurements._collections import with_tokens
 from inference_econ.calibration.measurements._tables import MEAN_LENGTH
 
 #: What the facts of runs are asked about: a collection that says nothing, or too little.

@@ -37,10 +37,10 @@ from inference_econ.answers.fleet import DayOfFleet
 from inference_econ.answers.fleet_play import Policy
 from inference_econ.answers.lots import WAYS, Way, no_price
 from inference_econ.answers.means import Means
-from inference_econ.answers.picks import Pick
 from inference_econ.answers.prefix_cache import Offloading, offload
 from inference_econ.answers.price import Sheet, fleet_sheet
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.service_record import Pick
 from inference_econ.errors import InputError
 from inference_econ.inputs import Elasticity, TierSpec, catalog
 from inference_econ.serving import Router, Services

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.power import instance_watts
-from inference_econ.answers.promised import kept_states
-from inference_econ.answers.promises import NAMES, Targets
+from inference_econ.answers.promises import NAMES, Targets, kept_states
 from inference_econ.engine import Instances, Plans, Setup, Speculation, layout_keys
 from inference_econ.formulas import money
 from inference_econ.inputs import Requests

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ.answers.deployments import deployments
 from inference_econ.answers.deviations import calibration_record
+from inference_econ.answers.pinned import deployments
 from inference_econ.answers.record import HEAD, Recorded, facts
 from inference_econ.engine import (
     MEASURED,

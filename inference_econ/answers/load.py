@@ -14,11 +14,10 @@ from inference_econ import _work
 from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.chances import Chances, chances, chances_record
-from inference_econ.answers.picks import Pick
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.record import RecordedRows, finite_or_none, targets_record
-from inference_econ.answers.service_record import bounded_load, pick_record, service_record
+from inference_econ.answers.service_record import Pick, bounded_load, pick_record, service_record
 from inference_econ.errors import InputError
 from inference_econ.serving import Loaded, Service, Services, Trace, arrivals_of, is_unproven, kept_share, loaded, seen
 from inference_econ.serving.simulation import play

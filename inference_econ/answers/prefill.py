@@ -10,7 +10,7 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._types import Progress
-from inference_econ.answers.deployments import deployments
+from inference_econ.answers.pinned import deployments
 from inference_econ.answers.prompt_processes import Chain, Processes, Way, check_kept, read_whole
 from inference_econ.answers.record import HEAD, RecordedRows, facts
 from inference_econ.engine import Instances, Pins, Plans, Setup, memory

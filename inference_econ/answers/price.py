@@ -14,12 +14,11 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import Chances, chances, chances_record
 from inference_econ.answers.disaggregated.chances import fleet_chances
 from inference_econ.answers.disaggregated.load import Fleet
-from inference_econ.answers.picks import Pick
 from inference_econ.answers.power import fleet_power, power_record, together_watts
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.recommend import PooledChoice, as_candidates, choice_record, natural_rate, recommend
 from inference_econ.answers.record import RecordedRows, targets_record
-from inference_econ.answers.service_record import bounded_load, pick_record, service_record
+from inference_econ.answers.service_record import Pick, bounded_load, pick_record, service_record
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError

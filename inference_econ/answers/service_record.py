@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from inference_econ.answers.deviations import calibration_record
-from inference_econ.answers.picks import Pick
 from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.record import HEAD, facts, finite_or_none
 from inference_econ.answers.subjects import under_load
@@ -78,3 +78,12 @@ def pick_record(pick: Pick | None) -> dict[str, object]:
 def finite(values: Mapping[str, float]) -> dict[str, float | None]:
     """Numbers as plain data: those without an end are null."""
     return {name: finite_or_none(value) for name, value in values.items()}
+
+
+class Pick(NamedTuple):
+    """By which rule one layout of several was taken."""
+
+    rule: str
+    """Rule that it is best by, in words."""
+    layouts: int
+    """Layouts of which it was taken [1]."""

@@ -18,8 +18,7 @@ from inference_econ.answers.candidates import Candidate, Seen
 from inference_econ.answers.disaggregated.terms import FASTER, NOTICED
 from inference_econ.answers.likely import Likely, likely_ends
 from inference_econ.answers.market import RECIPE, Arrangement, Proposer, market
-from inference_econ.answers.promised import check_mean, kept_states, why_none_is_kept
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.promises import Targets, check_mean, kept_states, why_none_is_kept
 from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds, power
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-#: A column that is the same for all, so that no keys mean one group.
-_ALL = "\0"
 
 
 class Accuracy(NamedTuple):
@@ -118,36 +111,3 @@ def by_group(groups: Sequence[str], measured: npt.ArrayLike, predicted: npt.Arra
     """
     real, guess, names = np.asarray(measured, dtype=float), np.asarray(predicted, dtype=float), np.asarray(groups)
     return {name: accuracy(real[names == name], guess[names == name]) for name in dict.fromkeys(groups)}
-
-
-def accuracy_by(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Accuracy of each combination of some columns.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        One row for each measurement, with columns ``measured`` and ``predicted`` in one unit, and the keys.
-    keys : sequence of str
-        What to group by: hardware, model, engine, dataset, ... Nothing for one group of all.
-
-    Returns
-    -------
-    DataFrame
-        The keys, the fields of :class:`Accuracy` and the coverage; the group of most measurements first.
-
-    Raises
-    ------
-    InputError
-        If a column is missing; see :func:`log_errors` for others.
-    """
-    import pandas as pd
-
-    missing = [column for column in (*keys, "measured", "predicted") if column not in frame]
-    if missing:
-        raise InputError(f"cannot group by {', '.join(missing)}; there are: {', '.join(map(str, frame.columns))}")
-    rows = []
-    for values, group in frame.assign(**{_ALL: 0}).groupby([*keys, _ALL], dropna=False, sort=True):
-        errors = accuracy(group["measured"], group["predicted"])
-        rows.append({**dict(zip(keys, values, strict=False)), **errors.record()})
-    columns = [*keys, *Accuracy._fields, "coverage"]
-    return pd.DataFrame(rows, columns=columns).sort_values("rows", ascending=False, kind="stable", ignore_index=True)

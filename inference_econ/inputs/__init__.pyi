@@ -19,6 +19,7 @@ from . import traces as traces
 from . import units as units
 from ._base import Dtype as Dtype
 from ._base import SourcedSpec as SourcedSpec
+from ._yaml import foreign_yaml as foreign_yaml
 from .asks import AssessAsk as AssessAsk
 from .asks import FrontierAsk as FrontierAsk
 from .asks import GridName as GridName
@@ -97,7 +98,6 @@ from .dtype import math_units as math_units
 from .elasticity import Elasticity as Elasticity
 from .engine_capacity import divided as divided
 from .engine_capacity import with_engine as with_engine
-from .engine_launch import EngineLaunch as EngineLaunch
 from .engine_options import EngineOptions as EngineOptions
 from .engine_options import Option as Option
 from .engine_support import Admission as Admission
@@ -117,7 +117,6 @@ from .engines import PromptGraphs as PromptGraphs
 from .engines import RedundantExperts as RedundantExperts
 from .engines import WireFormat as WireFormat
 from .engines import version_order as version_order
-from .family_asks import FamilyAsk as FamilyAsk
 from .grids import Grid as Grid
 from .hardware import HardwareSpec as HardwareSpec
 from .infer_asks import SHORT as SHORT
@@ -152,7 +151,6 @@ from .measured_levels import MeasuredWay as MeasuredWay
 from .measured_levels import SharedLevel as SharedLevel
 from .measured_levels import Unseen as Unseen
 from .measured_levels import constants_of as constants_of
-from .measured_levels import levels_of as levels_of
 from .misfits import Misfit as Misfit
 from .misfits import known_misfits as known_misfits
 from .misfits import misfits_of as misfits_of
@@ -191,12 +189,14 @@ from .serving_engines import serving_adapters as serving_adapters
 from .sessions import SessionSpec as SessionSpec
 from .sessions import Step as Step
 from .source import Source as Source
-from .step_asks import StepsAsk as StepsAsk
+from .starting import EngineLaunch as EngineLaunch
 from .study_asks import Chain as Chain
+from .study_asks import FamilyAsk as FamilyAsk
 from .study_asks import Implementation as Implementation
 from .study_asks import LatentVariant as LatentVariant
 from .study_asks import LatentVariantsAsk as LatentVariantsAsk
 from .study_asks import RunaheadAsk as RunaheadAsk
+from .study_asks import StepsAsk as StepsAsk
 from .study_asks import WholeStep as WholeStep
 from .sweep_asks import WHOLE_CATALOGUE as WHOLE_CATALOGUE
 from .sweep_asks import Cheapest as Cheapest
@@ -224,6 +224,5 @@ from .what_if import SPECIFICATIONS as SPECIFICATIONS
 from .what_if import checked_changes as checked_changes
 from .what_if import parsed_value as parsed_value
 from .what_if import split_changes as split_changes
-from .yaml_reading import foreign_yaml as foreign_yaml
 from .yaml_writing import spec_text as spec_text
 from .yaml_writing import yaml_text as yaml_text

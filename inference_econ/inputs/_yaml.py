@@ -353,3 +353,19 @@ def _step(container: Value, key: str | int) -> Value:
     if isinstance(container, list) and str(key).isdecimal() and int(key) < len(container):
         return container[int(key)]
     return None
+
+
+def foreign_yaml(text: str, origin: str) -> object:
+    """The data of a YAML text; infinity is a number here.
+
+    Raises
+    ------
+    InputError
+        If it is not YAML; with the line.
+    """
+    try:
+        return yaml.load(text, Loader=_FAST)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f":{mark.line + 1}"
+        raise InputError(f"{origin}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Literal
 
@@ -181,13 +180,3 @@ def constants_of(profile: str) -> str:
     """The short hash of the file of a profile, so that levels over another version of it are told."""
     path = places.folder("assumptions") / f"{profile}.yaml"
     return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]
-
-
-def levels_of(subject: MeasuredSubject) -> Iterator[MeasuredLevel]:
-    """Every level of a model on a chip, wider ones first."""
-    yield subject
-    for version in subject.versions:
-        yield version
-        for way in version.ways:
-            yield way
-            yield from way.deployments

@@ -22,10 +22,8 @@ from inference_econ.inputs.asks import (
     ToyAsk,
 )
 from inference_econ.inputs.claim_asks import ClaimsAsk
-from inference_econ.inputs.family_asks import FamilyAsk
 from inference_econ.inputs.infer_asks import InferAsk
-from inference_econ.inputs.step_asks import StepsAsk
-from inference_econ.inputs.study_asks import LatentVariantsAsk, RunaheadAsk
+from inference_econ.inputs.study_asks import FamilyAsk, LatentVariantsAsk, RunaheadAsk, StepsAsk
 from inference_econ.inputs.sweep_asks import SweepAsk
 from inference_econ.inputs.uncertain_asks import UncertaintyAsk
 from inference_econ.inputs.what_if import checked_changes

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from inference_econ.inputs._base import BytesPerSecond, Count, Dtype, FlopsPerSecond, Seconds, Spec
-from inference_econ.inputs.asks import Printed
+from inference_econ.inputs.asks import Positive, Printed, Series, Settings
+from inference_econ.inputs.length import Tokens
+from inference_econ.inputs.what_if import split_changes
 
 LatentVariant = Literal["absorbed", "decompressed", "decompressed_per_step"]
 #: Ways to compute latent attention: the variants, and three that only notes on them have.
@@ -182,3 +185,95 @@ class RunaheadAsk(Spec):
         labels = [chain.label for chain in self.chains]
         if len(set(labels)) < len(labels):
             raise ValueError("two chains have the same label; a label names one chain")
+
+
+#: What decode steps can be asked over.
+StepAxis = Literal["context", "batch", "shared_prefix"]
+
+
+class StepsAsk(Spec):
+    """Decode steps of one deployment under settings that differ, over its context, its batch or its shared prefix."""
+
+    kind: Literal["steps"]
+    """Names this kind of question."""
+    common: Settings = Field(default_factory=Settings)
+    """Settings of all series: model, hardware, formats, degrees, ``batch``, ``context``, ``shared_prefix``."""
+    over: StepAxis
+    """Quantity that differs along a line."""
+    values: Annotated[tuple[Tokens, ...], Field(min_length=1, max_length=200, strict=False)]
+    """Its values: tokens, or sequences [1]."""
+    series: Annotated[tuple[Series, ...], Field(min_length=1, strict=False)]
+    """Series that are compared; the others are held against the first."""
+    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Notes for readers."""
+
+    def _check_fields(self) -> None:
+        if list(self.values) != sorted(set(self.values)):
+            raise ValueError(f"values must ascend, got {', '.join(f'{value:g}' for value in self.values)}")
+        if self.over != "shared_prefix" and self.values[0] < 1:
+            raise ValueError(f"a {self.over} is at least 1, got {self.values[0]:g}")
+        for name, settings in (("common", self.common), *((series.label, series.settings) for series in self.series)):
+            if getattr(settings, self.over) is not None:
+                raise ValueError(f"{self.over} is what differs along a line; leave it out of the settings of {name!r}")
+
+
+#: More members take minutes.
+_MOST_MEMBERS = 64
+
+
+class Choice(Spec):
+    """One way to have a part of a family."""
+
+    label: str = Field(min_length=1)
+    """Name in tables."""
+    changes: tuple[str, ...] = Field(default=(), strict=False)
+    """What-ifs, ``hardware.hbm_bytes_per_second=4.8 TB/s`` or ``model.kv_heads=16``; none for what is."""
+    dollars: Annotated[float, Field(ge=-1000, le=1000, allow_inf_nan=False)] = 0.0
+    """Of chips: what it adds to the price of an accelerator [USD/h]."""
+
+
+class Axis(Spec):
+    """A part that members of a family differ in."""
+
+    name: str = Field(min_length=1)
+    """Heading of the column."""
+    choices: Annotated[tuple[Choice, ...], Field(min_length=1, strict=False)]
+    """The ways to have it, that of the base first."""
+
+
+class FamilyAsk(Spec):
+    """The best of a family: every combination of some choices, at equal parameters or within a price."""
+
+    kind: Literal["chip", "architecture"]
+    """Names this kind of question: variants of the chip, or of the model."""
+    common: Settings
+    """Settings that all have in common; its model and hardware are what is varied."""
+    axes: Annotated[tuple[Axis, ...], Field(min_length=1, strict=False)]
+    """Axes that members differ in."""
+    speeds: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)]
+    """Speeds of a user that costs are stated at; members are ranked by the first [tokens/s]."""
+    budget: Positive | None = None
+    """Of chips: members whose price is higher are left out [USD/h]."""
+    equal_parameters: bool | None = None
+    """Of architectures: the hidden size makes the layers of all have as many parameters as those of the base; yes by
+    default."""
+    notes: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Notes for readers."""
+
+    def _check_fields(self) -> None:
+        members = math.prod(len(axis.choices) for axis in self.axes)
+        if members > _MOST_MEMBERS:
+            raise ValueError(f"the axes have {members} combinations; at most {_MOST_MEMBERS} are answered at once")
+        if self.common.counts_decode_steps:
+            raise ValueError("families are of services; leave decode_only and the study's grid out of common")
+        if self.kind == "architecture":
+            if self.budget is not None or any(choice.dollars for axis in self.axes for choice in axis.choices):
+                raise ValueError("budget and dollars are said of chips; an architecture has parameters")
+        elif self.equal_parameters is not None:
+            raise ValueError("equal_parameters is said of architectures; a chip has a price and a budget")
+        varied = "hardware" if self.kind == "chip" else "model"
+        for axis in self.axes:
+            for choice in axis.choices:
+                others = [name for name, changes in split_changes(choice.changes).items() if changes and name != varied]
+                if others:
+                    raise ValueError(f"{choice.label!r} changes {others[0]}; a {self.kind} study varies {varied} alone")

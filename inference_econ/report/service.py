@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inference_econ.answers.disaggregated.load import Fleet
-from inference_econ.answers.picks import Pick
 from inference_econ.answers.promises import NAMES, Targets
-from inference_econ.answers.service_record import layout_of, statistics
+from inference_econ.answers.service_record import Pick, layout_of, statistics
 from inference_econ.inputs.percentiles import MEAN
 from inference_econ.report.heading import heading, lengths_label
 from inference_econ.report.startable import started

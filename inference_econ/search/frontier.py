@@ -27,10 +27,9 @@ from inference_econ.engine import (
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Traffic
-from inference_econ.search.choosable import Choosable, Metric
+from inference_econ.search.choosable import Choosable, Metric, Saving
 from inference_econ.search.every_plan import PlanTable, every_plan, why_nothing_fits
 from inference_econ.search.fastest import fastest_round, token_seconds
-from inference_econ.search.saving import Saving
 
 if TYPE_CHECKING:
     import pandas as pd

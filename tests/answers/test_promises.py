@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.chances import chances
-from inference_econ.answers.promised import check_mean
-from inference_econ.answers.promises import Targets, promised_rates
+from inference_econ.answers.promises import Targets, check_mean, promised_rates
 from inference_econ.answers.recommend import recommend
 from inference_econ.answers.record import targets_record
 from inference_econ.errors import InputError, NothingFitsError

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from inference_econ.calibration import Accuracy, by_group
-from inference_econ.calibration.accuracy import accuracy, accuracy_by, log_errors
+from inference_econ.calibration import by_group
+from inference_econ.calibration.accuracy import accuracy, log_errors
 from inference_econ.errors import InputError
 
 
@@ -55,29 +54,6 @@ def test_nothing_predicted_and_nothing_measured() -> None:
 
 
 def test_groups() -> None:
-    frame = pd.DataFrame(
-        {
-            "hardware": ["a", "b", "b", None],
-            "engine": ["x", "x", "y", "x"],
-            "measured": [1.0, 1.0, 2.0, 1.0],
-            "predicted": [2.0, 1.0, math.nan, 1.0],
-        }
-    )
-    by_hardware = accuracy_by(frame, ["hardware"])
-    assert list(by_hardware["rows"]) == [2, 1, 1]
-    assert by_hardware["hardware"][0] == "b"
-    assert by_hardware["coverage"][0] == 0.5
-    assert by_hardware["hardware"].isna().sum() == 1
-    both = accuracy_by(frame, ["engine", "hardware"])
-    assert len(both) == 4
-    assert list(both.columns) == ["engine", "hardware", *Accuracy._fields, "coverage"]
-    (everyone,) = accuracy_by(frame, []).to_dict("records")
-    assert (everyone["rows"], everyone["predicted"]) == (4, 3)
-    assert everyone["mean"] == pytest.approx(math.log(2) / 3, rel=1e-12)
-    assert accuracy_by(frame.iloc[:0], ["hardware"]).empty
-
-
-def test_groups_without_a_frame() -> None:
     found = by_group(["b", "a", "b"], [1.0, 1.0, 1.0], [2.0, 1.0, math.nan])
     assert list(found) == ["b", "a"]
     assert found["b"][:2] == (2, 1)
@@ -90,5 +66,3 @@ def test_what_cannot_be_compared() -> None:
         accuracy([1.0, -1.0], [1.0, 1.0])
     with pytest.raises(InputError, match=r"must be lists of equal length, got \(2,\) and \(1,\)"):
         accuracy([1.0, 2.0], [1.0])
-    with pytest.raises(InputError, match=r"cannot group by model, predicted; there are: measured"):
-        accuracy_by(pd.DataFrame({"measured": [1.0]}), ["model"])

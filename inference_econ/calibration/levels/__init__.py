@@ -2,6 +2,6 @@
 
 Predictions of a profile are off by what servers have in common: one model on one chip, one version of an engine, one
 way of serving, one deployment. ``observed`` reads how far measured rows are off and how that follows from steps,
-``pooled`` fits levels to them, ``left_out`` counts the errors that remain, ``levels_file`` writes them, ``fitted`` does
-all of this, and ``judged`` predicts rows again with levels that have not seen them.
+``pooled`` fits levels to them, ``levels_file`` writes them, and ``own`` fits those of one's own servers. Those that are
+shipped are made by ``data/levels``.
 """

@@ -17,11 +17,6 @@ from inference_econ.inputs import (
     constants_of,
 )
 
-_SOURCE = (
-    "partly pooled from {rows} rows of {files}, over what {profile} predicts of them; errors of rows whose likes the "
-    "levels had not seen (docs/evidence/levels.md)"
-)
-
 
 class Entry(NamedTuple):
     """One level."""
@@ -61,12 +56,6 @@ def levels_data(
         **beside,
         "subjects": _nested(entries, ()),
     }
-
-
-def source_of(data: Mapping[str, Any], reference: str, files: str) -> dict[str, str]:
-    """Where the numbers of a file of levels come from."""
-    where = _SOURCE.format(rows=data["rows"], files=files, profile=data["profile"])
-    return {"ref": reference, "where": where, "kind": "derived"}
 
 
 def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[tuple[Any, ...], Entry]:

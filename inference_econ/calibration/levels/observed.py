@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -166,21 +166,6 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumpt
         )
         for index, (row, prediction) in enumerate(zip(usable, plain, strict=True))
         if np.isfinite(ratios[index]).any() and not prediction.assumed
-    ]
-
-
-def refined(
-    rows: Sequence[Observed], assumptions: Callable[[Group], Assumptions], levels: Sequence[Array]
-) -> list[Observed]:
-    """Rows with the errors that predictions with levels have, and what their levels move taken back.
-
-    A step of Gauss and Newton: exact where the levels are, and by slopes around them.
-    """
-    predictions = predict([predicted.row for predicted in rows], lambda row: assumptions(_group(row)))
-    left = -log_ratios(predictions, QUANTITIES)
-    return [
-        replace(predicted, errors=left[index] + predicted.slopes @ levels[index])
-        for index, predicted in enumerate(rows)
     ]
 
 

@@ -23,7 +23,7 @@ that nothing explains makes no other row uncertain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,10 +35,8 @@ from inference_econ.inputs import LevelSpreads, Quantity
 
 #: What a row belongs to, wider groups first.
 DEPTHS = ("subject", "version", "way", "deployment")
-#: Where variances begin [1], how often they are improved, and what they do not fall below: the digits of a file.
-_START, _ROUNDS, _LEAST = 0.1, 40, 1e-3
-#: Median of the chi-square distribution with one degree of freedom [1].
-_CHI_SQUARE = 0.4549
+#: What standard deviations do not fall below [1]: the digits of a file.
+LEAST = 1e-3
 
 #: Logarithms of levels of decode and prefill steps [1].
 Levels = Mapping[Name, float]
@@ -53,11 +51,6 @@ class Spreads(NamedTuple):
     """Of TPOT and TTFT around their levels, shape (2,)."""
 
     @classmethod
-    def start(cls) -> Spreads:
-        """Where a fit begins."""
-        return cls(np.full((2, len(DEPTHS + SHARED)), _START), np.full(2, _START))
-
-    @classmethod
     def read(cls, known: Mapping[Quantity, LevelSpreads]) -> Spreads:
         """Those of a file."""
         each = [known[name] for name in QUANTITIES]
@@ -67,7 +60,7 @@ class Spreads(NamedTuple):
         )
 
 
-class _Block(NamedTuple):
+class Block(NamedTuple):
     """Rows that share effects."""
 
     design: Array
@@ -83,7 +76,7 @@ class _Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Solved:
+class Solved:
     """Effects of one block."""
 
     effects: Array
@@ -100,7 +93,8 @@ def _depth(part: tuple[object, ...]) -> int:
     return len(DEPTHS) if part == SHARED else len(part) - 1
 
 
-def _block(rows: Sequence[Observed], beside: bool = True) -> _Block:
+def block_of(rows: Sequence[Observed], beside: bool = True) -> Block:
+    """The mixed model of some rows that share effects; ``beside``: with those of what models share."""
     index: dict[Name, int] = {}
     lines: list[dict[int, float]] = []
     errors: list[float] = []
@@ -121,17 +115,17 @@ def _block(rows: Sequence[Observed], beside: bool = True) -> _Block:
     for line, values in enumerate(lines):
         design[line, list(values)] = list(values.values())
     kinds = np.array([(kind, _depth(part)) for _, kind, part in index])
-    return _Block(design, np.array(errors), np.array(quantity, dtype=int), kinds, tuple(index))
+    return Block(design, np.array(errors), np.array(quantity, dtype=int), kinds, tuple(index))
 
 
-def _solved(block: _Block, spreads: Spreads, fixed: Collection[tuple[object, ...]] = ()) -> _Solved:
+def solved_block(block: Block, spreads: Spreads, fixed: Collection[tuple[object, ...]] = ()) -> Solved:
     """The mixed-model equations of a block; effects that are ``fixed`` are known to be 0."""
     scatter = spreads.rows[block.quantity] ** 2
     effects = np.where([part in fixed for _, _, part in block.names], 0.0, spreads.effects[tuple(block.kinds.T)])
-    prior = np.maximum(effects, _LEAST) ** 2
+    prior = np.maximum(effects, LEAST) ** 2
     weighted = block.design / scatter[:, None]
     covariance = np.linalg.inv(weighted.T @ block.design + np.diag(1.0 / prior))
-    return _Solved(covariance @ (weighted.T @ block.errors), covariance)
+    return Solved(covariance @ (weighted.T @ block.errors), covariance)
 
 
 def blocks(rows: Iterable[Observed]) -> list[list[Observed]]:
@@ -144,55 +138,6 @@ def blocks(rows: Iterable[Observed]) -> list[list[Observed]]:
         members = [member for _, others in joined for member in others]
         parts.append((names.union(*(others for others, _ in joined)), [*members, row]))
     return [members for _, members in parts]
-
-
-def folds(
-    rows: Sequence[Observed], by: Callable[[Observed], object]
-) -> Iterator[tuple[list[Observed], list[Observed]]]:
-    """Rows that share something, and those whose levels are fitted without them: all others of their block."""
-    for part in blocks(rows):
-        names = [by(row) for row in part]
-        for name in dict.fromkeys(names):
-            shared, rest = (
-                [row for row, other in zip(part, names, strict=True) if (other == name) is same]
-                for same in (True, False)
-            )
-            yield shared, rest
-
-
-def spreads_of(rows: Sequence[Observed]) -> Spreads:
-    """The standard deviations that some rows show."""
-    parts = [_block(block) for block in blocks(rows)]
-    spreads = Spreads.start()
-    for _ in range(_ROUNDS):
-        solved = [_solved(part, spreads) for part in parts]
-        squares = np.concatenate([solution.effects**2 + np.diag(solution.covariance) for solution in solved])
-        kinds = np.concatenate([part.kinds for part in parts])
-        left = np.concatenate([_left(part, solution, spreads) for part, solution in zip(parts, solved, strict=True)])
-        quantity = np.concatenate([part.quantity for part in parts])
-        effects = [
-            [_mean(squares[(kinds[:, 0] == kind) & (kinds[:, 1] == depth)]) for depth in range(len(DEPTHS + SHARED))]
-            for kind in range(2)
-        ]
-        of_rows = [_ordinary(left[quantity == which]) for which in range(2)]
-        spreads = Spreads(np.sqrt(np.maximum(effects, _LEAST**2)), np.sqrt(np.maximum(of_rows, _LEAST**2)))
-    return spreads
-
-
-def _mean(values: Array) -> float:
-    return float(values.mean()) if values.size else 0.0
-
-
-def _ordinary(squares: Array) -> float:
-    """Variance of ordinary rows; where there are none, what a fit begins with [1]."""
-    return float(np.median(squares)) / _CHI_SQUARE if squares.size else _START**2
-
-
-def _left(block: _Block, solved: _Solved, spreads: Spreads) -> Array:
-    """Squares of what levels leave of each line, over the share of its variance that they do not take up [1]."""
-    left, scatter = block.errors - block.design @ solved.effects, spreads.rows[block.quantity] ** 2
-    taken = np.sum(block.design @ solved.covariance * block.design, axis=1) / scatter
-    return np.asarray(left**2 / np.maximum(1.0 - taken, _LEAST))
 
 
 def pooled(
@@ -213,8 +158,8 @@ def pooled(
     """
     levels: dict[Name, float] = {}
     for part in blocks(rows):
-        block = _block(part, beside)
-        effects = dict(zip(block.names, _solved(block, spreads, fixed).effects.tolist(), strict=True))
+        block = block_of(part, beside)
+        effects = dict(zip(block.names, solved_block(block, spreads, fixed).effects.tolist(), strict=True))
         for group, kind, name in effects:
             wider = [name] if name == SHARED else [name[: depth + 1] for depth in range(len(name))]
             levels[group, kind, name] = sum(effects[group, kind, part] for part in wider)

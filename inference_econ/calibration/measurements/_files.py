@@ -7,14 +7,13 @@ import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from inference_econ.calibration.measurements._collections import mark_spoilt, suspect_speculation
+from inference_econ.calibration.measurements._collections import mark_spoilt, suspect_speculation, with_tokens
 from inference_econ.calibration.measurements._dates import days_of
 from inference_econ.calibration.measurements._names import check_version
 from inference_econ.calibration.measurements._record import RESULTS, Measurement, Skipped
 from inference_econ.calibration.measurements._reports import read_report
 from inference_econ.calibration.measurements._rows import Row, UnusableRowError
 from inference_econ.calibration.measurements._run import MeasuredServer
-from inference_econ.calibration.measurements._speculation import with_tokens
 from inference_econ.calibration.measurements._tables import KINDS, Kind
 from inference_econ.calibration.result_files import RESULT_ENDINGS
 from inference_econ.errors import InputError

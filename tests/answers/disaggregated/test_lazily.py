@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_econ.answers.disaggregated import lazily
+from inference_econ.answers.disaggregated.frontiers import undominated
 from inference_econ.formulas import pareto
 
 
@@ -25,7 +25,7 @@ def test_the_frontier_is_that_of_all_states(seed: int) -> None:
         return float(times[row, column]), float(dollars[row, column])
 
     bounds = times * random.uniform(0.3, 1.0, rates.shape)
-    rows, columns = lazily.undominated(rates.copy(), bounds, dollars.copy(), judge)
+    rows, columns = undominated(rates.copy(), bounds, dollars.copy(), judge)
     every = np.unravel_index(pareto.undominated(times.ravel(), dollars.ravel()), rates.shape)
     assert list(zip(rows, columns, strict=True)) == list(zip(*every, strict=True))
     assert len(looks) == len(set(looks)) < rates.size

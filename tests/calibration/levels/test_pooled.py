@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 from inference_econ._types import Array
-from inference_econ.calibration.levels.fitted import file_of, usable
-from inference_econ.calibration.levels.left_out import UNSEEN, errors_left, left_out_levels
-from inference_econ.calibration.levels.levels_file import entries_of, known_entries, known_shared, levels_data
-from inference_econ.calibration.levels.observed import Group, Observed, Place, places_of, shared_of
+from inference_econ.calibration.levels.levels_file import (
+    entries_of,
+    known_entries,
+    known_shared,
+    levels_data,
+    shared_data,
+)
+from inference_econ.calibration.levels.observed import Group, Observed, Place, places_of
 from inference_econ.calibration.levels.own import own_levels
-from inference_econ.calibration.levels.pooled import DEPTHS, Spreads, level_of, pooled, spreads_of
-from inference_econ.calibration.measurements import Measurement
-from inference_econ.calibration.prediction.predict import Prediction
+from inference_econ.calibration.levels.pooled import DEPTHS, level_of, pooled
 from inference_econ.inputs import MeasuredLevels
-
-GROUP = Group("vllm", "hopper")
-SPREADS = Spreads(np.array([[0.1, 0.2, 0.05, 0.1, 0.2], [0.2, 0.1, 0.1, 0.3, 0.0]]), np.array([0.05, 0.2]))
-NESTED = slice(len(DEPTHS))
-
-
-def measurement(**changes: Any) -> Measurement:
-    """A row of Llama 3.1 70B on eight H200."""
-    values = {
-        "id": "1", "dataset": "mine", "source": "mine", "engine": "vllm", "engine_version": "0.12.0",
-        "model": "llama_3_70b", "hardware": "h200_sxm", "accelerators": 8, "tp": 8, "weights": "fp8", "isl": 1000.0,
-        "osl": 1000.0, "load": "concurrency", "concurrency": 16.0,
-    }  # fmt: skip
-    return Measurement(**{**values, **changes})
-
-
-def observed(error: float, ttft: float = math.nan, *, slopes: Array | None = None, **changes: Any) -> Observed:
-    """A row that is so far from its prediction."""
-    row = measurement(**changes)
-    slopes = np.eye(2) if slopes is None else slopes
-    prediction = Prediction(row, ttft_seconds=0.2, tpot_seconds=0.01, request_seconds=10.19)
-    group = Group(row.engine, "hopper")
-    return Observed(row, prediction, group, places_of(row), np.array([error, ttft]), slopes, shared_of(group, row))
+from tests.calibration.levels.rows import GROUP, NESTED, SPREADS, measurement, observed
 
 
 def test_one_row_moves_every_effect_by_its_share_of_the_variance() -> None:
@@ -102,46 +81,10 @@ def test_proposals_are_those_of_an_engine_on_all_chips() -> None:
     assert level_of(levels, other)[0] == pytest.approx(levels[name])
     assert 0.0 < levels[name] < level_of(levels, observed(0.0, **drafting))[0] < 0.6
     assert level_of(levels, plain)[0] < level_of(levels, observed(0.0, **drafting))[0] - levels[name] + 1e-9
-    file = MeasuredLevels.build(
-        file_of(Group("sglang", "hopper"), [observed(0.6, **drafting)], levels, SPREADS), origin=""
-    )
-    assert known_shared(Group("sglang", "hopper"), file) == {name: pytest.approx(levels[name], abs=1e-4)}
-
-
-def test_no_level_is_fitted_to_prompts_that_were_cached() -> None:
-    """The time of a prefix that was found in a cache is that of other requests than the row says."""
-    cached: dict[str, Any] = {"model": "llama_3_8b", "ttft_seconds": 0.1, "tpot_seconds": 0.01, "quality": "A"}
-    rows = [measurement(id=engine, engine=engine, **cached) for engine in ("vllm", "sglang")]
-    assert [row.engine for row in usable(rows)] == ["sglang"]
-
-
-@pytest.mark.long
-def test_spreads_are_found_again() -> None:
-    """Rows that are drawn with known spreads show about these."""
-    draw = np.random.default_rng(1)
-    rows = []
-    for version in range(60):
-        own = draw.normal(0.0, 0.2)
-        for tp in (1, 2, 4, 8):
-            deployment = own + draw.normal(0.0, 0.1)
-            for concurrency in (1.0, 8.0, 64.0, 256.0):
-                error = deployment + draw.normal(0.0, 0.03)
-                rows.append(observed(error, engine_version=str(version), tp=tp, concurrency=concurrency))
-    spreads = spreads_of(rows)
-    assert math.hypot(*spreads.effects[0, 1:3]) == pytest.approx(0.2, rel=0.25)
-    assert spreads.effects[0, 3] == pytest.approx(0.1, rel=0.2)
-    assert spreads.rows[0] == pytest.approx(0.03, rel=0.2)
-
-
-def test_rows_that_are_left_out_have_not_been_seen() -> None:
-    """A row alone in its deployment has the level of what is wider."""
-    rows = [observed(0.5, id="1"), observed(0.5, id="2", tp=4)]
-    without = left_out_levels(rows, SPREADS, UNSEEN["load"])
-    rest = pooled(rows[1:], SPREADS)
-    assert without[0] == pytest.approx(level_of(rest, rows[0]))
-    assert 0.0 < without[0][0] < level_of(pooled(rows, SPREADS), rows[0])[0]
-    left = errors_left(rows, without)
-    assert left[0, 0] == pytest.approx(0.5 - without[0][0])
+    group, row = Group("sglang", "hopper"), observed(0.6, **drafting)
+    entries, shared = entries_of(group, [row], levels), shared_data(group, [row], levels)
+    file = MeasuredLevels.build(levels_data(group, entries, SPREADS, {}, date="2026-11-01", shared=shared), origin="")
+    assert known_shared(group, file) == {name: pytest.approx(levels[name], abs=1e-4)}
 
 
 def shipped(*rows: Observed) -> MeasuredLevels:

@@ -13,20 +13,23 @@ from pathlib import Path
 import click
 import numpy as np
 
+from data.levels import judged
+from data.levels.fitted import Fitted, fitted_levels
+from data.levels.judged import Series
 from inference_econ._types import Array
-from inference_econ.calibration.levels import judged
-from inference_econ.calibration.levels.fitted import Fitted, fitted_levels
-from inference_econ.calibration.levels.judged import Series
-from inference_econ.calibration.levels.levels_file import source_of
 from inference_econ.calibration.measurements import shipped
 from inference_econ.calibration.validation import SERVERS
 from inference_econ.inputs import yaml_text
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "scenarios" / "assumptions" / "levels"
 PAGE = ROOT / "docs" / "evidence" / "levels.md"
 MARK = "<!-- What follows is written by `sh run.sh levels --judge`. -->\n"
 REFERENCE = "aiconfigurator"
+SOURCE = (
+    "partly pooled from {rows} rows of {files}, over what {profile} predicts of them; errors of rows whose likes the "
+    "levels had not seen (docs/evidence/levels.md)"
+)
 
 
 @click.command()
@@ -36,7 +39,8 @@ def main(*, judge: bool) -> None:
     fitted = fitted_levels(shipped(tuple(SERVERS)), date=date.today().isoformat())
     FOLDER.mkdir(exist_ok=True)
     for group, data in fitted.files.items():
-        source = source_of(data, REFERENCE, ", ".join(SERVERS))
+        where = SOURCE.format(rows=data["rows"], files=", ".join(SERVERS), profile=data["profile"])
+        source = {"ref": REFERENCE, "where": where, "kind": "derived"}
         keys = [key for key in ("form", "rows", "spreads", "errors", "shared", "subjects") if key in data]
         path = FOLDER / f"{group.engine}_{group.generation}.yaml"
         path.write_text(yaml_text({**data, "sources": dict.fromkeys(keys, source)}), encoding="utf-8")

@@ -7,9 +7,10 @@ from typing import Any, get_args
 
 import numpy as np
 
+from data.levels.spreads import folds
 from inference_econ._types import Array
 from inference_econ.calibration.levels.observed import Group, Observed
-from inference_econ.calibration.levels.pooled import Spreads, folds, known_part, level_of, pooled
+from inference_econ.calibration.levels.pooled import Spreads, known_part, level_of, pooled
 from inference_econ.calibration.problem import log_ratios
 from inference_econ.calibration.spread import coverage, error_quantiles, joined, without_misfits
 from inference_econ.inputs import Quantity, Unseen

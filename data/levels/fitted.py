@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from inference_econ.calibration.levels.left_out import error_spreads
+from data.levels.left_out import error_spreads
+from data.levels.spreads import spreads_of
+from inference_econ._types import Array
 from inference_econ.calibration.levels.levels_file import entries_of, levels_data, shared_data
-from inference_econ.calibration.levels.observed import Group, Observed, observed, refined
-from inference_econ.calibration.levels.pooled import Levels, Spreads, level_of, pooled, spreads_of
+from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed, observed
+from inference_econ.calibration.levels.pooled import Levels, Spreads, level_of, pooled
 from inference_econ.calibration.measurements import Measurement, Skipped, distinct
+from inference_econ.calibration.prediction.predict import predict
+from inference_econ.calibration.problem import log_ratios
 from inference_econ.calibration.rows import is_poor
 from inference_econ.inputs import Assumptions, MeasuredLevels, Quantity, Unseen, catalog, known_misfits
 
@@ -66,6 +70,22 @@ def fitted_levels(measured: Sequence[Measurement | Skipped], *, date: str) -> Fi
     levels, errors = pooled(rows, spreads), error_spreads(rows, spreads)
     files = {group: file_of(group, rows, levels, spreads, errors.get(group, {}), date=date) for group in _groups(rows)}
     return Fitted(tuple(rows), spreads, files)
+
+
+def refined(
+    rows: Sequence[Observed], assumptions: Callable[[Group], Assumptions], levels: Sequence[Array]
+) -> list[Observed]:
+    """Rows with the errors that predictions with levels have, and what their levels move taken back.
+
+    A step of Gauss and Newton: exact where the levels are, and by slopes around them.
+    """
+    under = {id(predicted.row): assumptions(predicted.group) for predicted in rows}
+    predictions = predict([predicted.row for predicted in rows], lambda row: under[id(row)])
+    left = -log_ratios(predictions, QUANTITIES)
+    return [
+        replace(predicted, errors=left[index] + predicted.slopes @ levels[index])
+        for index, predicted in enumerate(rows)
+    ]
 
 
 def file_of(

@@ -1,0 +1,74 @@
+"""Spreads of levels that measured rows show, by the EM algorithm of :mod:`inference_econ.calibration.levels.pooled`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.calibration.levels.observed import SHARED, Observed
+from inference_econ.calibration.levels.pooled import (
+    DEPTHS,
+    LEAST,
+    Block,
+    Solved,
+    Spreads,
+    block_of,
+    blocks,
+    solved_block,
+)
+
+#: Where variances begin [1], and how often they are improved.
+_START, _ROUNDS = 0.1, 40
+#: Median of the chi-square distribution with one degree of freedom [1].
+_CHI_SQUARE = 0.4549
+
+
+def folds(
+    rows: Sequence[Observed], by: Callable[[Observed], object]
+) -> Iterator[tuple[list[Observed], list[Observed]]]:
+    """Rows that share something, and those whose levels are fitted without them: all others of their block."""
+    for part in blocks(rows):
+        names = [by(row) for row in part]
+        for name in dict.fromkeys(names):
+            shared, rest = (
+                [row for row, other in zip(part, names, strict=True) if (other == name) is same]
+                for same in (True, False)
+            )
+            yield shared, rest
+
+
+def spreads_of(rows: Sequence[Observed]) -> Spreads:
+    """The standard deviations that some rows show."""
+    parts = [block_of(block) for block in blocks(rows)]
+    spreads = Spreads(np.full((2, len(DEPTHS + SHARED)), _START), np.full(2, _START))
+    for _ in range(_ROUNDS):
+        solved = [solved_block(part, spreads) for part in parts]
+        squares = np.concatenate([solution.effects**2 + np.diag(solution.covariance) for solution in solved])
+        kinds = np.concatenate([part.kinds for part in parts])
+        left = np.concatenate([_left(part, solution, spreads) for part, solution in zip(parts, solved, strict=True)])
+        quantity = np.concatenate([part.quantity for part in parts])
+        effects = [
+            [_mean(squares[(kinds[:, 0] == kind) & (kinds[:, 1] == depth)]) for depth in range(len(DEPTHS + SHARED))]
+            for kind in range(2)
+        ]
+        of_rows = [_ordinary(left[quantity == which]) for which in range(2)]
+        spreads = Spreads(np.sqrt(np.maximum(effects, LEAST**2)), np.sqrt(np.maximum(of_rows, LEAST**2)))
+    return spreads
+
+
+def _mean(values: Array) -> float:
+    return float(values.mean()) if values.size else 0.0
+
+
+def _ordinary(squares: Array) -> float:
+    """Variance of ordinary rows; where there are none, what a fit begins with [1]."""
+    return float(np.median(squares)) / _CHI_SQUARE if squares.size else _START**2
+
+
+def _left(block: Block, solved: Solved, spreads: Spreads) -> Array:
+    """Squares of what levels leave of each line, over the share of its variance that they do not take up [1]."""
+    left, scatter = block.errors - block.design @ solved.effects, spreads.rows[block.quantity] ** 2
+    taken = np.sum(block.design @ solved.covariance * block.design, axis=1) / scatter
+    return np.asarray(left**2 / np.maximum(1.0 - taken, LEAST))

@@ -1,0 +1,51 @@
+"""Levels that are shipped: what they are fitted to, and errors of rows that they have not seen."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from data.levels.fitted import usable
+from data.levels.left_out import UNSEEN, errors_left, left_out_levels
+from data.levels.spreads import spreads_of
+from inference_econ.calibration.levels.pooled import level_of, pooled
+from tests.calibration.levels.rows import SPREADS, measurement, observed
+
+
+def test_no_level_is_fitted_to_prompts_that_were_cached() -> None:
+    """The time of a prefix that was found in a cache is that of other requests than the row says."""
+    cached: dict[str, Any] = {"model": "llama_3_8b", "ttft_seconds": 0.1, "tpot_seconds": 0.01, "quality": "A"}
+    rows = [measurement(id=engine, engine=engine, **cached) for engine in ("vllm", "sglang")]
+    assert [row.engine for row in usable(rows)] == ["sglang"]
+
+
+@pytest.mark.long
+def test_spreads_are_found_again() -> None:
+    """Rows that are drawn with known spreads show about these."""
+    draw = np.random.default_rng(1)
+    rows = []
+    for version in range(60):
+        own = draw.normal(0.0, 0.2)
+        for tp in (1, 2, 4, 8):
+            deployment = own + draw.normal(0.0, 0.1)
+            for concurrency in (1.0, 8.0, 64.0, 256.0):
+                error = deployment + draw.normal(0.0, 0.03)
+                rows.append(observed(error, engine_version=str(version), tp=tp, concurrency=concurrency))
+    spreads = spreads_of(rows)
+    assert math.hypot(*spreads.effects[0, 1:3]) == pytest.approx(0.2, rel=0.25)
+    assert spreads.effects[0, 3] == pytest.approx(0.1, rel=0.2)
+    assert spreads.rows[0] == pytest.approx(0.03, rel=0.2)
+
+
+def test_rows_that_are_left_out_have_not_been_seen() -> None:
+    """A row alone in its deployment has the level of what is wider."""
+    rows = [observed(0.5, id="1"), observed(0.5, id="2", tp=4)]
+    without = left_out_levels(rows, SPREADS, UNSEEN["load"])
+    rest = pooled(rows[1:], SPREADS)
+    assert without[0] == pytest.approx(level_of(rest, rows[0]))
+    assert 0.0 < without[0][0] < level_of(pooled(rows, SPREADS), rows[0])[0]
+    left = errors_left(rows, without)
+    assert left[0, 0] == pytest.approx(0.5 - without[0][0])
