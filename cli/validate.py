@@ -75,7 +75,6 @@ With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md 
 
 
 @command("validate", help=_HELP)
-@options.output
 def validate(
     datasets: tuple[str, ...],
     assumptions: tuple[str, ...],

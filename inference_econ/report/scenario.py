@@ -108,7 +108,7 @@ class ScenarioPage(AnswerPage[Result]):
 def scenario_tables(result: Result) -> tuple[Table, ...]:
     """Every table of a scenario, in the order of reading."""
     if result.assessment is not None:
-        return assess.assessment_tables(result.assessment)
+        return tuple(AssessmentPage(result.assessment).tables())
     if result.tables:
         return tuple(_beside_printed(table) for table in result.tables)
     shown = result.panels or (result,)

@@ -101,14 +101,11 @@ def effects_table(answer: WhatIf) -> Table:
     held = () if several else ("$ same layout", "speed at this $", "speed, as it runs")
     rooms = () if several else tuple(f"room to {name.upper()}" for name in promised)
     rows = tuple(_row(answer, effect, several=several, promised=promised) for effect in by_size(answer))
-    return Table(
-        curves_title([answer.front]),
-        ("input", "is", *heads, *held, *rooms),
-        rows,
-        (_at(answer), _counted(answer), *warnings(answer.front.setup)),
-        _why(answer),
-        ("is", "$ same layout", "speed, as it runs"),
-    )
+    low, high = (f"{100 * (end - 1):+.0f}" for end in answer.span)
+    counted = f"Elasticities: per cent for each per cent of the input, over {low} to {high} % of it; best layouts."
+    notes = (_at(answer), counted, *warnings(front.setup))
+    least = ("is", "$ same layout", "speed, as it runs")
+    return Table(curves_title([front]), ("input", "is", *heads, *held, *rooms), rows, notes, _why(answer), least)
 
 
 def _row(answer: WhatIf, effect: Effect, *, several: bool, promised: Sequence[str]) -> tuple[str, ...]:
@@ -151,15 +148,6 @@ def _at(answer: WhatIf) -> str:
         f"{size(answer.accelerators)} GPUs, "
         f"{layout_label(answer.layout)}, {best.concurrency:.3g} {counted}."
     )
-
-
-def _range(answer: WhatIf) -> str:
-    low, high = answer.span
-    return f"{100 * (low - 1):+.0f} to {100 * (high - 1):+.0f} %"
-
-
-def _counted(answer: WhatIf) -> str:
-    return f"Elasticities: per cent for each per cent of the input, over {_range(answer)} of it; best layouts."
 
 
 def _why(answer: WhatIf) -> tuple[str, ...]:
