@@ -133,13 +133,18 @@ class AgentChoicesPage(RecommendationPage):
         return not isinstance(self.answer, MostAgents) or self.answer.means.dollars_per_hour is None
 
     @property
+    def _best(self) -> AnyAgentChoice:
+        """First row."""
+        best = self.answer[0]
+        assert isinstance(best, AnyAgentChoice)
+        return best
+
+    @property
     def _counted(self) -> str:
         """Words for the quantity that is looked for."""
-        answer, best = self.answer, self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
-        if isinstance(answer, MostAgents):
-            return f"Most agents for {answer.means.text}"
-        return f"Cheapest for {best.use.agents:,.0f} agents"
+        if isinstance(self.answer, MostAgents):
+            return f"Most agents for {self.answer.means.text}"
+        return f"Cheapest for {self._best.use.agents:,.0f} agents"
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
@@ -170,22 +175,19 @@ class AgentChoicesPage(RecommendationPage):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The turns of one session on the cheapest in time."""
-        best = self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
+        best = self._best
         title = _title(self._counted, [best.service.setup], best.use, self.answer.targets)
         return {"session": charts.line_charts([session_plot(best.use)], f"One session in time\n{title}")}
 
     def start(self) -> Start:
         """The cheapest."""
-        best = self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
+        best = self._best
         behind_router = best.fleet.prefill_instances if isinstance(best, AgentPools) else best.replicas
         return replace(super().start(), said=agents_said(best.use_record(), behind_router))
 
     def question(self) -> str:
         """Question about the cheapest deployment, or about how many agents the means carry."""
-        best = self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
+        best = self._best
         model = best.service.setup.model.name
         if isinstance(self.answer, MostAgents):
             return f"How many agents ({best.use.work.name}) with {model} do {self.answer.means.text} carry?"
@@ -193,8 +195,7 @@ class AgentChoicesPage(RecommendationPage):
 
     def conclusion(self) -> Pieces:
         """The best, and what a task costs on it."""
-        best = self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
+        best = self._best
         record = best.use_record()
         most = f"carries most, {best.use.agents:,.0f} agents"
         rank = most if isinstance(self.answer, MostAgents) else "is the cheapest"

@@ -10,17 +10,15 @@ from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.gaps import Deployment, Gap
 from inference_econ.answers.record import HEAD, facts
-from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import priced_sources, source_records
 from inference_econ.engine import Setup, bounds
 from inference_econ.report import charts
 from inference_econ.report.assess_findings import NAMES, findings, verdict
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import attributes
-from inference_econ.report.frontier import frontier_title
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
-from inference_econ.report.serving_frontier import service_frontier_title
+from inference_econ.report.speed_cost import frontiers_title
 from inference_econ.report.startable import doubts, with_engines
 from inference_econ.report.table import Frame, Table, amount, chips_label, dollars, frame_of, layout_label, size
 
@@ -94,7 +92,9 @@ def assessment_table(assessment: Assessment) -> Table:
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
     notes = tuple(doubts([assessment.setup], assessment.subjects()))
     least = ("engine", "batch", "MFU %")
-    table = Table(_title(assessment), columns, tuple(rows), notes, findings(assessment), least)
+    table = Table(
+        frontiers_title([assessment.anywhere.frontier]), columns, tuple(rows), notes, findings(assessment), least
+    )
     return with_engines(table, layouts, [assessment.setup])
 
 
@@ -108,11 +108,6 @@ def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
 def _named_gaps(assessment: Assessment) -> dict[str, Gap]:
     """Gaps to the frontiers by their names in records."""
     return {"any_size": assessment.anywhere, **attributes(assessment, "same_size ideal")}
-
-
-def _title(assessment: Assessment) -> str:
-    front = assessment.anywhere.frontier
-    return service_frontier_title(front) if isinstance(front, ServiceFrontier) else frontier_title(front)
 
 
 def _cells(point: Deployment | None, ratio: str, *, bound: bool = False) -> tuple[str, ...]:
@@ -248,7 +243,7 @@ def assessment_chart(assessment: Assessment) -> Plot:
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
     point = Series(f"measured: {speed:g} tokens/s, ${dollars(cost)}", [speed], [cost], points=True)
     return Plot(
-        f"How far is this server from what could be?\n{_title(assessment)}",
+        f"How far is this server from what could be?\n{frontiers_title([assessment.anywhere.frontier])}",
         "tokens per second per user",
         "US dollars per million output tokens",
         (*lines, point),

@@ -19,7 +19,7 @@ from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.scenario import curve_frame
 from inference_econ.report.service import milliseconds
 from inference_econ.report.serving_frontier import COUNTED, MEANS
-from inference_econ.report.speed_cost import curve_line, speed_cost_chart
+from inference_econ.report.speed_cost import curve_line, frontiers_title, speed_cost_chart
 from inference_econ.report.startable import is_bound, with_engines, with_notes
 from inference_econ.report.table import Frame, Table, amount, chance_percent, dollars, frame_of, layout_label, size
 from inference_econ.search import Metric, Point
@@ -201,7 +201,7 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
         *curves.assumed(fronts),
     ]
     least = (*last, "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))
-    table = Table(curves.curves_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
+    table = Table(frontiers_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
     shown = {label: front.preferred().layout for label, front in fronts.items()}
     setups = [front.setup for front in fronts.values()]
     return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
@@ -324,7 +324,7 @@ def comparison_record(result: Result, speeds: Sequence[float], costs: Sequence[f
         best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
         series.append({"label": label, **record, "preferred": best})
     return {
-        "title": curves.curves_title([curve.front for curve in result.curves]),
+        "title": frontiers_title([curve.front for curve in result.curves]),
         "series": series,
         "cheapest": [asdict(winner) for winner in winners(result, speeds)],
         "sources": source_records(result.sources),

@@ -15,8 +15,9 @@ from inference_econ.formulas.decisions import Estimate
 from inference_econ.inputs import PROFILE, number
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
-from inference_econ.report.curves import assumed, curves_title, warned
+from inference_econ.report.curves import assumed, warned
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
+from inference_econ.report.speed_cost import frontiers_title
 from inference_econ.report.table import Frame, Table, chance_percent, dollars
 from inference_econ.report.uncertainty_record import band_frame, gaps, uncertainty_record
 from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
@@ -171,7 +172,7 @@ def cost_table(study: Uncertainty) -> Table:
     levels, cheapest = (f"$ {100 * level:.0f} %" for level in QUANTILES), ("cheapest",) if several else ()
     columns = ("series", "tokens/s", "$ now", *levels, "reached", *cheapest)
     why = (*_method(study), *assumed(fronts))
-    return Table(curves_title([*fronts.values()]), columns, rows, notes, why, ("reached", "$ now"))
+    return Table(frontiers_title([*fronts.values()]), columns, rows, notes, why, ("reached", "$ now"))
 
 
 def _cost_cells(study: Uncertainty, index: int, at: int, *, several: bool) -> tuple[str, ...]:
@@ -280,7 +281,7 @@ def _dollars(value: float) -> str:
 def _picture_title(study: Uncertainty) -> str:
     """The question that a picture answers, above its heading."""
     question = "How sure is the cost?" if len(study.labels) == 1 else "How sure are the costs, and the choice?"
-    return f"{question}\n{curves_title([series.present for series in study.series])}"
+    return f"{question}\n{frontiers_title([series.present for series in study.series])}"
 
 
 def band_plot(study: Uncertainty) -> Plot:

@@ -11,11 +11,11 @@ from inference_econ.answers.sources import source_records, sources
 from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series, Tornado, TornadoBar
-from inference_econ.report.curves import curves_title
 from inference_econ.report.fields import attributes
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.quantities import quantity
+from inference_econ.report.speed_cost import frontiers_title
 from inference_econ.report.table import Frame, Table, amount, dollars, frame_of, layout_label, size, warnings
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.what_if import Effect, Step, WhatIf
@@ -72,7 +72,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of the effects of inputs on cost and speed, and of a per cent of them at each speed."""
-        title = f"What moves cost and speed?\n{curves_title([self.answer.front])}\n{_at(self.answer)}"
+        title = f"What moves cost and speed?\n{frontiers_title([self.answer.front])}\n{_at(self.answer)}"
         drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(tornados(self.answer), title)}
         if len(self.answer.speeds) > 1:
             drawn["along"] = charts.line_chart(along_chart(self.answer))
@@ -105,7 +105,7 @@ def effects_table(answer: WhatIf) -> Table:
     counted = f"Elasticities: per cent for each per cent of the input, over {low} to {high} % of it; best layouts."
     notes = (_at(answer), counted, *warnings(front.setup))
     least = ("is", "$ same layout", "speed, as it runs")
-    return Table(curves_title([front]), ("input", "is", *heads, *held, *rooms), rows, notes, _why(answer), least)
+    return Table(frontiers_title([front]), ("input", "is", *heads, *held, *rooms), rows, notes, _why(answer), least)
 
 
 def _row(answer: WhatIf, effect: Effect, *, several: bool, promised: Sequence[str]) -> tuple[str, ...]:
@@ -234,7 +234,7 @@ def along_chart(answer: WhatIf) -> Plot:
     moved = {effect.input.label: [effect.cost(index) for index in range(len(speeds))] for effect in answer.effects}
     most = sorted(moved, key=lambda label: -max(map(_size, moved[label])))[:_MOST_LINES]
     lines = tuple(Series(label, speeds, moved[label]) for label in most)
-    title = f"What moves cost at each speed?\n{curves_title([answer.front])}"
+    title = f"What moves cost at each speed?\n{frontiers_title([answer.front])}"
     return Plot(title, "tokens per second per user", "% of cost for each % of the input", lines, "", from_zero=False)
 
 
