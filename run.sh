@@ -136,7 +136,7 @@ priors)
     ;;
 validate)
     set_up ".[studies]" studies
-    .venv/bin/inference-econ validate --report docs/evidence/validation.md
+    .venv/bin/python -m benchmarks.validation
     ;;
 profiles)
     set_up ".[studies]" studies

@@ -17,15 +17,13 @@ _DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp",
 
 
 @command("calibrate")
-@options.form
 def calibrate(
     data: tuple[str, ...],
     names: str,
     targets: str,
     path: str | None,
-    form: str,
-    quiet: bool,
     only_levels: bool,
+    output: options.Output,
     **choices: Any,
 ) -> None:
     """Fit constants of the assumptions to measurements, and write them as a profile.
@@ -41,11 +39,11 @@ def calibrate(
     changes = _assumption_changes(choices["changes"])
     measured = _Measured.of(data, choices)
     if only_levels or (0 < len(measured.rows) < len(_words(names)) and not measured.first_skipped):
-        _fit_levels(measured, data, path, options.Output(form, quiet=quiet), choices)
+        _fit_levels(measured, data, path, output, choices)
         return
     preset = choices["base"] or base_of(measured.rows)
     base, constants = inputs.catalog.assumptions(preset, changes=changes), _words(names)
-    with show.progress_bar(quiet=quiet) as progress:
+    with show.progress_bar(quiet=output.quiet) as progress:
         try:
             fitted = calibration.fit.fit(
                 measured.used, constants, base, targets=_words(targets), prior=choices["prior"], progress=progress
@@ -57,13 +55,10 @@ def calibrate(
         folds = calibration.holdout.all_folds(fitted, progress=progress)
     if path is not None:
         _write(path, fitted, folds, data, {**choices, "base": preset, "changes": changes})
-    show.emit(
-        report.calibrate.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out)),
-        options.Output(form, quiet=quiet),
-    )
+    show.emit(report.calibrate.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out)), output)
     notes = [*measured.notes(fitted, choices["most"]), *report.calibrate.not_reproduced(fitted)]
     for note in notes + ([f"wrote {path}"] if path is not None else []):
-        show.remark(note, quiet=quiet)
+        show.remark(note, quiet=output.quiet)
 
 
 def _fit_levels(

@@ -17,17 +17,15 @@ if TYPE_CHECKING:
     import click
 
 
-def _show(kind: Kind, name: str | None, output: options.Output) -> None:
-    """Show one entry of the catalogue, or list all of its kind."""
-    pages = report.catalog
-    show.emit(pages.ListingPage(kind) if name is None else pages.EntryPage(kind, name), output)
+def _page(kind: Kind, name: str | None) -> options.Page:
+    """Page of one entry of the catalogue, or of all of its kind."""
+    return report.catalog.ListingPage(kind) if name is None else report.catalog.EntryPage(kind, name)
 
 
 def _listed(kind: Kind) -> click.Command:
     @command(kind)
-    @options.output
-    def listed(name: str | None, output: options.Output) -> None:
-        _show(kind, name, output)
+    def listed(name: str | None) -> options.Page:
+        return _page(kind, name)
 
     return listed
 
@@ -36,29 +34,21 @@ models, scenarios, assumptions = _listed("models"), _listed("scenarios"), _liste
 
 
 @command("hardware")
-@options.output
-def hardware(name: str | None, prices: bool, output: options.Output) -> None:
+def hardware(name: str | None, prices: bool) -> options.Page:
     """List the hardware, or show one chip with the source of every number."""
-    if not prices:
-        _show("hardware", name, output)
-        return
     from inference_econ.report.prices import PricesPage
 
-    show.emit(PricesPage(catalog.names("hardware") if name is None else (name,)), output)
+    return PricesPage(catalog.names("hardware") if name is None else (name,)) if prices else _page("hardware", name)
 
 
 @command("engines")
-@options.output
-def engines(name: str | None, recipes: tuple[str, str] | None, weights: str | None, output: options.Output) -> None:
+def engines(name: str | None, recipes: tuple[str, str] | None, weights: str | None) -> options.Page:
     """List the serving engines, or show what one does by version, with its sources."""
-    if weights is not None and recipes is None:
-        raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well", option="weights")
-    if recipes is None:
-        _show("engines", name, output)
-        return
     from inference_econ.report.recipes import RecipesPage
 
-    show.emit(RecipesPage(*recipes, weights, name), output)
+    if weights is not None and recipes is None:
+        raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well", option="weights")
+    return _page("engines", name) if recipes is None else RecipesPage(*recipes, weights, name)
 
 
 @command("schema")
@@ -76,7 +66,6 @@ def schema(kind: str, page: bool, path: str | None) -> None:
 
 
 @command("fields")
-@options.output
-def fields(name: str | None, output: options.Output) -> None:
+def fields(name: str | None) -> options.Page:
     """List the fields of answers with their units, or what a question, a record or a field called NAME holds."""
-    show.emit(report.schema.FieldsPage(name), output)
+    return report.schema.FieldsPage(name)

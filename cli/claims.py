@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inference_econ as ie
 
-from . import options, show
+from . import options
 from .help import command
 
 
 @command("claims")
-@options.output
-def claims(name: str | None, output: options.Output) -> None:
+def claims(name: str | None, progress: options.Progress | None) -> options.Page:
     """Hold claims of publications against our numbers: what was published, ours, and whether it holds.
 
     NAME is a claim, or a scenario of the kind 'claims' with those of one publication (seeds/claims_study, or a path);
@@ -18,6 +17,4 @@ def claims(name: str | None, output: options.Output) -> None:
     """
     from inference_econ.report.claims import ClaimsPage
 
-    with show.progress_bar(quiet=output.quiet) as progress:
-        ledger = ie.claims(name, progress=progress)
-    show.emit(ClaimsPage(ledger), output)
+    return ClaimsPage(ie.claims(name, progress=progress))

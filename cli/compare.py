@@ -11,8 +11,8 @@ from inference_econ import inputs, report, studies
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs.options import WHAT_IFS
 
-from . import counted, market, options, prices, proposals, provenance, show
-from .help import command
+from . import counted, market, options, prices, proposals, provenance
+from .help import question
 
 if TYPE_CHECKING:
     from inference_econ.search import Metric
@@ -22,33 +22,28 @@ if TYPE_CHECKING:
 _LENGTHS = ("context", "isl", "osl")
 
 
-@command("compare")
-@options.output
+@question("compare")
 def compare(
     price: prices.Prices,
     listed: tuple[str, ...],
     speeds: tuple[float, ...],
     costs: tuple[float, ...],
     y: Metric,
-    output: options.Output,
+    progress: options.Progress | None,
     **choices: Any,
-) -> None:
+) -> options.Page:
     """Frontiers side by side: every combination of models, hardware, formats and presets, and further series.
 
     Points are services, whose bill includes the prefill of their requests; with --decode-only, decode steps alone.
     MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared. Columns are costs
     at some speeds, and speeds at some costs; --y is what the picture holds against speed.
     """
-    common = settings(choices)
-    with show.progress_bar(quiet=output.quiet) as progress:
-        result = ie.compare(
-            price=prices_of(price, choices["hardware"]), series=_series(listed), progress=progress, **common
-        )
+    common, rates = settings(choices), prices_of(price, choices["hardware"])
+    result = ie.compare(price=rates, series=_series(listed), progress=progress, **common)
     page = report.compare.ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y)
     if len(page.undrawn()) == len(result.curves):
-        assert result.curves[0].frontier is not None
-        result.curves[0].frontier.metric(y)  # is refused here, with or without a picture
-    show.emit(page, output, provenance.question())
+        result.curves[0].front.metric(y)  # is refused here, with or without a picture
+    return page
 
 
 def scenario_text(choices: options.Choices) -> str:

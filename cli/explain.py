@@ -13,7 +13,6 @@ from .refusals import named_options, refuse
 
 
 @command("explain")
-@options.output
 def explain(
     operators: bool | None,
     memory: bool | None,

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import inference_econ as ie
 from inference_econ import answers, report, search
 
-from . import counted, market, options, proposals, provenance, show
-from .help import command
-
-if TYPE_CHECKING:
-    from inference_econ.report.page import Page
+from . import counted, market, options, proposals
+from .help import question
 
 Front = TypeVar("Front", "ie.Frontier", "ie.ServiceFrontier")
 
 
-@command("frontier")
-@options.output
-def frontier(output: options.Output, **choices: Any) -> None:
+@question("frontier")
+def frontier(progress: options.Progress | None, **choices: Any) -> options.Page:
     """Tokens/s per user against $ per million output tokens: the Pareto frontier.
 
     MODEL and HARDWARE are names (see 'inference-econ models' and 'inference-econ hardware') or paths to YAML files.
@@ -28,13 +24,10 @@ def frontier(output: options.Output, **choices: Any) -> None:
     --dp any tries all. Points are services: every layout in continuous batching, whose bill includes the prefill of its
     requests; a queue is not in it (see 'load'). With --decode-only they are decode steps alone.
     """
-    find = _decode_steps if counted.decode_steps(choices) else _services
-    with show.progress_bar(quiet=output.quiet) as progress:
-        page = find(choices, progress)
-    show.emit(page, output, provenance.question())
+    return _decode_steps(choices, progress) if counted.decode_steps(choices) else _services(choices)
 
 
-def _decode_steps(choices: options.Choices, progress: options.Progress | None) -> Page:
+def _decode_steps(choices: options.Choices, progress: options.Progress | None) -> options.Page:
     """The frontier of decode steps alone, with all plans of its grid if they are wanted."""
 
     def answer(chosen: options.Choices) -> ie.Frontier:
@@ -47,7 +40,7 @@ def _decode_steps(choices: options.Choices, progress: options.Progress | None) -
     return report.frontier.FrontierPage(front, choices["y"], front.plans() if choices["every_plan"] else None)
 
 
-def _services(choices: options.Choices, _: options.Progress | None) -> Page:
+def _services(choices: options.Choices) -> options.Page:
     """The frontier of services: what users see in continuous batching against what it costs."""
     reused = {name: choices[name] or 0 for name in ("cached", "shared_prefix")}
     requests = options.requests(choices, **{**options.context_or_lengths(choices), **reused})

@@ -15,8 +15,7 @@ from inference_econ.inputs import options
 
 from . import bounded, places, renamed, show
 from .decorators import COMMANDS, of
-from .outputs import Output
-from .outputs import output as with_output
+from .outputs import Output, as_output
 from .parameters import FORMAT
 from .start import INTERRUPTED
 
@@ -119,13 +118,17 @@ class Command(click.Command):
             _write(formatter, "Number formats", [(FORMAT, ", ".join(map(str, formats[0].choices)))])
 
 
-def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
+def command(name: str, *, asked: bool = False, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
     """Return the decorator that makes a function the command that ``commands.toml`` describes.
+
+    What the function returns is shown, if it returns something: an answer or a page.
 
     Parameters
     ----------
     name : str
-        What is typed.
+        What is typed. The function gets the options; ``progress`` and ``output``, too, where it names them.
+    asked : bool
+        The JSON of the answer says what was asked, so that it can be asked again.
     **settings
         Further ones of ``click.command``.
     """
@@ -133,29 +136,31 @@ def command(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Comman
     lines = ("\b", f"Example{'s' * (len(row['examples']) > 1)}:", *(f"  {line}" for line in row["examples"]))
     about = {"help": row["help"]} if "help" in row else {}
     made = click.command(name, cls=Command, epilog="\n".join(lines), **about, **settings)
-    return lambda function: made(of(name, row["options"])(function))
+    takes_output = not {"written", "printed"}.isdisjoint(row["options"].split())
 
-
-def question(name: str) -> Callable[[Callable[..., Any]], Command]:
-    """Return the decorator that makes a command of a function that answers: behind a bar, and then its answer is shown.
-
-    Parameters
-    ----------
-    name : str
-        What is typed. The function gets the options; ``progress`` and ``output``, too, where it names them.
-    """
-
-    def decorate(ask: Callable[..., Any]) -> Command:
-        @wraps(ask)
-        def run(output: Output, **choices: Any) -> None:
-            with show.progress_bar(quiet=output.quiet) as progress:
-                beside = {"output": output, "progress": progress}
-                answer = ask(**choices, **{key: value for key, value in beside.items() if key in ask.__annotations__})
-            show.answer(answer, output)
-
-        return command(name)(with_output(run))
+    def decorate(function: Callable[..., Any]) -> Command:
+        run = function if function.__annotations__["return"] == "None" else _shown(function, asked=asked)
+        return made(of(name, row["options"])(as_output(run) if takes_output else run))
 
     return decorate
+
+
+#: The same for commands whose answers can be asked again.
+question = partial(command, asked=True)
+
+
+def _shown(ask: Callable[..., Any], *, asked: bool) -> Callable[..., None]:
+    """Return the function that answers behind a bar, and shows the answer."""
+
+    @wraps(ask)
+    def run(output: Output, **choices: Any) -> None:
+        with show.progress_bar(quiet=output.quiet) as progress:
+            beside = {"output": output, "progress": progress}
+            answer = ask(**choices, **{key: value for key, value in beside.items() if key in ask.__annotations__})
+        if answer is not None:
+            show.answer(answer, output, asked=asked)
+
+    return run
 
 
 def _name(option: click.Option) -> str:

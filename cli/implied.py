@@ -8,8 +8,8 @@ import inference_econ as ie
 from inference_econ import inputs
 from inference_econ.errors import InputError
 
-from . import options, provenance, show
-from .help import command, question
+from . import options
+from .help import question
 
 
 @question("implied-hour-price")
@@ -27,14 +27,13 @@ def hour_price(
     )
 
 
-@command("implied-acceptance")
-@options.output
-def acceptance(output: options.Output, speedup: float, draft_length: int, draft_cost: float) -> None:
+@question("implied-acceptance")
+def acceptance(speedup: float, draft_length: int, draft_cost: float) -> options.Page:
     """The share of proposals accepted that a speed-up by speculation implies."""
     from inference_econ.report.implied import AcceptancePage
 
     share = float(ie.implied_acceptance(speedup, draft_length, draft_cost))
-    show.emit(AcceptancePage(speedup, draft_length, draft_cost, share), output, provenance.question())
+    return AcceptancePage(speedup, draft_length, draft_cost, share)
 
 
 @question("revealed-exponent")

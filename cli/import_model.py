@@ -13,8 +13,7 @@ from .help import command
 
 
 @command("import-model")
-@options.form
-def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
+def import_model(path: str, target: str | None, output: options.Output) -> None:
     """Read a Hugging Face config.json and show how its parameters are counted.
 
     PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too, and the index and the
@@ -25,14 +24,14 @@ def import_model(path: str, target: str | None, form: str, quiet: bool) -> None:
         raise InputError(f"{target}: a model is written as YAML; end the name in .yaml (the summary is printed)")
     config = _config(path)
     if str(config) != path:
-        show.remark(f"reading {config}", quiet=quiet)
+        show.remark(f"reading {config}", quiet=output.quiet)
     model = inputs.huggingface.import_config(config)
     if target is not None:
         report.files.write_text(target, inputs.spec_text(model))
     checkpoint = inputs.huggingface.checkpoint_beside(inputs.huggingface.find_config(config), model.layers)
-    show.emit(report.import_model.ImportedModelPage(model, checkpoint), options.Output(form, quiet=quiet))
+    show.emit(report.import_model.ImportedModelPage(model, checkpoint), output)
     if target is not None:
-        show.remark(f"wrote {target}", quiet=quiet)
+        show.remark(f"wrote {target}", quiet=output.quiet)
 
 
 def _config(path: str) -> Path:

@@ -10,8 +10,7 @@ from .help import command
 
 
 @command("offers")
-@options.output
-def offers(model: str | None, refresh: str | None, date: str | None, output: options.Output) -> None:
+def offers(model: str | None, refresh: str | None, date: str | None, output: options.Output) -> options.Page | None:
     """List API offers of a model, or of all: USD per million input, cached input and output tokens, by provider.
 
     Those of --refresh are kept in a file of one's own beside the shipped ones, in place of what was there before;
@@ -24,10 +23,10 @@ def offers(model: str | None, refresh: str | None, date: str | None, output: opt
         if model is not None:
             raise InputError("--refresh takes all offers of a file; leave out the model", option="refresh")
         _refresh(refresh, date, quiet=output.quiet)
-        return
+        return None
     if date is not None:
         raise InputError("--date is the day of a snapshot; give --refresh FILE", option="date")
-    show.emit(OffersPage(model), output)
+    return OffersPage(model)
 
 
 def _refresh(path: str, date: str | None, *, quiet: bool) -> None:

@@ -22,14 +22,12 @@ from .lengths import mean_traffic as mean_traffic
 from .lengths import requests as requests
 from .lengths import step_contexts as step_contexts
 from .outputs import Output as Output
-from .outputs import form as form
-from .outputs import output as output
-from .outputs import printed as printed
 
 if TYPE_CHECKING:
     from inference_econ._shown import Shown as Shown
     from inference_econ._types import Progress as Progress
     from inference_econ.engine import Pins, Setup, Space, Speculation
+    from inference_econ.report.page import Page as Page
     from inference_econ.serving import Services
 
 Answer = TypeVar("Answer")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from inference_econ.errors import InputError
 from inference_econ.report.files import ending_of
 
-from .decorators import F, of
+from .decorators import F
 
 
 class Output(NamedTuple):
@@ -31,7 +31,7 @@ _FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
 _TEXT = ".txt"
 
 
-def _as_output(command: F) -> F:
+def as_output(command: F) -> F:
     """A command that takes its :class:`Output` in one piece; a file's name asks for a form, unless one is given."""
 
     @functools.wraps(command)
@@ -50,16 +50,6 @@ def _as_output(command: F) -> F:
         if output is not None:
             chosen = _written_form(output, chosen)
         return command(*arguments, output=Output(chosen or "table", output, plot, quiet, why), **choices)
-
-    return cast("F", run)
-
-
-def form(command: F) -> F:
-    """A command that takes the form of what it prints, which has no file to be written to."""
-
-    @functools.wraps(command)
-    def run(*arguments: Any, form: str | None, as_json: bool, as_csv: bool, **choices: Any) -> Any:
-        return command(*arguments, form=_chosen_form(form, as_json=as_json, as_csv=as_csv) or "table", **choices)
 
     return cast("F", run)
 
@@ -96,13 +86,3 @@ def _written_form(path: str, form: str | None) -> str:
             f"{path}: results are written as {', '.join(_FORMS)} and {_TEXT} (a table), not {ending}; end the name so"
         )
     return form or by_name or "table"
-
-
-def output(command: F) -> F:
-    """Decorator for commands that show an answer."""
-    return of("output", "form as_json as_csv output why quiet")(_as_output(command))
-
-
-def printed(command: F) -> F:
-    """Decorator for commands whose ``-o`` names a folder."""
-    return of("printed", "form as_json as_csv quiet")(_as_output(command))

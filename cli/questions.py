@@ -27,7 +27,7 @@ from .parameters import DEGREE, PERCENTILE, RATES, UNCOUNTABLE, Name
 #: Options that say where an answer goes, or that name files of the machine that a command runs on.
 _LEFT_OUT = (
     *("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline"),
-    *("--acceptance-file", "--measured", "--report", "--trace", "--yes"),
+    *("--acceptance-file", "--measured", "--trace", "--yes"),
 )
 #: What the estimate of a question may be, half of which a server waits for its answer [s].
 _SECONDS = 60.0

@@ -5,15 +5,12 @@ from __future__ import annotations
 from inference_econ import report, studies
 from inference_econ.errors import InputError
 
-from . import options, show
+from . import options
 from .help import command
 
 
 @command("speculate-check")
-@options.output
-def check(
-    file: str | None, vocabulary: int | None, draft_length: int, rounds: int, seed: int, output: options.Output
-) -> None:
+def check(file: str | None, vocabulary: int | None, draft_length: int, rounds: int, seed: int) -> options.Page:
     """Draw tokens by the accept/reject rule, and hold them against the target's distribution and the formula.
 
     FILE is a CSV table with the columns target and draft, the probabilities of one token per line; without it random
@@ -26,8 +23,7 @@ def check(
     else:
         target, draft = studies.sampling_rule.read(file)
     try:
-        with show.progress_bar(quiet=output.quiet):
-            drawn = studies.sampling_rule.check(target, draft, draft_length, rounds=rounds, seed=seed)
+        drawn = studies.sampling_rule.check(target, draft, draft_length, rounds=rounds, seed=seed)
     except InputError as error:
         raise error if file is None else InputError(f"{file}: {error}") from error
-    show.emit(report.sampling_rule.SamplingRulePage(drawn), output)
+    return report.sampling_rule.SamplingRulePage(drawn)

@@ -6,34 +6,28 @@ from pathlib import Path
 
 from inference_econ import report, studies
 
-from . import options, provenance, show
-from .help import command
+from . import options, show
+from .help import command, question
 from .parameters import PICTURE
 
 
-def _page(name: str, changes: tuple[str, ...], *, quiet: bool) -> report.page.Page:
-    """The answer to a scenario, perhaps with what-ifs, ready to be shown."""
-    with show.progress_bar(quiet=quiet) as progress:
-        return report.pages.page(studies.scenario.run(name, changes=changes, progress=progress))
-
-
-@command("run")
-@options.output
-def run(name: str, changes: tuple[str, ...], output: options.Output) -> None:
+@question("run")
+def run(name: str, changes: tuple[str, ...], progress: options.Progress | None) -> options.Shown:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
-    show.emit(_page(name, changes, quiet=output.quiet), output, provenance.question())
+    return studies.scenario.run(name, changes=changes, progress=progress)
 
 
 @command("table")
-@options.output
-def table(name: str, changes: tuple[str, ...], output: options.Output) -> None:
+def table(name: str, changes: tuple[str, ...], progress: options.Progress | None) -> options.Shown:
     """Print the table of a scenario, for example paper/table_4."""
-    show.emit(_page(name, changes, quiet=output.quiet), output)
+    return studies.scenario.run(name, changes=changes, progress=progress)
 
 
 @command("figure")
 def figure(name: str, changes: tuple[str, ...], path: str | None, quiet: bool) -> None:
     """Draw the figure of a scenario, for example paper/figure_6."""
     target = path or PICTURE.convert(f"{Path(name).stem}.svg", None, None)
-    _page(name, changes, quiet=quiet).draw(target)
+    with show.progress_bar(quiet=quiet) as progress:
+        answer = studies.scenario.run(name, changes=changes, progress=progress)
+    report.pages.page(answer).draw(target)
     show.remark(f"wrote {target}", quiet=quiet)

@@ -107,11 +107,13 @@ def emit(page: Page, output: Output, question: Mapping[str, object] | None = Non
         remark(f"--set {change} changes nothing in this answer", quiet=output.quiet)
 
 
-def answer(answered: Shown, output: Output) -> None:
-    """Show an answer on its page; see :func:`emit`."""
+def answer(answered: Shown | Page, output: Output, *, asked: bool = True) -> None:
+    """Show an answer or a page, whose JSON says what was asked if that can be asked again."""
+    from inference_econ.report.page import Page
     from inference_econ.report.pages import page
 
-    emit(page(answered), output, provenance.question())
+    shown = answered if isinstance(answered, Page) else page(answered)
+    emit(shown, output, provenance.question() if asked else None)
 
 
 def _without_effect(page: Page) -> tuple[str, ...]:

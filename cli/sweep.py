@@ -10,7 +10,6 @@ from .help import command
 
 
 @command("sweep")
-@options.printed
 def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, output: options.Output) -> None:
     """Answer every combination of models, chips, formats, traffics and prices into a folder of Parquet files.
 
@@ -27,7 +26,6 @@ def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, outp
 
 
 @command("query")
-@options.output
 def query(sql: str, folder: str, output: options.Output) -> None:
     """Ask a sweep with SQL: SELECT over the tables points, failures and combinations.
 

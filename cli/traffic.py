@@ -11,8 +11,7 @@ from .help import command
 
 
 @command("traffic")
-@options.form
-def traffic(name: str | None, target: str | None, plot: str | None, form: str, quiet: bool) -> None:
+def traffic(name: str | None, target: str | None, output: options.Output) -> None:
     """List the traffics, show one, or say what a recorded trace is: arrivals, lengths, reuse, sessions.
 
     FILE is a trace of Azure or BurstGPT (CSV), Mooncake, AgentX / Weka, ShareGPT, 'vllm bench serve --save-detailed',
@@ -20,11 +19,10 @@ def traffic(name: str | None, target: str | None, plot: str | None, form: str, q
     to it, or a known one is written to be changed, for --traffic mine.yaml of other commands; --trace FILE plays it
     again as it came.
     """
-    output = options.Output(form, picture=plot, quiet=quiet)
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
     if name is None or name in inputs.catalog.names("traffic") or name.endswith((".yaml", ".yml")):
-        files = (("-o", target if name is None else None), ("--plot", plot))
+        files = (("-o", target if name is None else None), ("--plot", output.picture))
         stray = next((spelled for spelled, value in files if value is not None), None)
         if stray is not None:
             raise InputError(f"{stray} is of a trace; name its file, or leave {stray} out")
@@ -35,15 +33,15 @@ def traffic(name: str | None, target: str | None, plot: str | None, form: str, q
         )
         if name is not None and target is not None:
             report.files.write_text(target, inputs.catalog.locate("traffic", name).read_text(encoding="utf-8"))
-            show.remark(f"wrote {target}", quiet=quiet)
+            show.remark(f"wrote {target}", quiet=output.quiet)
         return
 
     if not (inputs.catalog.files_allowed() and inputs.catalog.is_file(name)):
         inputs.catalog.meaning("traffic", name)
-    with show.progress_bar(quiet=quiet):
+    with show.progress_bar(quiet=output.quiet):
         profile = ie.trace(name)
     if target is not None:
         report.files.write_text(target, inputs.spec_text(profile.traffic))
     show.answer(profile, output)
     if target is not None:
-        show.remark(f"wrote {target}", quiet=quiet)
+        show.remark(f"wrote {target}", quiet=output.quiet)

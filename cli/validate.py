@@ -13,7 +13,6 @@ import inference_econ as ie
 from inference_econ import calibration
 from inference_econ.calibration import validation
 from inference_econ.errors import InputError
-from inference_econ.report.files import check_ending, check_place
 
 from . import held_run, options, provenance, saved_services, show
 from .help import command
@@ -76,14 +75,12 @@ With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md 
 
 
 @command("validate", help=_HELP)
-@options.output
 def validate(
     datasets: tuple[str, ...],
     assumptions: tuple[str, ...],
     levels: bool,
     by: tuple[str, ...],
     bound: bool,
-    report: str | None,
     against: str | None,
     choice: int | None,
     output: options.Output,
@@ -101,10 +98,6 @@ def validate(
     sources, others = _sorted(datasets)
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
     _check(sources, keys, bound=bound)
-    if report is not None:
-        _check_report(report, datasets, output)
-        _write_report(report, assumptions, quiet=output.quiet)
-        return
     from inference_econ.report.validate import ValidationPage
 
     compared = _servers(sources, assumptions, deployment, levels=levels) if sources else ()
@@ -123,60 +116,9 @@ def _check(sources: list[str], keys: list[str], *, bound: bool) -> None:
         calibration.check_groups(keys)
 
 
-def _check_report(report: str, datasets: Sequence[str], output: options.Output) -> None:
-    """Refuse a report that cannot be written with all that goes with it, or is not about what was named."""
-    check_ending(report, "the name of a report", (".md",))
-    if not Path(report).name[: -len(".md")].strip("."):
-        raise InputError(f"{report}: a report needs a name before .md, which its picture and its folder bear too")
-    if datasets:
-        raise InputError(
-            f"--report is about all shipped servers: name no dataset, or write the tables with -o {report}"
-        )
-    if output.path is not None or output.picture is not None:
-        raise InputError("--report writes its own tables and picture; leave out -o and --plot")
-    check_place(_picture(report))
-    folder = _folder(report)
-    if folder.is_dir():
-        check_place(folder / "page.md")
-    elif folder.exists():
-        raise InputError(f"{folder}: no folder; the pages of {report} go into one of that name")
-
-
 def _servers(
     sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any], *, levels: bool
 ) -> list[calibration.Servers]:
     server = ie.MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
     files = calibration.validation.servers.read(sources, server)
     return [calibration.validation.servers.held(files, name, levels=levels) for name in assumptions or (None,)]
-
-
-def _write_report(path: str, assumptions: tuple[str, ...], *, quiet: bool) -> None:
-    """The report on all shipped servers, with its picture."""
-    from inference_econ.report import agreement, by_engine, document
-    from inference_econ.report.files import write_text
-
-    files = calibration.validation.servers.read(list(validation.SERVERS))
-    usual = calibration.validation.servers.held(files, levels=False)
-    others = [calibration.validation.servers.held(files, name) for name in assumptions or ("deployable", "ideal")]
-    picture = _picture(path)
-    agreement.draw_panels(calibration.validation.servers.panels(usual), picture)
-    command = shlex.join(["inference-econ", "validate", "--report", path])
-    text = document.document(
-        usual, others, calibration.violations(usual.rows), picture.name, command, validation.validate("costs")
-    )
-    write_text(path, text)
-    folder = _folder(path)
-    folder.mkdir(exist_ok=True)
-    for name, page in by_engine.pages(usual):
-        write_text(folder / f"{name}.md", page)
-    show.remark(f"wrote {path}, {picture} and the pages of {folder}", quiet=quiet)
-
-
-def _picture(report: str) -> Path:
-    """The picture that goes with a report."""
-    return Path(report).with_suffix(".png")
-
-
-def _folder(report: str) -> Path:
-    """The folder of pages that go with a report."""
-    return Path(report).with_suffix("")

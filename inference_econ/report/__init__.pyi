@@ -7,7 +7,6 @@ from . import catalog as catalog
 from . import charts as charts
 from . import chosen as chosen
 from . import compare as compare
-from . import document as document
 from . import explain as explain
 from . import files as files
 from . import frontier as frontier

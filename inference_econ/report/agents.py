@@ -24,7 +24,7 @@ from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Instances, Setup
+from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
@@ -38,9 +38,9 @@ from inference_econ.report.promises import chances_column
 from inference_econ.report.recommend import (
     RecommendationPage,
     choice_label,
+    choices_table,
     several_chips,
     shown_record,
-    with_practices,
 )
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked
 from inference_econ.report.start import start_of_sheet
@@ -75,7 +75,8 @@ class AgentCurvePage(RowsPage[AgentCurve]):
         ]
         rows = [_flat(record) for record in answer.records()]
         title = _title("A fleet of agents", [bill.service.setup], use, targets)
-        return (view(title, rows, columns, notes=notes, why=_why([bill.service.setup], subjects), least=_LEAST),)
+        why = [_meaning(self.setups()), *grounds(self.setups(), subjects, SEEN)]
+        return (view(title, rows, columns, notes=notes, why=why, least=_LEAST),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of caches and waits by the number of agents, and of the turns of one session in time."""
@@ -133,13 +134,18 @@ class AgentChoicesPage(RecommendationPage):
         return not isinstance(self.answer, MostAgents) or self.answer.means.dollars_per_hour is None
 
     @property
+    def _best(self) -> AnyAgentChoice:
+        """First row."""
+        best = self.answer[0]
+        assert isinstance(best, AnyAgentChoice)
+        return best
+
+    @property
     def _counted(self) -> str:
         """Words for the quantity that is looked for."""
-        answer, best = self.answer, self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
-        if isinstance(answer, MostAgents):
-            return f"Most agents for {answer.means.text}"
-        return f"Cheapest for {best.use.agents:,.0f} agents"
+        if isinstance(self.answer, MostAgents):
+            return f"Most agents for {self.answer.means.text}"
+        return f"Cheapest for {self._best.use.agents:,.0f} agents"
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
@@ -147,7 +153,6 @@ class AgentChoicesPage(RecommendationPage):
         choices = [choice for choice in answer if isinstance(choice, AnyAgentChoice)]
         setups, use = self.setups(), choices[0].use
         kept = [choice_chances(choice, targets) for choice in choices]
-        subjects = under_load((choice.service, choice.instance_load) for choice in choices)
         columns = (
             *several_chips(answer), *(("agents",) if isinstance(answer, MostAgents) else ()), "accelerators",
             "replicas", "layout", "dollars_per_hour", *_UNITS,
@@ -160,32 +165,28 @@ class AgentChoicesPage(RecommendationPage):
             "keep the SLOs.",
             *_reread([getattr(choice, "fleet", None) for choice in choices]),
             *_notes(*(choice.use for choice in choices)),
-            *doubts(setups, subjects),
         ]
         title = _title(self._counted, setups, use, targets)
         rows = [{**shown_record(choice, targets), **choice.use_record()} for choice in choices]
         least = (*_LEAST, "hit_rate", "agents_per_accelerator")
-        why = ["Agents per MW: of the facility as provisioned, boards at their limit.", *_why(setups, subjects)]
-        return (with_practices(view(title, rows, columns, notes=notes, why=why, least=least), choices),)
+        why = ["Agents per MW: of the facility as provisioned, boards at their limit.", _meaning(setups)]
+        return (choices_table(title, choices, rows, columns, notes=notes, why=why, least=least),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The turns of one session on the cheapest in time."""
-        best = self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
+        best = self._best
         title = _title(self._counted, [best.service.setup], best.use, self.answer.targets)
         return {"session": charts.line_charts([session_plot(best.use)], f"One session in time\n{title}")}
 
     def start(self) -> Start:
         """The cheapest."""
-        best = self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
+        best = self._best
         behind_router = best.fleet.prefill_instances if isinstance(best, AgentPools) else best.replicas
         return replace(super().start(), said=agents_said(best.use_record(), behind_router))
 
     def question(self) -> str:
         """Question about the cheapest deployment, or about how many agents the means carry."""
-        best = self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
+        best = self._best
         model = best.service.setup.model.name
         if isinstance(self.answer, MostAgents):
             return f"How many agents ({best.use.work.name}) with {model} do {self.answer.means.text} carry?"
@@ -193,8 +194,7 @@ class AgentChoicesPage(RecommendationPage):
 
     def conclusion(self) -> Pieces:
         """The best, and what a task costs on it."""
-        best = self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
+        best = self._best
         record = best.use_record()
         most = f"carries most, {best.use.agents:,.0f} agents"
         rank = most if isinstance(self.answer, MostAgents) else "is the cheapest"
@@ -387,10 +387,10 @@ def _notes(*uses: Use) -> list[str]:
     return notes
 
 
-def _why(setups: Sequence[Setup], subjects: Sequence[Instances]) -> list[str]:
-    return [
+def _meaning(setups: Sequence[Setup]) -> str:
+    """Sentences on what columns mean, and on the assumptions."""
+    return (
         "hit: share of prompt tokens found in any memory; a task is a session from its first to its last turn. Prompts "
         "wait for blocks that come from memories behind HBM; writing blocks there takes no time. "
-        f"Assumptions: {assumptions_label(setups)}.",
-        *grounds(setups, subjects, SEEN),
-    ]
+        f"Assumptions: {assumptions_label(setups)}."
+    )

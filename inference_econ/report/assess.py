@@ -10,17 +10,15 @@ from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.gaps import Deployment, Gap
 from inference_econ.answers.record import HEAD, facts
-from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.sources import priced_sources, source_records
 from inference_econ.engine import Setup, bounds
 from inference_econ.report import charts
 from inference_econ.report.assess_findings import NAMES, findings, verdict
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import attributes
-from inference_econ.report.frontier import frontier_title
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
-from inference_econ.report.serving_frontier import service_frontier_title
+from inference_econ.report.speed_cost import frontiers_title
 from inference_econ.report.startable import doubts, with_engines
 from inference_econ.report.table import Frame, Table, amount, chips_label, dollars, frame_of, layout_label, size
 
@@ -29,8 +27,9 @@ class AssessmentPage(AnswerPage[Assessment]):
     """A measured deployment beside what could be, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
-        """The point among deployments, and its step."""
-        return assessment_tables(self.answer)
+        """The point among deployments, and its step if it was predicted."""
+        step = step_table(self.answer)
+        return [assessment_table(self.answer), *([] if step is None else [step])]
 
     def blocks(self) -> Sequence[Block]:
         """The verdict and what it rests on, before the tables."""
@@ -74,64 +73,49 @@ class AssessmentPage(AnswerPage[Assessment]):
 def assessment_table(assessment: Assessment) -> Table:
     """The measured point, what is predicted for it, and the deployments that are faster or cheaper."""
     measured = assessment.measured
+    speed, dollars_of_it = measured.tokens_per_second_per_user, dollars(measured.dollars_per_million_output_tokens)
+    fullness = size(round(measured.batch, 1)), f"{100 * measured.mfu:.1f}"
     rows: list[tuple[str, ...]] = [
-        (
-            "measured",
-            amount(measured.tokens_per_second_per_user),
-            dollars(measured.dollars_per_million_output_tokens),
-            "",
-            f"{measured.accelerators}",
-            "",
-            size(round(measured.batch, 1)),
-            f"{100 * measured.mfu:.1f}",
-        )
+        ("measured", amount(speed), dollars_of_it, "", f"{measured.accelerators}", "", *fullness)
     ]
     layouts: list[Mapping[str, float | str]] = [{}]
     if assessment.predicted is not None:
         layouts.append(assessment.predicted.layout)
-        speed = assessment.predicted.tokens_per_second_per_user / measured.tokens_per_second_per_user
-        rows.append(("predicted for it", *_cells(assessment.predicted, f"{speed:.2f} x speed")))
+        ratio = assessment.predicted.tokens_per_second_per_user / speed
+        rows.append(("predicted for it", *_cells(assessment.predicted, f"{ratio:.2f} x speed")))
     for name, gap in _gaps(assessment).items():
         speed_ratio = "none is as cheap" if gap.speed_factor is None else f"{gap.speed_factor:.2f} x speed"
         cost_ratio = "none is as fast" if gap.cost_factor is None else f"{1 / gap.cost_factor:.2f} x cost"
-        for kind, point, ratio in (("cost", gap.faster, speed_ratio), ("speed", gap.cheaper, cost_ratio)):
-            rows.append((f"{name}, equal {kind}", *_cells(point, ratio, bound=gap is assessment.ideal)))
+        for kind, point, beside in (("cost", gap.faster, speed_ratio), ("speed", gap.cheaper, cost_ratio)):
+            rows.append((f"{name}, equal {kind}", *_cells(point, beside, bound=gap is assessment.ideal)))
             layouts.append({} if point is None or gap is assessment.ideal else point.layout)
     columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
     notes = tuple(doubts([assessment.setup], assessment.subjects()))
     least = ("engine", "batch", "MFU %")
-    table = Table(_title(assessment), columns, tuple(rows), notes, findings(assessment), least)
+    table = Table(
+        frontiers_title([assessment.anywhere.frontier]), columns, tuple(rows), notes, findings(assessment), least
+    )
     return with_engines(table, layouts, [assessment.setup])
 
 
-def assessment_tables(assessment: Assessment) -> tuple[Table, ...]:
-    """The point among deployments, and its step."""
-    step = step_table(assessment)
-    return (assessment_table(assessment),) if step is None else (assessment_table(assessment), step)
+def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
+    """Gaps to the frontiers by their names for people, after that of the profile they are of, if it is wanted."""
+    chips, of = chips_label(assessment.measured.instance_accelerators), f"{profile}, " if profile else ""
+    names = f"{of}any size", f"{of}{chips}", f"ideal, {chips}"
+    return dict(zip(names, _named_gaps(assessment).values(), strict=True))
 
 
-def _gaps(assessment: Assessment) -> dict[str, Gap]:
-    chips = chips_label(assessment.measured.instance_accelerators)
-    return {"any size": assessment.anywhere, chips: assessment.same_size, f"ideal, {chips}": assessment.ideal}
-
-
-def _title(assessment: Assessment) -> str:
-    front = assessment.anywhere.frontier
-    return service_frontier_title(front) if isinstance(front, ServiceFrontier) else frontier_title(front)
+def _named_gaps(assessment: Assessment) -> dict[str, Gap]:
+    """Gaps to the frontiers by their names in records."""
+    return {"any_size": assessment.anywhere, **attributes(assessment, "same_size ideal")}
 
 
 def _cells(point: Deployment | None, ratio: str, *, bound: bool = False) -> tuple[str, ...]:
     if point is None:
-        return ("-", "-", ratio, *("-" for _ in range(4)))
-    return (
-        amount(point.tokens_per_second_per_user),
-        dollars(point.dollars_per_million_output_tokens),
-        ratio,
-        size(point.accelerators),
-        "any" if bound else layout_label(point.layout),
-        size(point.batch),
-        f"{100 * point.mfu:.1f}",
-    )
+        return ("-", "-", ratio, *"-" * 4)
+    layout = "any" if bound else layout_label(point.layout)
+    speed, cost = amount(point.tokens_per_second_per_user), dollars(point.dollars_per_million_output_tokens)
+    return speed, cost, ratio, size(point.accelerators), layout, size(point.batch), f"{100 * point.mfu:.1f}"
 
 
 def step_table(assessment: Assessment) -> Table | None:
@@ -164,7 +148,7 @@ def step_table(assessment: Assessment) -> Table | None:
 
 def assessment_record(assessment: Assessment) -> dict[str, object]:
     """An assessment as plain data."""
-    gaps = {"any_size": assessment.anywhere, "same_size": assessment.same_size, "ideal": assessment.ideal}
+    gaps = _named_gaps(assessment)
     return {
         **facts(
             assessment.setup,
@@ -179,12 +163,8 @@ def assessment_record(assessment: Assessment) -> dict[str, object]:
         "frontiers": {name: _gap_record(gap, fits=assessment.predicted is not None) for name, gap in gaps.items()},
         "predicted": _point_record(assessment.predicted, assessment.same_size),
         "parts": [
-            {
-                "name": part.name,
-                "seconds": part.seconds,
-                "ideal_seconds": part.ideal_seconds,
-                **{f"closes_of_{name}": part.closes(gap) for name, gap in gaps.items()},
-            }
+            attributes(part, "name seconds ideal_seconds")
+            | {f"closes_of_{name}": part.closes(gap) for name, gap in gaps.items()}
             for part in assessment.parts
         ],
         "unexplained_seconds": assessment.unexplained_seconds,
@@ -240,11 +220,7 @@ def assessment_frame(assessment: Assessment) -> Frame:
     measured |= {"unexplained_seconds": assessment.unexplained_seconds}
     rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
     points = {"predicted": (assessment.predicted, assessment.same_size)}
-    for name, gap in (
-        ("any_size", assessment.anywhere),
-        ("same_size", assessment.same_size),
-        ("ideal", assessment.ideal),
-    ):
+    for name, gap in _named_gaps(assessment).items():
         points |= {f"{name}_equal_cost": (gap.faster, gap), f"{name}_equal_speed": (gap.cheaper, gap)}
     for name, (point, gap) in points.items():
         row = _point_record(point, gap)
@@ -261,18 +237,12 @@ def assessment_frame(assessment: Assessment) -> Frame:
 
 def assessment_chart(assessment: Assessment) -> Plot:
     """The frontiers and the measured point, to be drawn."""
-    measured, name = assessment.measured, assessment.setup.assumptions.name
-    chips = chips_label(measured.instance_accelerators)
-    gaps = {
-        f"{name}, any size": assessment.anywhere,
-        f"{name}, {chips}": assessment.same_size,
-        f"ideal, {chips}": assessment.ideal,
-    }
+    measured, gaps = assessment.measured, _gaps(assessment, assessment.setup.assumptions.name)
     lines = [Series(label, gap.speeds.tolist(), gap.dollars.tolist()) for label, gap in gaps.items()]
     speed, cost = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
     point = Series(f"measured: {speed:g} tokens/s, ${dollars(cost)}", [speed], [cost], points=True)
     return Plot(
-        f"How far is this server from what could be?\n{_title(assessment)}",
+        f"How far is this server from what could be?\n{frontiers_title([assessment.anywhere.frontier])}",
         "tokens per second per user",
         "US dollars per million output tokens",
         (*lines, point),

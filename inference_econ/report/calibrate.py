@@ -18,6 +18,7 @@ from inference_econ.calibration.levels.observed import QUANTITIES, places_of, sh
 from inference_econ.calibration.levels.own import OwnProfile
 from inference_econ.inputs import MeasuredLevels, Unlike, percent, value_of
 from inference_econ.report.caveats import WITHOUT
+from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Page, Pieces
 from inference_econ.report.quantities import prefixed
 from inference_econ.report.table import Table
@@ -140,6 +141,7 @@ def _covered(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], target: str) -
 
 def record(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], left_out: Mapping[str, int]) -> dict[str, object]:
     """Record of a fit as plain data, in base units."""
+    columns = zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True)
     return {
         "rows": len(fitted.rows),
         "left_out": dict(left_out),
@@ -152,23 +154,16 @@ def record(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], left_out: Mappin
                 "determined": not unknown,
                 "why_not": unknown,
             }
-            for name, value, error, unknown in zip(
-                fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True
-            )
+            for name, value, error, unknown in columns
         },
         "median_errors": {target: finite_or_none(fitted.median_error(target)) for target in fitted.targets},
         "base": fitted.base.name,
-        "base_median_errors": {
-            target: _median(fitted.base_errors[:, index]) for index, target in enumerate(fitted.targets)
-        },
+        "base_median_errors": _medians(fitted, fitted.base_errors),
         "left_out_errors": [
             {
-                "by": fold.by,
-                "left_out": fold.left_out,
+                **attributes(fold, "by left_out"),
                 "rows": len(fold.rows),
-                "median_errors": {
-                    target: _median(fold.errors[:, index]) for index, target in enumerate(fitted.targets)
-                },
+                "median_errors": _medians(fitted, fold.errors),
             }
             for fold in _shown(folds)
         ],
@@ -176,9 +171,12 @@ def record(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], left_out: Mappin
     }
 
 
-def _median(errors: Array) -> float | None:
-    finite = np.abs(errors[np.isfinite(errors)])
-    return float(np.median(finite)) if finite.size else None
+def _medians(fitted: Fit, errors: Array) -> dict[str, float | None]:
+    """Median size of the errors of each target, of rows that have one [1]."""
+    sizes = {
+        target: np.abs(column[np.isfinite(column)]) for target, column in zip(fitted.targets, errors.T, strict=True)
+    }
+    return {target: float(np.median(column)) if column.size else None for target, column in sizes.items()}
 
 
 def _amount(name: str, value: float) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from inference_econ import inputs
-from inference_econ.report.fields import GIGABYTES
+from inference_econ.report.fields import GIGABYTES, attributes
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 
@@ -80,9 +80,7 @@ def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
     spec = _read(kind, name)
     record: dict[str, object] = spec.model_dump(mode="json", exclude_none=True)
     if isinstance(spec, inputs.ModelSpec):
-        record["total_parameters"] = spec.total_parameters
-        record["active_parameters"] = spec.active_parameters
-        record["kv_elements_per_token"] = spec.kv_elements_per_token
+        record |= attributes(spec, "total_parameters active_parameters kv_elements_per_token")
         record["parameter_parts"] = {part: round(count) for part, count in spec.parameter_parts().items()}
     return record
 

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.inputs import Basis, Claim, Published
+from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Pieces, listed
 from inference_econ.report.quantities import prefixed
 from inference_econ.report.table import Frame, Table, frame_of
@@ -105,18 +106,12 @@ def _table(seed: str, findings: Sequence[Finding], notes: tuple[str, ...], refer
 
 
 def _page_table(findings: Sequence[Finding]) -> Table:
-    rows = tuple(
-        (
-            finding.claim.id,
-            finding.claim.claim,
-            finding.claim.where,
-            f"{_numbers(finding)[0]}{_within(finding.claim)}",
-            *_numbers(finding)[1:],
-            finding.verdict,
-        )
-        for finding in findings
-    )
-    return Table("", ("id", "claim", "where", *_COLUMNS[1:]), rows)
+    rows = []
+    for finding in findings:
+        published, *ours = _numbers(finding)
+        claim = attributes(finding.claim, "id claim where").values()
+        rows.append((*claim, f"{published}{_within(finding.claim)}", *ours, finding.verdict))
+    return Table("", ("id", "claim", "where", *_COLUMNS[1:]), tuple(rows))
 
 
 def _numbers(finding: Finding) -> tuple[str, ...]:
@@ -171,16 +166,10 @@ def _record(finding: Finding) -> dict[str, object]:
     return {
         "id": claim.id,
         "seed": finding.seed,
-        "claim": claim.claim,
-        "where": claim.where,
-        "unit": claim.unit,
+        **attributes(claim, "claim where unit"),
         "published": {
             name: None if text is None else float(text)
-            for name, text in (
-                ("value", claim.published.value),
-                ("at_least", claim.published.at_least),
-                ("at_most", claim.published.at_most),
-            )
+            for name, text in attributes(claim.published, "value at_least at_most").items()
         },
         "tolerance": claim.tolerance,
         **{basis: finding.ours.get(basis) for basis in BASES},

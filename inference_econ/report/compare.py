@@ -19,7 +19,7 @@ from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.scenario import curve_frame
 from inference_econ.report.service import milliseconds
 from inference_econ.report.serving_frontier import COUNTED, MEANS
-from inference_econ.report.speed_cost import curve_line, speed_cost_chart
+from inference_econ.report.speed_cost import curve_line, frontiers_title, speed_cost_chart
 from inference_econ.report.startable import is_bound, with_engines, with_notes
 from inference_econ.report.table import Frame, Table, amount, chance_percent, dollars, frame_of, layout_label, size
 from inference_econ.search import Metric, Point
@@ -30,8 +30,6 @@ from inference_econ.studies.speeds import common_speeds
 _ALIKE = 0.55
 #: From which probability on a series may well be the cheapest [1].
 _MAY_BE = 0.2
-#: Chips whose prices have a line of the title each.
-_PRICE_LINES = 2
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
         [USD per 1e6 output tokens]
     """
     by_label = {curve.label: curve for curve in result.curves}
-    fronts = {label: curve.frontier for label, curve in by_label.items() if curve.frontier is not None}
+    fronts = {label: curve.front for label, curve in by_label.items()}
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     last = ("in flight", "TTFT ms") if services else ("batch",)
     columns = (
@@ -187,14 +185,8 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
             rivals = {winner.speed for winner in best if label in winner.rivals}
             rows.append((_marked(label, label, bound), *_row(by_label[label], speeds, costs, rivals)))
         else:
-            rows.append(
-                (
-                    label,
-                    *("-" for _ in (*speeds, *costs, *costs)),
-                    "nothing fits",
-                    *("-" for _ in columns[-4 - len(last) :]),
-                )
-            )
+            before, after = len(speeds) + 2 * len(costs), 4 + len(last)
+            rows.append((label, *"-" * before, "nothing fits", *"-" * after))
     notes = [
         "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost."
         + (" tok/s and GPUs at a cost: of the fastest instance that costs no more." if costs else "")
@@ -209,7 +201,7 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
         *curves.assumed(fronts),
     ]
     least = (*last, "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))
-    table = Table(curves.curves_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
+    table = Table(frontiers_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
     shown = {label: front.preferred().layout for label, front in fronts.items()}
     setups = [front.setup for front in fronts.values()]
     return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
@@ -245,8 +237,7 @@ def _labels(result: Result) -> list[str]:
 def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
     """A series at some speeds, marked where it may well be the cheapest, at some costs, and at its preferred point."""
     dollars_at = {speed: curve.dollars_at(speed) for speed in speeds}
-    assert curve.frontier is not None
-    best = curve.frontier.preferred()
+    best = curve.front.preferred()
     return (
         *("-" if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}" for speed, cost in dollars_at.items()),
         *(cell for point in map(curve.fastest_at, costs) for cell in _speed_cells(point)),
@@ -279,20 +270,15 @@ def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
 
     bound, undrawn = _bounds(result), _undrawn(result, y)
     fronts = {
-        _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.frontier
+        _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.front
         for curve in result.curves
-        if curve.frontier is not None and curve.label not in undrawn
+        if curve.label not in undrawn
     }
     shown = bands.are_shown(len(fronts))
     lines = [
-        curve_line(
-            label,
-            (front.tokens_per_second, front.metric(y)),
-            front.ends() if shown else None,
-            curves.curve_details(front),
-            y,
-        )
+        curve_line(label, axes, front.ends() if shown else None, curves.curve_details(front), y)
         for label, front in fronts.items()
+        for axes in [(front.tokens_per_second, front.metric(y))]
     ]
     drawn = [
         Drawn(label, front.setup, lengths)
@@ -310,8 +296,7 @@ def _undrawn(result: Result, y: Metric) -> dict[str, str]:
     reasons = {}
     for curve in result.curves:
         try:
-            assert curve.frontier is not None
-            curve.frontier.metric(y)
+            curve.front.metric(y)
         except InputError as error:
             reasons[curve.label] = str(error)
     return reasons
@@ -331,17 +316,15 @@ def comparison_record(result: Result, speeds: Sequence[float], costs: Sequence[f
         if label not in by_label:
             series.append({"label": label, "points": [], "reason": result.missing[label]})
             continue
-        front = by_label[label].frontier
-        assert front is not None
+        front = by_label[label].front
         record = curves.curve_record(front)
         record.pop("sources")
         record["costs"] = [_cost_record(by_label[label], speed) for speed in speeds]
         record["at_costs"] = [_speed_record(front, cost) for cost in costs]
         best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
         series.append({"label": label, **record, "preferred": best})
-    fronts = [curve.frontier for curve in result.curves if curve.frontier is not None]
     return {
-        "title": curves.curves_title(fronts),
+        "title": frontiers_title([curve.front for curve in result.curves]),
         "series": series,
         "cheapest": [asdict(winner) for winner in winners(result, speeds)],
         "sources": source_records(result.sources),
@@ -355,8 +338,7 @@ def _cost_record(curve: Curve, speed: float) -> dict[str, object]:
         likely = curve.likely_at(speed)
         low, high = (None, None) if likely is None else (likely.low, likely.high)
         return {**record, "dollars_low": low, "dollars_high": high}
-    assert curve.frontier is not None
-    return bounds.bounded(record, {"dollars": curve.frontier.ends()["dollars_per_million_output_tokens"]})
+    return bounds.bounded(record, {"dollars": curve.front.ends()["dollars_per_million_output_tokens"]})
 
 
 def _speed_record(front: AnyFrontier, cost: float) -> dict[str, object]:
@@ -376,8 +358,7 @@ def comparison_frame(result: Result) -> Frame:
 
 def _bounded(curve: Curve) -> Frame:
     """Points of a curve, and how far off they may be."""
-    assert curve.frontier is not None
-    return frame_of(bounds.bounded(dict(curve_frame(curve)), curve.frontier.ends()))
+    return frame_of(bounds.bounded(dict(curve_frame(curve)), curve.front.ends()))
 
 
 def _listed(names: Sequence[str], last: str) -> str:

@@ -10,26 +10,18 @@ from inference_econ.engine import Instances, Setup
 from inference_econ.inputs import Quantity
 from inference_econ.report import frontier as decoding
 from inference_econ.report import serving_frontier as serving
-from inference_econ.report.speed_cost import speed_question
+from inference_econ.report.speed_cost import frontiers_title, speed_question
 from inference_econ.report.startable import doubts, grounds
 from inference_econ.report.table import Frame, frame_of, scale_notes
 from inference_econ.search import Frontier, Metric
 from inference_econ.studies.results import AnyFrontier, Curve
 
 
-def curves_title(fronts: Sequence[AnyFrontier]) -> str:
-    """The heading of some frontiers of one kind, in one line."""
-    services = [front for front in fronts if isinstance(front, ServiceFrontier)]
-    if services:
-        return serving.frontiers_title(services)
-    return decoding.frontiers_title([front for front in fronts if isinstance(front, Frontier)])
-
-
 def picture_title(fronts: Sequence[AnyFrontier], y: Metric = "cost") -> str:
     """The question that a picture of some frontiers of one kind answers, above their heading."""
     services = any(isinstance(front, ServiceFrontier) for front in fronts)
     question = speed_question(y, f"What does {'serving' if services else 'decoding'} cost at each speed?")
-    return f"{question}\n{curves_title(fronts)}"
+    return f"{question}\n{frontiers_title(fronts)}"
 
 
 def measured_lengths(front: AnyFrontier) -> tuple[float, float] | None:

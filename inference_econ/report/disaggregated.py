@@ -121,7 +121,7 @@ def comparison_table(
 
 
 def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
-    """The cheapest of both ways at or above a speed."""
+    """Pools and the best aggregated layout at a speed."""
     pools, apart = compared.pools, compared.disaggregated
     index, both = compared.at(speed)
     aggregated, cost = ("-", "", ""), math.inf
@@ -132,7 +132,7 @@ def _row(compared: Comparison, speed: float) -> tuple[str, ...]:
         label = _label(pools.aggregated[kind], int(front.layout[point]), kind=len(pools.aggregated) > 1)
         aggregated = dollars(cost), label, milliseconds(front.ttft_seconds[point])
     if index < 0:
-        return (f"{speed:g}", *aggregated, "-", "", "", "", "", "", "")
+        return (f"{speed:g}", *aggregated, "-", *[""] * 6)
     return (
         f"{speed:g}",
         *aggregated,

@@ -102,13 +102,8 @@ def explain_table(explanation: Explanation) -> table.Table:
         for name, seconds in _shown_parts(explanation)
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
-    return table.Table(
-        step_heading(explanation),
-        ("part", "ms", "share %"),
-        rows,
-        _explain_notes(explanation),
-        _explain_why(explanation),
-    )
+    notes, why = _explain_notes(explanation), _explain_why(explanation)
+    return table.Table(step_heading(explanation), ("part", "ms", "share %"), rows, notes, why)
 
 
 def _shown_parts(explanation: Explanation) -> list[tuple[str, float]]:
@@ -130,22 +125,17 @@ def _part_name(explanation: Explanation, name: str) -> str:
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     """Notes on the layout, the meaning of the step for users and money, and warnings."""
     setup = explanation.setup
-    kind = "output" if explanation.prompt is None else "prompt"
-    cost = (
-        "no price known"
-        if explanation.dollars is None
-        else f"${table.dollars(explanation.dollars)} per million {kind} tokens"
-    )
+    kind, cost = "output" if explanation.prompt is None else "prompt", "no price known"
+    if explanation.dollars is not None:
+        cost = f"${table.dollars(explanation.dollars)} per million {kind} tokens"
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
     replicas = float(explanation.layout["dp"])
-    split = (
-        f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)" if replicas > 1 else ""
-    )
+    share = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)"
     layout = f"{table.layout_label(explanation.layout)}{started(explanation.layout)}"
     return (
-        f"Layout {layout}, batch {explanation.batch:g}{split}.",
+        f"Layout {layout}, batch {explanation.batch:g}{share if replicas > 1 else ''}.",
         f"Limited by {table.PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         *_drawn(explanation),
         *_beside(explanation),
@@ -299,10 +289,8 @@ def memory_table(explanation: Explanation) -> table.Table:
 def memory_frame(explanation: Explanation) -> table.Frame:
     """Rows of the memory of each accelerator by use, as in the table: bytes, and the share of all."""
     held, total = explanation.held, sum(explanation.held.values())
-    names = [name for name in _HELD_NAMES if held.get(name)]
-    return table.frame_of({"part": names, "bytes": [held[name] for name in names]}).assign(
-        share=lambda frame: frame["bytes"] / total
-    )
+    rows = [(name, held[name], held[name] / total) for name in _HELD_NAMES if held.get(name)]
+    return table.frame_of(rows, columns=["part", "bytes", "share"])
 
 
 def operator_frame(explanation: Explanation) -> table.Frame:
@@ -316,12 +304,11 @@ def part_frame(explanation: Explanation) -> table.Frame:
     parts = _shown_parts(explanation)
     errors = bounds.PREFILL if explanation.prompt is not None else bounds.ends(instances, bounds.STEP)
     ends = (None if factor is None else 1e3 * factor * total for factor in errors["step_seconds"])
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (_part_name(explanation, name), 1e3 * seconds, 100.0 * seconds / total, None, None) for name, seconds in parts
     ]
-    return table.frame_of(
-        [*rows, ("step", 1e3 * total, 100.0, *ends)], columns=["part", "ms", "share %", "ms_low", "ms_high"]
-    )
+    rows.append(("step", 1e3 * total, 100.0, *ends))
+    return table.frame_of(rows, columns=["part", "ms", "share %", "ms_low", "ms_high"])
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:

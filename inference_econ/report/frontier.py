@@ -11,12 +11,11 @@ from inference_econ.answers.sources import source_records, sources
 from inference_econ.engine import Instances, bounds
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.fields import view
-from inference_econ.report.heading import DECODE_STEPS, context_label, heading, subject_label
+from inference_econ.report.heading import subject_label
 from inference_econ.report.metrics import AXES
-from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes
-from inference_econ.report.table import PART_NAMES, Frame, Table, remarks, warnings
-from inference_econ.search import Frontier, Metric, PlanTable, Point
+from inference_econ.report.startable import saving_note, with_notes
+from inference_econ.report.table import PART_NAMES, Frame, Table
+from inference_econ.search import Frontier, Metric, PlanTable
 
 #: What a point is, in words.
 DECODED = "The bill is that of decode steps alone; prefill is not in it."
@@ -63,53 +62,16 @@ class FrontierPage(speed_cost.CurvePage[Frontier]):
 
 
 def frontier_table(front: Frontier, rows: int = 14, y: Metric = "cost") -> Table:
-    """A frontier for people: some points, evenly spaced in speed.
-
-    Parameters
-    ----------
-    front : Frontier
-        The frontier.
-    rows : int
-        Points to show at most [1].
-    y : str
-        What is held against speed.
-
-    Raises
-    ------
-    InputError
-        If it takes watts, and the hardware file has none.
-    """
-    shown = speed_cost.some_points(front, rows)
-    points = front.points(shown)
-    records = [point.record() for point in points]
-    table = view(
-        frontier_title(front),
-        records,
-        (
-            *speed_cost.speed_columns(front, y, shown, records), "accelerators", "layout", "batch", "mfu",
-            "bandwidth_utilization", "limited_by",
-        ),
-        kind="frontier_point",
-        notes=frontier_notes(front, points),
-        why=frontier_why(front, points),
-        least=("mfu", "bandwidth_utilization", "limited_by", "engine", "batch"),
-    )  # fmt: skip
-    return with_engines(table, [point.layout for point in points], [front.setup])
-
-
-def frontier_title(front: Frontier) -> str:
-    """Heading of a frontier: what is counted, model and chip, context, in one line."""
-    return frontiers_title([front])
-
-
-def frontiers_title(fronts: Sequence[Frontier]) -> str:
-    """Heading of several frontiers that are compared."""
-    return heading(
-        DECODE_STEPS,
-        [front.setup for front in fronts],
-        [context_label(front.setup) for front in fronts],
-        speculations=[front.speculation for front in fronts],
-    )
+    """A frontier for people: some points, evenly spaced in speed; see :func:`speed_cost.points_table`."""
+    basis = [f"{DECODED} Assumptions: {front.setup.assumptions.name}."]
+    if any(point.layout["dp"] != 1.0 for point in front.points(speed_cost.some_points(front, rows))):
+        basis.append(
+            "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
+            "all tp x dp of them: over ep ranks, and each expert over the rest."
+        )
+    columns = ("accelerators", "layout", "batch", "mfu", "bandwidth_utilization", "limited_by")
+    least = ("mfu", "bandwidth_utilization", "limited_by", "engine", "batch")
+    return speed_cost.points_table(front, y, rows, columns, basis=basis, least=least)
 
 
 def frontier_chart(front: Frontier, y: Metric = "cost") -> Plot:
@@ -125,7 +87,7 @@ def frontier_chart(front: Frontier, y: Metric = "cost") -> Plot:
         drawn = [Drawn(lines[0].label, front.setup, lengths)]
         lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, PREFILL_TOO)
     question = speed_cost.speed_question(y, "What does decoding cost at each speed?")
-    return speed_cost.speed_cost_chart(f"{question}\n{frontier_title(front)}", lines, [front.setup], y)
+    return speed_cost.speed_cost_chart(f"{question}\n{speed_cost.frontiers_title([front])}", lines, [front.setup], y)
 
 
 def point_details(front: Frontier) -> dict[str, list[float | str]]:
@@ -156,28 +118,6 @@ def lengths_of(front: Frontier) -> tuple[float, float] | None:
     return traffic.isl, traffic.osl
 
 
-def frontier_notes(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
-    """Notes that a reader must know to use the numbers."""
-    return (
-        f"{len(points)} of {len(front)} points; * maximises speed^3 / cost.",
-        *doubts([front.setup], front.subjects(points)),
-        *warnings(front.setup, lengths_told=front.traffic is not None and front.traffic.isl is not None),
-    )
-
-
-def frontier_why(front: Frontier, points: Sequence[Point]) -> tuple[str, ...]:
-    """Notes on the basis of the numbers."""
-    setup = front.setup
-    notes = [f"{DECODED} Assumptions: {setup.assumptions.name}."]
-    if any(point.layout["dp"] != 1.0 for point in points):
-        notes.append(
-            "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
-            "all tp x dp of them: over ep ranks, and each expert over the rest."
-        )
-    notes += speed_cost.summary_notes(front)
-    return (*notes, *grounds([setup], front.subjects(points)), *remarks(setup))
-
-
 def _listed(front: Frontier, plans: PlanTable | None) -> tuple[Instances]:
     """Every point of a frontier, or every plan that is listed instead."""
     (points,) = front.subjects()
@@ -194,8 +134,7 @@ def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str
     formats = "weights", "expert_weights", "activations", "kv", "formats", "math_unit"
     record: dict[str, object] = {
         **facts(front.setup, *HEAD, *formats, "context", *(["contexts"] if front.setup.contexts else [])),
-        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
-        "speculation": None if front.speculation is None else front.speculation.record(),
+        **speed_cost.common_record(front),
         "calibration": calibration_record(instances),
         "summary": speed_cost.summary_record(front),
         "points": [bounds.bounded(point.record(), factors) for point in front.points()],

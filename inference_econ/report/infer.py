@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
+from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.table import Frame, Table, amount, frame_of
 from inference_econ.studies.inference import Inferred, Interval, Served, predictive
@@ -32,8 +34,7 @@ class InferencePage(AnswerPage[Inferred]):
     def record(self) -> object:
         """The answer as plain data."""
         inferred = self.answer
-        truth = inferred.truth
-        return {
+        record: dict[str, object] = {
             "priors": inferred.priors.name,
             "samples": int(inferred.weights.size),
             "effective_samples": inferred.effective,
@@ -44,20 +45,16 @@ class InferencePage(AnswerPage[Inferred]):
             "weights": inferred.mean_of(lambda served: served.formats),
             "speculation": inferred.mean_of(lambda served: {"yes": served.speculation})["yes"],
             "offers": [_offer_record(served) for served in inferred.served],
-            **(
-                {}
-                if truth is None
-                else {
-                    "truth": {
-                        "model": truth.name,
-                        "total_parameters": truth.total_parameters,
-                        "active_parameters": truth.active_parameters,
-                        "total_inside": inferred.total_parameters.holds(truth.total_parameters),
-                        "active_inside": inferred.active_parameters.holds(truth.active_parameters),
-                    }
-                }
-            ),
         }
+        truth = inferred.truth
+        if truth is not None:
+            record["truth"] = {
+                "model": truth.name,
+                **attributes(truth, "total_parameters active_parameters"),
+                "total_inside": inferred.total_parameters.holds(truth.total_parameters),
+                "active_inside": inferred.active_parameters.holds(truth.active_parameters),
+            }
+        return record
 
     def frame(self) -> Frame:
         """Models drawn from the priors with their weights, one row each, unrounded."""
@@ -90,27 +87,16 @@ def sizes_table(inferred: Inferred) -> Table:
     """Sizes under the priors and the posterior."""
     draws, truth = inferred.draws, inferred.truth
     even = np.full_like(inferred.weights, 1.0 / inferred.weights.size)
-    share = draws.active / draws.total
-    true_sizes: tuple[float | None, ...] = (None, None, None)
-    if truth is not None:
-        true_sizes = truth.total_parameters, truth.active_parameters, truth.active_parameters / truth.total_parameters
-    rows = [
-        (
-            name,
-            *_three(interval(values, even), unit),
-            *_three(interval(values, inferred.weights), unit),
-            *(() if true is None else (amount(true / unit),)),
-        )
-        for (name, values, unit), true in zip(
-            (
-                ("all parameters (10^9)", draws.total, _BILLION),
-                ("active parameters (10^9)", draws.active, _BILLION),
-                ("active share (%)", share, 0.01),
-            ),
-            true_sizes,
-            strict=True,
-        )
-    ]
+    total, active = (math.nan, math.nan) if truth is None else (truth.total_parameters, truth.active_parameters)
+    sizes = (
+        ("all parameters (10^9)", draws.total, _BILLION, total),
+        ("active parameters (10^9)", draws.active, _BILLION, active),
+        ("active share (%)", draws.active / draws.total, 0.01, active / total),
+    )
+    rows = []
+    for name, values, unit, true in sizes:
+        before, after = (_three(interval(values, weights), unit) for weights in (even, inferred.weights))
+        rows.append((name, *before, *after, *(() if truth is None else (amount(true / unit),))))
     heads = ("", "before: 10 %", "50 %", "90 %", "after: 10 %", "50 %", "90 %", *(["truth"] if truth else []))
     return Table(title(inferred), heads, tuple(rows), tuple(_notes(inferred)), tuple(_why(inferred)))
 

@@ -95,19 +95,14 @@ def _values(instance: Instance, port: int | None = None) -> Record:
     }
 
 
-def kubernetes(deployment: Deployment, size: int) -> str:
-    """A Deployment of all instances behind one Service.
+def kubernetes(deployment: Deployment, size: int, beside: Sequence[Record] = (), where: Sequence[str] = ()) -> str:
+    """A Deployment of all instances behind one Service, with what stands beside them.
 
     Raises
     ------
     InputError
         If an instance needs several machines, or a router.
     """
-    return _kubernetes(deployment, size)
-
-
-def _kubernetes(deployment: Deployment, size: int, beside: Sequence[Record] = (), where: Sequence[str] = ()) -> str:
-    """A Deployment behind its Service, and what stands beside them."""
     instance = _alone(deployment, "kubernetes")
     if machines(instance, size) > 1:
         raise InputError("a Deployment's pods are on one machine each; take --as leaderworkerset", option="as")
@@ -138,7 +133,7 @@ def keda(deployment: Deployment, size: int) -> str:
     query = f"clamp_min({query} - {scaling.before:.6g}, 0)" if scaling.before else query
     beside = _documents("keda", name=_name(instance), scaling=scaling, prometheus=_PROMETHEUS, query=query)
     where = [f"the autoscaler reads {_PROMETHEUS}: put the address of your Prometheus there"]
-    return _kubernetes(deployment, size, beside, where)
+    return kubernetes(deployment, size, beside, where)
 
 
 def llm_d_autoscaling(deployment: Deployment, size: int) -> str:
@@ -153,7 +148,7 @@ def llm_d_autoscaling(deployment: Deployment, size: int) -> str:
     if instance.engine.name != "vllm":
         raise InputError(f"llm-d scales vLLM, not {instance.engine.label}; take --to vllm, or --as keda", option="to")
     beside = _documents("llm_d_autoscaling", name=_name(instance), model=instance.model, scaling=scaling)
-    return _kubernetes(deployment, size, beside, ["llm-d decides by its own model of load, between these numbers"])
+    return kubernetes(deployment, size, beside, ["llm-d decides by its own model of load, between these numbers"])
 
 
 def _scaling(deployment: Deployment, form: str) -> Scaling:

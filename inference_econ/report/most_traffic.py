@@ -7,16 +7,12 @@ from collections.abc import Sequence
 from inference_econ.answers.most_traffic import MostTraffic, output_record
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
-from inference_econ.answers.service_record import SEEN
-from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
-from inference_econ.report.fields import view
 from inference_econ.report.heading import promises_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.promises import chances_column, planned_notes
-from inference_econ.report.recommend import several_chips, shown_record, with_practices
+from inference_econ.report.recommend import choices_table, several_chips, shown_record
 from inference_econ.report.service import fleet_name, service_title
-from inference_econ.report.startable import doubts, grounds
 from inference_econ.report.table import Table, assumptions_label, per_hour
 
 
@@ -24,13 +20,10 @@ class MostTrafficPage(RowsPage[MostTraffic]):
     """Deployments that carry the most with some means, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
-        """Deployments, the one that carries most first."""
-        answer = self.answer
-        targets = answer.targets
+        """One row per deployment."""
+        answer, targets = self.answer, self.answer.targets
         ttft, tpot = (f"{name}_seconds.{targets.percentile_of(name)}" for name in ("ttft", "tpot"))
         kept = [choice_chances(choice, targets) for choice in answer]
-        subjects = under_load((choice.service, choice.instance_load) for choice in answer)
-        setups = [choice.service.setup for choice in answer]
         power = () if answer.means.provisioned_watts is None else ("provisioned_watts",)
         columns = (
             *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",
@@ -39,28 +32,27 @@ class MostTrafficPage(RowsPage[MostTraffic]):
         )  # fmt: skip
         services = [choice.service for choice in answer]
         together = "With an SLO of the E2E no pools that prefill and decode apart are compared."
-        table = view(
+        table = choices_table(
             service_title(f"Most requests for {answer.means.text}", services, promises=answer.targets),
+            answer,
             [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
             columns,
             notes=(
                 f"The most requests for {answer.means.text}, {_within(targets)}.",
                 *planned_notes(targets, kept),
                 *([together] if "e2e" in targets.given else []),
-                *doubts(setups, subjects),
             ),
             why=(
                 "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
                 f"instances, see 'disaggregate') the fuller pool binds; binding: what a little more would break. "
-                f"Assumptions: {assumptions_label(setups)}.",
-                *grounds(setups, subjects, SEEN),
+                f"Assumptions: {assumptions_label(self.setups())}.",
             ),
             least=(
                 *("output_tokens_per_second", "utilization", "accelerators_rented"),
                 *("dollars_per_million_output_tokens", "binding", *(("dollars_per_hour",) if power else ())),
             ),
         )
-        return (with_practices(table, answer),)
+        return (table,)
 
     def question(self) -> str:
         """Question about how much the means carry."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inference_econ.answers.candidates import practice_of
@@ -22,7 +22,7 @@ from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.burstiness import promises_note
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import Record, details, view
+from inference_econ.report.fields import Column, Record, details, view
 from inference_econ.report.heading import promises_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.power import power_columns
@@ -112,27 +112,21 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
     kept = [choice_chances(choice, targets) for choice in choices]
     best, setups = choices[0], [choice.service.setup for choice in choices]
-    subjects = under_load((choice.service, choice.instance_load) for choice in choices)
     columns = (
         *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
         "dollars_per_million_output_tokens", *power_columns(setups), "utilization", ttft, tpot, e2e,
         *chances_column(targets, kept), "binding",
     )  # fmt: skip
-    table = view(
+    return choices_table(
         recommend_title(choices, targets),
+        choices,
         [shown_record(choice, targets) for choice in choices],
         columns,
-        notes=(
-            *_idle(best),
-            *_before(choices),
-            *planned_notes(targets, kept),
-            *doubts(setups, subjects),
-        ),
+        notes=(*_idle(best), *_before(choices), *planned_notes(targets, kept)),
         why=(
             f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
             *_played(choices),
             *(slots_notes(best.fleet) if isinstance(best, PooledChoice) else ()),
-            *grounds(setups, subjects, SEEN),
         ),
         least=(
             "board_watts",
@@ -144,7 +138,29 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
             "binding",
         ),
     )
-    return with_practices(table, choices)
+
+
+def choices_table(
+    title: str,
+    choices: Sequence[AnyChoice],
+    records: Sequence[Record],
+    columns: Sequence[Column],
+    *,
+    notes: Iterable[str],
+    why: Iterable[str],
+    least: Iterable[str],
+) -> Table:
+    """A view of deployments, one row each, with the engine of each and its recipe where these differ.
+
+    Parameters are those of :func:`inference_econ.report.fields.view`; doubts and grounds of what is predicted stand
+    behind the notes.
+    """
+    setups = [choice.service.setup for choice in choices]
+    subjects = under_load((choice.service, choice.instance_load) for choice in choices)
+    noted, grounded = (*notes, *doubts(setups, subjects)), (*why, *grounds(setups, subjects, SEEN))
+    table = view(title, records, columns, notes=noted, why=grounded, least=least)
+    table = with_engines(table, [choice_layout(choice) for choice in choices], setups)
+    return with_recipes(table, [practice_of(choice.service.setup, choice.service.speculation) for choice in choices])
 
 
 def several_chips(choices: Sequence[AnyChoice]) -> Sequence[str]:
@@ -167,13 +183,6 @@ def shown_record(choice: AnyChoice, targets: Targets) -> dict[str, Any]:
         "engine": layout.get("engine", ""),
         "practice": practice_of(choice.service.setup, choice.service.speculation),
     }
-
-
-def with_practices(table: Table, choices: Sequence[AnyChoice]) -> Table:
-    """A table of choices, one row each, with the engine of each and its recipe where these differ."""
-    setups = [choice.service.setup for choice in choices]
-    table = with_engines(table, [choice_layout(choice) for choice in choices], setups)
-    return with_recipes(table, [practice_of(choice.service.setup, choice.service.speculation) for choice in choices])
 
 
 def instances_label(choice: AnyChoice) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ.answers.record import finite_or_none
 from inference_econ.report.fields import attributes
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
@@ -29,29 +30,28 @@ class SamplingRulePage(Page):
         check = self.check
         fits = [
             {
-                "position": position + 1,
+                "position": position,
                 "tokens": fit.tokens,
-                "chi_square": fit.statistic if np.isfinite(fit.statistic) else None,
+                "chi_square": finite_or_none(fit.statistic),
                 "degrees_of_freedom": fit.degrees,
                 "p_value": fit.p_value,
             }
-            for position, fit in enumerate(check.fits)
+            for position, fit in enumerate(check.fits, 1)
         ]
         accepted = [
             {
                 "expected": float(chance),
-                "drawn": None if np.isnan(drawn.value) else drawn.value,
-                "half_width": None if np.isnan(drawn.half_width) else drawn.half_width,
+                "drawn": finite_or_none(drawn.value),
+                "half_width": finite_or_none(drawn.half_width),
             }
             for chance, drawn in zip(check.acceptance, check.accepted, strict=True)
         ]
-        width = check.tokens.half_width
         return {
             **attributes(check, "vocabulary draft_length rounds exact"),
             "p_value": check.fit.p_value,
             "expected_tokens_per_round": check.expected_tokens,
             "drawn_tokens_per_round": check.tokens.value,
-            "half_width_95": None if np.isnan(width) else width,
+            "half_width_95": finite_or_none(check.tokens.half_width),
             "positions": fits,
             "acceptance": accepted,
         }

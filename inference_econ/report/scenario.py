@@ -15,9 +15,10 @@ from inference_econ.inputs import TableSpec
 from inference_econ.report import assess
 from inference_econ.report.assess import AssessmentPage
 from inference_econ.report.assess_findings import verdict
-from inference_econ.report.curves import assumed, curve_columns, curves_title, setups_of, stacked, warned
+from inference_econ.report.curves import assumed, curve_columns, setups_of, stacked, warned
 from inference_econ.report.offered import offer_records, offers_frame, offers_tables
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
+from inference_econ.report.speed_cost import frontiers_title
 from inference_econ.report.table import Frame, Table, amount, dollars, frame_of
 from inference_econ.studies.exhibits import Cell, CellTable, like
 from inference_econ.studies.results import Curve, Result
@@ -108,7 +109,7 @@ class ScenarioPage(AnswerPage[Result]):
 def scenario_tables(result: Result) -> tuple[Table, ...]:
     """Every table of a scenario, in the order of reading."""
     if result.assessment is not None:
-        return assess.assessment_tables(result.assessment)
+        return tuple(AssessmentPage(result.assessment).tables())
     if result.tables:
         return tuple(_beside_printed(table) for table in result.tables)
     shown = result.panels or (result,)
@@ -130,7 +131,7 @@ def scenario_table(result: Result) -> Table:
     point = "fastest point" if shown.point == "fastest" else f"point that maximises speed^{shown.exponent:g} / cost"
     point += "" if shown.cost is None else f" at ${shown.cost:g} per million tokens"
     fronts = {curve.label: curve.frontier for curve in result.curves if curve.frontier is not None and _whole(curve)}
-    notes += [f"{curves_title([*fronts.values()])}.", *warned(fronts)] if fronts else []
+    notes += [f"{frontiers_title([*fronts.values()])}.", *warned(fronts)] if fronts else []
     why = assumed(fronts) if fronts else []
     title = f"{result.scenario.name}: the {point} of each series"
     return Table(title, ("series", *(column.title for column in shown.columns)), tuple(lines), tuple(notes), tuple(why))

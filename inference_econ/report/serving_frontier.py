@@ -18,12 +18,11 @@ from inference_econ.engine import key_degrees
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import expected_in_flight
-from inference_econ.report.fields import view
-from inference_econ.report.heading import SERVICES, heading, lengths_label, subject_label
+from inference_econ.report.heading import subject_label
 from inference_econ.report.metrics import AXES
 from inference_econ.report.start import parts_of_pools
-from inference_econ.report.startable import doubts, grounds, saving_note, with_engines, with_notes, with_recipes
-from inference_econ.report.table import PART_NAMES, Table, assumptions_label, remarks, warnings
+from inference_econ.report.startable import saving_note, with_notes, with_recipes
+from inference_econ.report.table import PART_NAMES, Table, assumptions_label
 from inference_econ.search import Metric
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class ServingFrontierPage(speed_cost.CurvePage[ServiceFrontier]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of a metric against speed, with the step of the clicked point, and of the time to first token."""
         question = speed_cost.speed_question(self.y, "What do services cost at each speed?")
-        title, shown = service_frontier_title(self.answer), service_frontier_charts(self.answer, self.y)
+        title, shown = speed_cost.frontiers_title([self.answer]), service_frontier_charts(self.answer, self.y)
         return {"frontier": charts.frontier_chart(shown, f"{question}\n{title}", _steps(self.answer))}
 
     def question(self) -> str:
@@ -75,67 +74,12 @@ class ServingFrontierPage(speed_cost.CurvePage[ServiceFrontier]):
 
 
 def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:
-    """A frontier for people: some points, evenly spaced in speed.
-
-    Parameters
-    ----------
-    front : ServiceFrontier
-        The frontier.
-    y : str
-        What is held against speed.
-    rows : int
-        Points to show at most [1].
-
-    Raises
-    ------
-    InputError
-        If the hardware file has no watts, and power is asked for.
-    """
-    shown = speed_cost.some_points(front, rows)
-    points = front.points(shown)
-    records = [point.record() for point in points]
-    columns = (
-        *speed_cost.speed_columns(front, y, shown, records), "ttft_seconds", "tpot_seconds", "accelerators", "layout",
-        "concurrency",
-    )  # fmt: skip
-    notes = (
-        f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost. {COUNTED}",
-        *doubts(front.setups, front.subjects(points)),
-        *warnings(front.setup, lengths_told=True),
-    )
-    why = (
-        f"{MEANS} Assumptions: {assumptions_label(front.setups)}.",
-        *speed_cost.summary_notes(front),
-        *grounds(front.setups, front.subjects(points), SERVED),
-        *remarks(front.setup),
-    )
-    table = view(
-        service_frontier_title(front),
-        records,
-        columns,
-        kind="frontier_point",
-        notes=notes,
-        why=why,
-        least=("concurrency", "tpot_seconds"),
-    )
-    table = with_engines(table, [point.layout for point in points], front.setups)
-    return with_recipes(table, [point.practice for point in points])
-
-
-def service_frontier_title(front: ServiceFrontier) -> str:
-    """Heading of a frontier: what is counted, model and chips, requests, in one line."""
-    return frontiers_title([front])
-
-
-def frontiers_title(fronts: Sequence[ServiceFrontier]) -> str:
-    """Heading of several frontiers that are compared."""
-    return heading(
-        SERVICES,
-        [setup for front in fronts for setup in front.setups],
-        [lengths_label(front.requests) for front in fronts],
-        promises=[front.promises for front in fronts],
-        speculations=[front.candidates[number].speculation for front in fronts for number in front.shown],
-    )
+    """A frontier for people: some points, evenly spaced in speed; see :func:`speed_cost.points_table`."""
+    basis = [f"{MEANS} Assumptions: {assumptions_label(front.setups)}."]
+    columns = ("ttft_seconds", "tpot_seconds", "accelerators", "layout", "concurrency")
+    least = ("concurrency", "tpot_seconds")
+    table = speed_cost.points_table(front, y, rows, columns, counted=f" {COUNTED}", basis=basis, least=least)
+    return with_recipes(table, [point.practice for point in front.points(speed_cost.some_points(front, rows))])
 
 
 def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
@@ -146,8 +90,7 @@ def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
             *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached", "shared_prefix"),
             requests=front.requests,
         ),
-        "dollars_per_accelerator_hour": front.dollars_per_accelerator_hour,
-        "speculation": None if front.speculation is None else front.speculation.record(),
+        **speed_cost.common_record(front),
         "promises": targets_record(front.promises),
         "calibration": {instances.label: calibration_record(instances, SERVED) for instances in front.subjects()},
         "summary": speed_cost.summary_record(front),

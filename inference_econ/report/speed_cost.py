@@ -10,19 +10,23 @@ from typing import Any, TypeVar
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.answers.service_record import SERVED
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.engine import Setup, bounds
 from inference_econ.engine.bounds import Factors
 from inference_econ.errors import InputError
 from inference_econ.report import bands
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import Column, Field, Record, column, field
+from inference_econ.report.fields import Column, Field, Record, column, field, view
+from inference_econ.report.heading import DECODE_STEPS, SERVICES, context_label, heading, lengths_label
 from inference_econ.report.metrics import AXES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.table import Frame, amount, chips_label, dollars, layout_label
+from inference_econ.report.startable import doubts, grounds, with_engines
+from inference_econ.report.table import Frame, Table, amount, chips_label, dollars, layout_label, remarks, warnings
 from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
 
 Front = TypeVar("Front", ServiceFrontier, Frontier)
+AnyFront = ServiceFrontier | Frontier
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class CurvePage(AnswerPage[Front]):
         return [self.answer.setup]
 
 
-def some_points(front: Front, most: int) -> list[int]:
+def some_points(front: AnyFront, most: int) -> list[int]:
     """Indices of some points, evenly spaced in speed, the preferred one among them.
 
     Parameters
@@ -79,7 +83,92 @@ def some_points(front: Front, most: int) -> list[int]:
     return sorted(nearest | {front.preferred_index()})
 
 
-def preferred_point(front: Front, y: Metric) -> Series:
+def points_table(
+    front: AnyFront,
+    y: Metric,
+    rows: int,
+    columns: Sequence[str],
+    *,
+    counted: str = "",
+    basis: Sequence[str],
+    least: Sequence[str],
+) -> Table:
+    """A frontier for people: some points, evenly spaced in speed.
+
+    Parameters
+    ----------
+    front : Frontier or ServiceFrontier
+        The frontier.
+    y : str
+        What is held against speed.
+    rows : int
+        Points to show at most [1].
+    columns : sequence of str
+        Columns behind those of speed and cost.
+    counted : str
+        What is said of the bill above all.
+    basis : sequence of str
+        What is said first of the basis of the numbers.
+    least : sequence of str
+        Columns that a narrow terminal does without.
+
+    Raises
+    ------
+    InputError
+        If it takes watts, and the hardware file has none.
+    """
+    services, shown = isinstance(front, ServiceFrontier), some_points(front, rows)
+    lengths_told = services or (front.traffic is not None and front.traffic.isl is not None)
+    setups: Sequence[Setup] = front.setups if isinstance(front, ServiceFrontier) else (front.setup,)
+    points: Sequence[Any] = front.points(shown)
+    records, subjects = [point.record() for point in points], front.subjects(points)
+    table = view(
+        frontiers_title([front]),
+        records,
+        (*speed_columns(front, y, shown, records), *columns),
+        kind="frontier_point",
+        notes=(
+            f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost.{counted}",
+            *doubts(setups, subjects),
+            *warnings(front.setup, lengths_told=lengths_told),
+        ),
+        why=(
+            *basis,
+            *summary_notes(front),
+            *grounds(setups, subjects, SERVED if services else ("tpot",)),
+            *remarks(front.setup),
+        ),
+        least=least,
+    )
+    return with_engines(table, [point.layout for point in points], setups)
+
+
+def frontiers_title(fronts: Sequence[AnyFront]) -> str:
+    """Heading of a frontier, or of several: what is counted, model and chips, requests or context, in one line.
+
+    If one is of services, of those alone.
+    """
+    services = [front for front in fronts if isinstance(front, ServiceFrontier)]
+    if services:
+        return heading(
+            SERVICES,
+            [setup for front in services for setup in front.setups],
+            [lengths_label(front.requests) for front in services],
+            promises=[front.promises for front in services],
+            speculations=[front.candidates[number].speculation for front in services for number in front.shown],
+        )
+    setups = [front.setup for front in fronts]
+    proposers = [front.speculation for front in fronts]
+    return heading(DECODE_STEPS, setups, list(map(context_label, setups)), speculations=proposers)
+
+
+def common_record(front: AnyFront) -> dict[str, object]:
+    """Price of a chip by the hour and who proposes tokens, as plain data."""
+    proposer = None if front.speculation is None else front.speculation.record()
+    return {"dollars_per_accelerator_hour": front.dollars_per_accelerator_hour, "speculation": proposer}
+
+
+def preferred_point(front: AnyFront, y: Metric) -> Series:
     """The preferred point of a frontier, to be drawn."""
     best = front.preferred_index()
     value = float(front.metric(y)[best] * AXES[y].factor)
@@ -139,7 +228,7 @@ def speed_question(y: Metric, of_cost: str) -> str:
     return of_cost if AXES[y].dollars else AXES[y].question
 
 
-def speed_columns(front: Front, y: Metric, shown: Sequence[int], records: Sequence[Record]) -> list[Column]:
+def speed_columns(front: AnyFront, y: Metric, shown: Sequence[int], records: Sequence[Record]) -> list[Column]:
     """Columns that tables of frontiers begin with: speeds, the preferred one marked, costs, and another metric.
 
     Parameters
@@ -161,7 +250,7 @@ def speed_columns(front: Front, y: Metric, shown: Sequence[int], records: Sequen
     return [speeds, "dollars_per_million_output_tokens", *further]
 
 
-def costs_by_speed(front: ServiceFrontier | Frontier) -> Pieces:
+def costs_by_speed(front: AnyFront) -> Pieces:
     """Costs and speeds of both ends of a frontier and of its preferred point, as a sentence."""
     slowest, fastest, best = front.points()[0], front.fastest(), front.preferred()
     return (

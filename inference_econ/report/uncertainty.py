@@ -15,8 +15,9 @@ from inference_econ.formulas.decisions import Estimate
 from inference_econ.inputs import PROFILE, number
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
-from inference_econ.report.curves import assumed, curves_title, warned
+from inference_econ.report.curves import assumed, warned
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
+from inference_econ.report.speed_cost import frontiers_title
 from inference_econ.report.table import Frame, Table, chance_percent, dollars
 from inference_econ.report.uncertainty_record import band_frame, gaps, uncertainty_record
 from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
@@ -156,29 +157,22 @@ def _measured(variable: Variable) -> str:
 
 def cost_table(study: Uncertainty) -> Table:
     """One row per series and speed."""
-    several = len(study.labels) > 1
-    columns = ("series", "tokens/s", "$ now", *(f"$ {100 * level:.0f} %" for level in QUANTILES), "reached")
-    rows = [
+    several, fronts = len(study.labels) > 1, {series.label: series.present for series in study.series}
+    rows = tuple(
         (label, f"{speed:g}", *_cost_cells(study, index, int(np.searchsorted(study.speeds, speed)), several=several))
         for index, label in enumerate(study.labels)
         for speed in study.shown
-    ]
-    fronts = {series.label: series.present for series in study.series}
-    title = f"{curves_title([*fronts.values()])}"
-    notes = [
+    )
+    notes = (
         "$ per million output tokens of the cheapest deployment at or above a speed: with the present inputs, and in "
         "10, 50 and 90 % of the samples at most; reached: samples in which one is so fast"
         + ("; cheapest: samples in which no other series costs less." if several else "."),
         *warned(fronts),
-    ]
-    return Table(
-        title,
-        (*columns, *(("cheapest",) if several else ())),
-        tuple(rows),
-        tuple(notes),
-        (*_method(study), *assumed(fronts)),
-        ("reached", "$ now"),
     )
+    levels, cheapest = (f"$ {100 * level:.0f} %" for level in QUANTILES), ("cheapest",) if several else ()
+    columns = ("series", "tokens/s", "$ now", *levels, "reached", *cheapest)
+    why = (*_method(study), *assumed(fronts))
+    return Table(frontiers_title([*fronts.values()]), columns, rows, notes, why, ("reached", "$ now"))
 
 
 def _cost_cells(study: Uncertainty, index: int, at: int, *, several: bool) -> tuple[str, ...]:
@@ -228,18 +222,15 @@ def input_table(study: Uncertainty) -> Table:
 
 
 def _input_notes(study: Uncertainty) -> list[str]:
-    several, explanation = len(study.labels) > 1, explained(study)
-    notes = []
-    if explanation is None:
-        notes.append(
-            "No shares: some samples are not so fast. All reach "
-            f"{study.all_reach:.4g} tokens/s; ask there (speed: {math.floor(study.all_reach)})."
-            if not np.isfinite(study.costs[:, study.at]).all()
-            else "No shares: the inputs change nothing here."
-        )
-    else:
+    several, notes = len(study.labels) > 1, []
+    if explained(study) is not None:
         of = f"ln({study.labels[0]} / the cheapest other)" if several else "ln(cost)"
         notes.append(f"alone, with others: share of the variance of {of} by the input, and with its interactions.")
+    elif np.isfinite(study.costs[:, study.at]).all():
+        notes.append("No shares: the inputs change nothing here.")
+    else:
+        reach = f"{study.all_reach:.4g} tokens/s; ask there (speed: {math.floor(study.all_reach)})"
+        notes.append(f"No shares: some samples are not so fast. All reach {reach}.")
     if several:
         notes.append(
             "fewer wrong: of 100 choices, those that become right if this input is known before choosing, no other; "
@@ -290,7 +281,7 @@ def _dollars(value: float) -> str:
 def _picture_title(study: Uncertainty) -> str:
     """The question that a picture answers, above its heading."""
     question = "How sure is the cost?" if len(study.labels) == 1 else "How sure are the costs, and the choice?"
-    return f"{question}\n{curves_title([series.present for series in study.series])}"
+    return f"{question}\n{frontiers_title([series.present for series in study.series])}"
 
 
 def band_plot(study: Uncertainty) -> Plot:

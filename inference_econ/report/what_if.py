@@ -11,11 +11,11 @@ from inference_econ.answers.sources import source_records, sources
 from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series, Tornado, TornadoBar
-from inference_econ.report.curves import curves_title
 from inference_econ.report.fields import attributes
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.quantities import quantity
+from inference_econ.report.speed_cost import frontiers_title
 from inference_econ.report.table import Frame, Table, amount, dollars, frame_of, layout_label, size, warnings
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.what_if import Effect, Step, WhatIf
@@ -74,7 +74,7 @@ class WhatIfPage(AnswerPage[WhatIf]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of the effects of inputs on cost and speed, and of a per cent of them at each speed."""
-        title = f"What moves cost and speed?\n{curves_title([self.answer.front])}\n{_at(self.answer)}"
+        title = f"What moves cost and speed?\n{frontiers_title([self.answer.front])}\n{_at(self.answer)}"
         panels = tornados(self.answer)
         if not all(math.isfinite(bar.factor) for panel in panels for bar in panel.bars):
             title += "\nNone: there nothing is as fast as this (left), or costs as little (right)."
@@ -106,14 +106,11 @@ def effects_table(answer: WhatIf) -> Table:
     held = () if several else ("$ same layout", "speed at this $", "speed, as it runs")
     rooms = () if several else tuple(f"room to {name.upper()}" for name in promised)
     rows = tuple(_row(answer, effect, several=several, promised=promised) for effect in by_size(answer))
-    return Table(
-        curves_title([answer.front]),
-        ("input", "is", *heads, *held, *rooms),
-        rows,
-        (_at(answer), _counted(answer), *warnings(answer.front.setup)),
-        _why(answer),
-        ("is", "$ same layout", "speed, as it runs"),
-    )
+    low, high = (f"{100 * (end - 1):+.0f}" for end in answer.span)
+    counted = f"Elasticities: per cent for each per cent of the input, over {low} to {high} % of it; best layouts."
+    notes = (_at(answer), counted, *warnings(front.setup))
+    least = ("is", "$ same layout", "speed, as it runs")
+    return Table(frontiers_title([front]), ("input", "is", *heads, *held, *rooms), rows, notes, _why(answer), least)
 
 
 def _row(answer: WhatIf, effect: Effect, *, several: bool, promised: Sequence[str]) -> tuple[str, ...]:
@@ -156,15 +153,6 @@ def _at(answer: WhatIf) -> str:
         f"{size(answer.accelerators)} GPUs, "
         f"{layout_label(answer.layout)}, {best.concurrency:.3g} {counted}."
     )
-
-
-def _range(answer: WhatIf) -> str:
-    low, high = answer.span
-    return f"{100 * (low - 1):+.0f} to {100 * (high - 1):+.0f} %"
-
-
-def _counted(answer: WhatIf) -> str:
-    return f"Elasticities: per cent for each per cent of the input, over {_range(answer)} of it; best layouts."
 
 
 def _why(answer: WhatIf) -> tuple[str, ...]:
@@ -251,7 +239,7 @@ def along_chart(answer: WhatIf) -> Plot:
     moved = {effect.input.label: [effect.cost(index) for index in range(len(speeds))] for effect in answer.effects}
     most = sorted(moved, key=lambda label: -max(map(_size, moved[label])))[:_MOST_LINES]
     lines = tuple(Series(label, speeds, moved[label]) for label in most)
-    title = f"What moves cost at each speed?\n{curves_title([answer.front])}"
+    title = f"What moves cost at each speed?\n{frontiers_title([answer.front])}"
     return Plot(title, "tokens per second per user", "% of cost for each % of the input", lines, "", from_zero=False)
 
 

@@ -77,69 +77,39 @@ def asked_scenario(
     series: Mapping[str, Settings] | None,
     settings: Mapping[str, Any],
 ) -> Scenario:
-    """The scenario that :func:`compare` answers; see there."""
-    compared = {"model": models, "hardware": hardware, **{name: settings.get(name, ()) for name in _COMPARED}}
-    axes = {name: _values(given) for name, given in compared.items()}
-    common = {name: value for name, value in settings.items() if name not in _COMPARED}
-    return comparison_scenario(axes, price, {} if series is None else series, common)
-
-
-def comparison_scenario(
-    axes: Mapping[str, Sequence[Any]],
-    price: Rate | Mapping[str, Rate] | None,
-    series: Mapping[str, Settings],
-    common: Mapping[str, object],
-) -> Scenario:
-    """The scenario that compares every combination of some settings, and further series.
-
-    Parameters
-    ----------
-    axes : mapping of str to sequence
-        Names, formats or lengths [tokens] by field of the settings: with one it is common, with several it is compared.
-    price : float or str, or mapping of str to these, optional
-        For all hardware or by its name, as in :func:`compare`.
-    series : mapping of str to Settings
-        Further series by label.
-    common : mapping of str to object
-        Other settings of all series.
-
-    Returns
-    -------
-    Scenario
-        Of the kind ``frontier``.
+    """The scenario of the kind ``frontier`` that :func:`compare` answers; see there.
 
     Raises
     ------
     InputError
         If a value is given twice or cannot be used, or there is nothing to compare.
     """
+    compared = {"model": models, "hardware": hardware, **{name: settings.get(name, ()) for name in _COMPARED}}
+    axes = {name: _values(value) for name, value in compared.items()}
     for name, values in axes.items():
         twice = next((value for value in values if list(values).count(value) > 1), None)
         if twice is not None:
             raise InputError(f"{name}: {twice} is given twice")
-    shared: dict[str, object] = {name: values[0] for name, values in axes.items() if len(values) == 1}
-    rates = price if isinstance(price, Mapping) else {}
+    common: dict[str, object] = {name: value for name, value in settings.items() if name not in _COMPARED}
+    common |= {name: values[0] for name, values in axes.items() if len(values) == 1}
+    rates, further = price if isinstance(price, Mapping) else {}, series or {}
     for name in rates:
         if name not in axes["hardware"]:
-            compared = ", ".join(axes["hardware"]) or "none"
-            raise InputError(f"price: {name!r} is not among the hardware that is compared: {compared}")
+            chips = ", ".join(axes["hardware"]) or "none"
+            raise InputError(f"price: {name!r} is not among the hardware that is compared: {chips}")
     if not isinstance(price, Mapping):
-        unpriced = (
-            setting.hardware for setting in series.values() if setting.hardware is not None and setting.price is None
-        )
-        chips = dict.fromkeys((*axes["hardware"], *unpriced))
-        common_price = prices.compared(map(catalog.hardware, chips), price)
-        shared |= {} if common_price is None else {"price": common_price}
-    listed = [_series(label, settings.model_dump(exclude_unset=True)) for label, settings in series.items()]
-    if axes["model"] and axes["hardware"]:
-        listed = _product(axes, rates) + listed
+        unpriced = (own.hardware for own in further.values() if own.hardware is not None and own.price is None)
+        priced = map(catalog.hardware, dict.fromkeys((*axes["hardware"], *unpriced)))
+        common_price = prices.compared(priced, price)
+        common |= {} if common_price is None else {"price": common_price}
+    listed = _product(axes, rates) if axes["model"] and axes["hardware"] else []
+    listed += [{"label": label, "settings": own.model_dump(exclude_unset=True)} for label, own in further.items()]
     if not listed:
         raise InputError("nothing to compare: name models and hardware, or series that name their own")
-    settings: dict[str, object] = {**common, **shared}
     data: dict[str, object] = {
         "name": COMPARISON,
         "description": "Cost-speed frontiers side by side.",
-        "ask": {"kind": "frontier", "common": settings, "series": listed},
+        "ask": {"kind": "frontier", "common": common, "series": listed},
         "figure": {"title": _title(axes)},
         "sources": {"ask": {"ref": "user", "where": "the comparison that was asked for", "kind": "assumed"}},
     }
@@ -161,7 +131,7 @@ def _title(axes: Mapping[str, Sequence[Any]]) -> str:
 def _product(axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate]) -> list[dict[str, object]]:
     """Every combination of the axes that have several values, labelled by what differs."""
     several = {name: values for name, values in axes.items() if len(values) > 1}
-    combined = []
+    combined: list[dict[str, object]] = []
     for combination in itertools.product(*several.values()):
         settings: dict[str, object] = dict(zip(several, combination, strict=True))
         chip = str(settings.get("hardware", axes["hardware"][0]))
@@ -170,12 +140,8 @@ def _product(axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate]) -> li
         label = ", ".join(map(_short, several, combination)) or " on ".join(
             _short(name, axes[name][0]) for name in ("model", "hardware")
         )
-        combined.append(_series(label, settings))
+        combined.append({"label": label, "settings": settings})
     return combined
-
-
-def _series(label: str, settings: Mapping[str, object]) -> dict[str, object]:
-    return {"label": label, "settings": dict(settings)}
 
 
 def _short(axis: str, value: str | float) -> str:

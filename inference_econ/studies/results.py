@@ -59,6 +59,12 @@ class Curve:
         (slow, cheap), (fast, dear) = ((self.tokens_per_second[end], self.dollars[end]) for end in (0, -1))
         return f"Curve({self.label!r}: {points}, {slow:.4g} tokens/s at ${cheap:.3g} to {fast:.4g} at ${dear:.3g})"
 
+    @property
+    def front(self) -> AnyFrontier:
+        """Frontier of a curve that has one: of all but those of the toy model."""
+        assert self.frontier is not None
+        return self.frontier
+
     def preferred_index(self, exponent: float) -> int:
         """The point that maximises speed^exponent / cost (eq. 45)."""
         return int(np.argmax(money.preference(self.tokens_per_second, self.dollars, exponent)))

@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
+from benchmarks.validation.document import overhead_table
 from inference_econ.calibration import Measurement, Overhead, Row, overheads
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.inputs import Assumptions, catalog
-from inference_econ.report.document import overhead_table
 
 #: Llama 3 70B in FP8 on eight H200s.
 ONE = Measurement(

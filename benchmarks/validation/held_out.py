@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from inference_econ.calibration import QUANTITIES, Accuracy, Measurement, Quantity, Row, Servers, overall, scores
+from inference_econ.calibration import Accuracy, Measurement, Quantity, Row, Servers, overall, scores
 from inference_econ.inputs import Assumptions, ErrorSpread, Unlike, catalog, percent
 from inference_econ.inputs import Quantity as Fitted
+from inference_econ.report.by_engine import BY_NAME
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.servers import share_inside
 from inference_econ.report.table import Table
-
-#: Quantities by their names.
-BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 
 
 class Aim(NamedTuple):
@@ -72,12 +70,12 @@ _KINDS = (
 )
 _PROFILE = "profiles/"
 #: Fitted to all engines and chips together.
-_ALL = "profiles/servers"
+SERVERS_PROFILE = "profiles/servers"
 _REACHED = (
     "Median and 90th percentile of |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two. Fits of all "
     "engines and chips that left something out are those of profiles/servers, over all of its rows."
 )
-_OF_ALL_ENGINES = (_ALL, "profiles/hopper", "profiles/blackwell")
+_OF_ALL_ENGINES = (SERVERS_PROFILE, "profiles/hopper", "profiles/blackwell")
 _FITTED: tuple[Fitted, ...] = ("tpot", "ttft", "throughput")
 _TITLES: dict[Fitted, str] = {"tpot": "TPOT", "ttft": "TTFT", "throughput": "output tokens/s per accelerator"}
 
@@ -98,19 +96,12 @@ def _aim_line(aim: Aim, rows: Iterable[Row], others: Iterable[Row]) -> tuple[str
     accuracy, unfitted = (overall(_taken(aim, part), aim.quantity) for part in (rows, others))
     number = "" if accuracy is None or not accuracy.predicted else str(accuracy.predicted)
     wanted = _pair(aim.median, aim.p90)
-    return (
-        aim.title,
-        number,
-        _errors_of(accuracy),
-        _errors_of(unfitted),
-        *map(_errors_of, _left_out(aim.fitted)),
-        wanted,
-    )
+    return (aim.title, number, *map(_errors_of, (accuracy, unfitted, *_left_out(aim.fitted))), wanted)
 
 
 def _left_out(target: Fitted | None) -> list[ErrorSpread | None]:
     """Errors of a target by fits to all engines and chips that left out each of :data:`_BESIDE`."""
-    calibration = catalog.assumptions(_ALL).calibration
+    calibration = catalog.assumptions(SERVERS_PROFILE).calibration
     if calibration is None or target is None:
         return [None] * len(_BESIDE)
     return [calibration.errors.get(by, {}).get(target) for by in _BESIDE]
@@ -146,13 +137,9 @@ def alike(report: Servers) -> Table:
     for kind, part in parts.items():
         cells = []
         for quantity in (BY_NAME[name] for name in MAIN):
-            accuracy = overall(part, quantity)
-            if accuracy is None or accuracy.median is None or accuracy.p90 is None:
-                cells.append("")
-                continue
             held = share_inside(part, quantity)
-            inside = "" if held == "-" else f", {held} in"
-            cells.append(f"{accuracy.predicted}: {percent(accuracy.median)}, {percent(accuracy.p90)}{inside}")
+            errors = counted_text(overall(part, quantity))
+            cells.append(errors + ("" if held == "-" or not errors else f", {held} in"))
         if any(cells):
             lines.append((kind, *cells))
     return Table("", ("rows", *(BY_NAME[name].title for name in MAIN)), tuple(lines))
@@ -160,7 +147,7 @@ def alike(report: Servers) -> Table:
 
 def left_out() -> Table:
     """Errors of fits that did not see a chip, a model, or an engine on a chip with a model."""
-    calibration = catalog.assumptions(_ALL).calibration
+    calibration = catalog.assumptions(SERVERS_PROFILE).calibration
     groups = () if calibration is None else calibration.left_out
     lines = []
     for group in groups:
@@ -235,7 +222,7 @@ def side_by_side(parts: Mapping[str, Sequence[Row]], key: str, names: Iterable[s
         group: sum(by_group[group].predicted for _, _, by_group in columns if group in by_group) for group in groups
     }
     lines = [
-        (group[0], *(_cell(by_group.get(group)) for _, _, by_group in columns))
+        (group[0], *(counted_text(by_group.get(group), "bias") for _, _, by_group in columns))
         for group in sorted(groups, key=lambda group: (-total[group], group))
     ]
     several = len(parts) > 1
@@ -243,10 +230,17 @@ def side_by_side(parts: Mapping[str, Sequence[Row]], key: str, names: Iterable[s
     return Table("", (key, *heads), tuple(lines))
 
 
-def _cell(accuracy: Accuracy | None) -> str:
-    if accuracy is None or accuracy.median is None or accuracy.bias is None:
+def errors_text(accuracy: Accuracy | None, second: Literal["p90", "bias"] = "p90") -> str:
+    """Median of errors and their 90th percentile, or bias, as percentages; empty where nothing was predicted."""
+    if accuracy is None or accuracy.median is None:
         return ""
-    return f"{accuracy.predicted}: {percent(accuracy.median)}, {percent(accuracy.bias, sign=True)}"
+    return f"{percent(accuracy.median)}, {percent(getattr(accuracy, second), sign=second == 'bias')}"
+
+
+def counted_text(accuracy: Accuracy | None, second: Literal["p90", "bias"] = "p90") -> str:
+    """Number of predictions before their :func:`errors_text`."""
+    errors = errors_text(accuracy, second)
+    return errors and f"{accuracy.predicted}: {errors}"  # type: ignore[union-attr]
 
 
 def _covered(spread: ErrorSpread | None) -> str:

@@ -6,18 +6,19 @@ import csv
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from benchmarks.validation import held_out
+from benchmarks.validation.by_engine import links, overview
 from inference_econ import calibration
 from inference_econ.calibration import Overhead
 from inference_econ.inputs import catalog
-from inference_econ.report import held_out
-from inference_econ.report.by_engine import held, links, overview
+from inference_econ.report.by_engine import BY_NAME, held
 from inference_econ.report.costs import tables as cost_tables
-from inference_econ.report.launch import templates
 from inference_econ.report.servers import LEGEND, NOTES, SPECULATING, beyond, coverage, errors, missing
 from inference_econ.report.table import Table
 
@@ -34,7 +35,7 @@ class Slice(NamedTuple):
     quantities: tuple[calibration.Quantity, ...]
 
 
-_TPOT, _REQUEST, _OUTPUT = (held_out.BY_NAME[name] for name in ("tpot", "request_latency", "output_rate"))
+_TPOT, _REQUEST, _OUTPUT = (BY_NAME[name] for name in ("tpot", "request_latency", "output_rate"))
 _SLICES = (
     Slice(
         "InferenceX runs on one machine",
@@ -80,9 +81,10 @@ def document(
     """
     parts = dict(report.split())
     parts.pop("fitted", None)
-    template = templates().get_template("validation.md.j2")
+    loader = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=loader, undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     speculative = {"speculation": report.speculative()}
-    return template.render(
+    return environment.get_template("validation.md.j2").render(
         command=command,
         costs=costs,
         cost_tables=() if costs is None else cost_tables(costs),

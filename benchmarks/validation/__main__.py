@@ -1,0 +1,36 @@
+"""Predictions against every measured server, into docs/evidence/validation.md: ``sh run.sh validate`` (5 minutes).
+
+Beside the document are its picture, and a folder with a page for each engine on a generation of chips.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.validation import by_engine, document
+from inference_econ.calibration import validation, violations
+from inference_econ.calibration.validation import servers
+from inference_econ.report import agreement
+from inference_econ.report.files import write_text
+
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "validation.md"
+#: Assumptions whose errors stand beside those of the usual ones.
+OTHERS = ("deployable", "ideal")
+
+
+def main(page: Path = PAGE) -> None:
+    """Write the document, its picture and its pages."""
+    files = servers.read(list(validation.SERVERS))
+    usual = servers.held(files, levels=False)
+    others = [servers.held(files, name) for name in OTHERS]
+    picture, folder = page.with_suffix(".png"), page.with_suffix("")
+    agreement.draw_panels(servers.panels(usual), picture)
+    beyond, costs = violations(usual.rows), validation.validate("costs")
+    write_text(page, document.document(usual, others, beyond, picture.name, "sh run.sh validate", costs))
+    folder.mkdir(exist_ok=True)
+    for name, text in by_engine.pages(usual):
+        write_text(folder / f"{name}.md", text)
+
+
+if __name__ == "__main__":
+    main()
