@@ -275,25 +275,25 @@ def no_price(ways: Collection[Way]) -> NothingFitsError:
 
 def lots_of(choice: AnyChoice, ways: Collection[Way]) -> list[Lot]:
     """A replica of a fleet, or of pools an instance that decodes, in every way that its chip can be paid for."""
-    setup, size, load, together, pools = (
-        choice.service.setup,
-        choice.service.accelerators,
-        choice.instance_load,
-        1,
-        None,
-    )
-    if isinstance(choice, PooledChoice):
-        pools, count = choice, choice.fleet.decode_instances
-        load = replace(
-            load,
-            requests_per_second=load.requests_per_second / count,
-            completed_per_second=load.completed_per_second / count,
-        )
-    else:
-        bulk = float(setup.dollars_per_hour_in_bulk(size)) * (1.0 + 1e-9)
-        together = next(count for count in range(1, 65) if float(setup.dollars_per_hour(count, size)) <= count * bulk)
-    paid = prices_by_way(setup).items()
-    return [Lot(choice.service, load, together, way, price, pools) for way, price in paid if way in ways]
+    load = choice.instance_load
+    if not isinstance(choice, PooledChoice):
+        return lots_of_instance(choice.service, load, ways)
+    rates = (load.requests_per_second, load.completed_per_second)
+    requests, completed = (rate / choice.fleet.decode_instances for rate in rates)
+    share = replace(load, requests_per_second=requests, completed_per_second=completed)
+    return [
+        Lot(choice.service, share, 1, way, price, choice)
+        for way, price in prices_by_way(choice.service.setup).items()
+        if way in ways
+    ]
+
+
+def lots_of_instance(service: Service, load: Loaded, ways: Collection[Way]) -> list[Lot]:
+    """An instance under a load, in every way that its chip can be paid for, with others as long as that is cheaper."""
+    setup, size = service.setup, service.accelerators
+    bulk = float(setup.dollars_per_hour_in_bulk(size)) * (1.0 + 1e-9)
+    together = next(count for count in range(1, 65) if float(setup.dollars_per_hour(count, size)) <= count * bulk)
+    return [Lot(service, load, together, way, price) for way, price in prices_by_way(setup).items() if way in ways]
 
 
 def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:

@@ -118,7 +118,6 @@ def points_table(
         If it takes watts, and the hardware file has none.
     """
     services, shown = isinstance(front, ServiceFrontier), some_points(front, rows)
-    lengths_told = services or (front.traffic is not None and front.traffic.isl is not None)
     setups: Sequence[Setup] = front.setups if isinstance(front, ServiceFrontier) else (front.setup,)
     points: Sequence[Any] = front.points(shown)
     records, subjects = [point.record() for point in points], front.subjects(points)
@@ -130,7 +129,7 @@ def points_table(
         notes=(
             f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost.{counted}",
             *doubts(setups, subjects),
-            *warnings(front.setup, lengths_told=lengths_told),
+            *warnings(front.setup, lengths_told=_lengths_told(front)),
         ),
         why=(
             *basis,
@@ -141,6 +140,11 @@ def points_table(
         least=least,
     )
     return with_engines(table, [point.layout for point in points], setups)
+
+
+def _lengths_told(front: AnyFront) -> bool:
+    """Whether a note or a refusal has said that the model was not made for requests so long."""
+    return isinstance(front, ServiceFrontier) or (front.traffic is not None and front.traffic.isl is not None)
 
 
 def frontiers_title(fronts: Sequence[AnyFront]) -> str:

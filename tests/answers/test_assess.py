@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.engine import mfu
-from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.report.assess import assessment_chart, assessment_record, step_table
+from inference_econ.errors import InputError
+from inference_econ.report.assess import assessment_chart, step_table
 from inference_econ.report.assess_findings import findings
 from tests import asking
 
@@ -219,24 +219,6 @@ def test_input_that_cannot_be_is_refused(given: dict[str, Any], message: str) ->
         assess(**{"tokens_per_second": 70, **given})
 
 
-def test_a_model_that_does_not_fit_is_told_apart() -> None:
-    with pytest.raises(NothingFitsError, match=r"weights exceed the memory.* at least 2 accelerators are needed"):
-        assess(tokens_per_second=70, batch=8, accelerators=1)
-    with pytest.raises(NothingFitsError, match="weights exceed the memory"):
-        asking.assess(
-            "llama_3_405b",
-            "h100_sxm",
-            SHORT,
-            tokens_per_second=20,
-            batch=8,
-            accelerators=16,
-            weights="fp8",
-            tp=1,
-            dp=16,
-            engine="any",
-        )
-
-
 @pytest.mark.parametrize("speed", [20, 40, 80])
 def test_shares_of_the_gap_add_up(speed: float) -> None:
     """Of a server that is quicker than predicted the unexplained time is a negative share."""
@@ -245,23 +227,6 @@ def test_shares_of_the_gap_add_up(speed: float) -> None:
     *shares, whole = [int(row[-1]) for row in table.rows]
     assert whole == 100 and sum(shares) == pytest.approx(100, abs=len(shares) / 2)
     assert (shares[-1] < 0) == (speed == 80)
-
-
-def test_the_record_has_every_number() -> None:
-    found = assess(ie.Traffic(context=2250), tokens_per_second=40, batch=64)
-    record: Any = assessment_record(found)
-    assert record["measured"]["throughput"] == 2560
-    for name, gap in (("any_size", found.anywhere), ("same_size", found.same_size), ("ideal", found.ideal)):
-        one = record["frontiers"][name]
-        assert one["verdict"] == "behind"
-        assert one["speed_factor"] == gap.speed_factor
-        assert one["tokens_per_second_lost"] == gap.speed_lost
-        assert one["dollars_lost"] == gap.dollars_lost
-        assert gap.cheaper is not None and gap.cheaper.record().items() <= one["equal_speed"].items()
-    assert [part["name"] for part in record["parts"]] == [part.name for part in found.parts]
-    assert {"closes_of_any_size", "closes_of_same_size", "closes_of_ideal"} <= set(record["parts"][0])
-    assert record["unexplained_seconds"] == found.unexplained_seconds
-    assert record["sources"]
 
 
 def test_the_chart_has_two_frontiers_and_the_bound_and_the_point() -> None:

@@ -26,14 +26,6 @@ def test_given_watts_replace_those_of_the_file() -> None:
     assert hour_cost("h100_sxm", 30e3, board_watts=350).board_watts == 350.0
 
 
-def test_the_file_may_say_what_was_paid() -> None:
-    bought = catalog.hardware("h100_sxm").purchase
-    assert bought is not None
-    assert hour_cost("h100_sxm").purchase_dollars == bought.dollars_per_accelerator
-    with pytest.raises(InputError, match="lists no price of its purchase; give --purchase USD"):
-        hour_cost("tpu_v7")
-
-
 def test_somebody_must_say_what_a_chip_draws() -> None:
     chip = catalog.hardware("h100_sxm", changes=["watts=null"])
     with pytest.raises(InputError, match="NVIDIA H100 SXM5 80GB lists no watts; give --board-watts"):

@@ -148,9 +148,7 @@ def test_data_has_no_gaps_that_json_cannot_say(over: Axis) -> None:
     ("asked", "message"),
     [
         ({"over": "width"}, r"over: got 'width'; allowed: batch, context, prompt"),
-        ({"pins": Pins(tp=8, batch=64)}, r"batch is what is varied, and batch=64 is given; leave it out"),
         ({"over": "context", "context": 100.0}, r"context is what is varied, and context=100 is given; leave it out"),
-        ({"over": "prompt", "prompt": 100.0}, r"prompt is what is varied, and prompt=100 is given; leave it out"),
         ({"most": 1.0}, r"the largest batch must be from 2 to 100,000,000, got 1"),
         ({"most": math.nan}, r"the largest batch must be from 2 to 100,000,000, got nan"),
         ({"most": 1e12}, r"the largest batch must be from 2 to 100,000,000, got 1e\+12"),
@@ -159,8 +157,3 @@ def test_data_has_no_gaps_that_json_cannot_say(over: Axis) -> None:
 def test_questions_that_cannot_be_asked(asked: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         intensity(LLAMA, **({"pins": Pins(tp=8)} | asked))  # type: ignore[arg-type]
-
-
-def test_a_model_that_does_not_fit() -> None:
-    with pytest.raises(NothingFitsError, match="at least 2 accelerators would do"):
-        intensity(LLAMA, Pins(tp=1))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import math
 from functools import cache
@@ -12,13 +10,11 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.burstiness import burstiness
-from inference_econ.answers.load import SHARES, LoadPoint, load, load_sweep_record, point_record, sweep, usual_service
+from inference_econ.answers.load import SHARES, LoadPoint, load, sweep, usual_service
 from inference_econ.answers.price import sheet
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.record import flat_frame
 from inference_econ.errors import InputError
 from inference_econ.report.load import LoadPage, load_charts, load_table, loads_under, simulation_table
-from inference_econ.report.page import csv_text
 from inference_econ.serving import is_unproven, kept_share
 from tests.offered import offer_of, service_of
 
@@ -157,38 +153,6 @@ def test_the_simulation_stands_beside_the_closed_forms() -> None:
         assert abs(closed - simulated) <= spread + 0.03 * simulated
     assert table.rows[2].count("grows") == 4
     assert "random requests per load and instance" in table.every_note[0]
-
-
-def test_records_hold_all_that_is_known() -> None:
-    record = load_sweep_record(points(simulate=True), PROMISED)
-    assert record["targets"] == {
-        "ttft_seconds": 0.1, "tpot_seconds": 0.02, "e2e_seconds": None, "confidence": None,
-        **{f"{name}_percentile": "p90" for name in ("ttft", "tpot", "e2e")},
-    }  # fmt: skip
-    assert record["dollars_per_hour"] == 2.0
-    found = record["points"]
-    assert isinstance(found, list)
-    assert {
-        *("request_rate", "utilization", "saturated", "in_flight_per_instance", "ttft_seconds", "tpot_seconds"),
-        *("kept_share", "good_requests_per_second", "dollars_per_million_tokens", "simulated"),
-        "dollars_per_million_output_tokens",
-    } <= found[0].keys()
-    assert found[2]["saturated"] is True
-    assert set(found[2]["ttft_seconds"].values()) == {None}
-    for name in ("ttft_seconds", "e2e_seconds", "e2e_seconds_per_output_token"):
-        assert set(found[2]["simulated"][name].values()) == {None}
-    assert found[0]["simulated"]["ttft_half_widths"]["mean"] > 0.0
-    assert found[0]["simulated"]["in_flight_per_instance"] == pytest.approx(
-        found[0]["in_flight_per_instance"], rel=0.05
-    )
-
-
-def test_csv_is_flat_and_unrounded() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_text(flat_frame(point_record(point, Targets()) for point in points())))))
-    assert len(rows) == len(SHARES)
-    assert float(rows[0]["ttft_seconds_p99"]) == points()[0].load.ttft_seconds["p99"]
-    assert rows[-1]["ttft_seconds_p99"] == ""
-    assert rows[-1]["saturated"] == "True"
 
 
 def test_charts_of_latencies_and_cost() -> None:

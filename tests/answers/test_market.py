@@ -12,11 +12,9 @@ from inference_econ.answers import market as market_module
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.market import asked, market
 from inference_econ.answers.service_record import layout_of
-from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.engine import MACHINE, Space
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, ServingEngine, engines_for, practices
-from inference_econ.report.serving_frontier import service_frontier_table
 
 SMALL = ("llama_3_8b", "h100_sxm")
 REQUESTS = Requests.build({"isl": 1000, "osl": 200}, origin="test")
@@ -96,16 +94,6 @@ def test_an_engine_that_is_named_is_alone_and_named_twice_competes_once() -> Non
 
 def test_versions_of_an_engine_compete() -> None:
     assert engines(candidates(engine=["vllm", "vllm@0.24.0"])) == {"vllm 0.33.0", "vllm 0.24.0"}
-
-
-def test_an_engine_that_cannot_serve_is_named_with_the_reason_and_the_others_answer() -> None:
-    found = candidates("llama_3_8b", "mi300x", engine=["trtllm", "vllm"], arrangement="together", speculation=None)
-    assert engines(found) == {"vllm 0.33.0"}
-    reason = "trtllm 1.3.0rc20 is not known to run on AMD Instinct MI300X 192GB"
-    assert found[0].setup.left_out == (reason,)
-    assert f"Left out: {reason}." in service_frontier_table(service_frontier(found), "cost").notes
-    with pytest.raises(InputError, match=rf"^none of trtllm can serve: {reason}$"):
-        candidates("llama_3_8b", "mi300x", engine=["trtllm"])
 
 
 @pytest.mark.rows

@@ -110,12 +110,6 @@ def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
     assert Means(None, None, 8.3e3).most_accelerators(capped.setup) == 6
 
 
-def test_power_needs_watts() -> None:
-    unknown = Setup.of("llama_3_8b", "h100_sxm", changes=["hardware.watts=null"])
-    with pytest.raises(InputError, match=r"lists no watts; give them, for example --set hardware\.watts='700 W'"):
-        Means(None, None, 1e6).most_accelerators(unknown)
-
-
 # Of two pools.
 
 

@@ -17,7 +17,7 @@ from inference_econ.answers import prefix_cache as offload
 from inference_econ.answers.conversations import Conversation, reuse
 from inference_econ.answers.prefix_cache import HBM, Offloading, offload_record
 from inference_econ.engine import Pins, request_seconds
-from inference_econ.errors import InputError, SpecError
+from inference_econ.errors import InputError
 from inference_econ.inputs import HardwareSpec, Requests, catalog
 from inference_econ.report.prefix_cache import offload_table
 from tests import asking
@@ -196,30 +196,13 @@ def test_a_replica_that_is_dealt_turns_holds_more_and_finds_less() -> None:
             replace(TALK, **wrong)
 
 
-def test_impossible_conversations() -> None:
-    with pytest.raises(InputError, match="turns must be a number >= 1, got 0"):
-        Conversation(0, 300, 400)
-    with pytest.raises(InputError, match="think_seconds must be a number >= 1e-09, got 0"):
-        Conversation(3, 300, 400, think_seconds=0)
-    with pytest.raises(InputError, match="lifetime_seconds must be a number >= 0, got inf"):
-        Conversation(3, 300, 400, lifetime_seconds=math.inf)
-
-
-def test_other_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown tier 'nvme'; known: dram, ssd \(a path to a YAML file works too\)"):
-        catalog.tier("nvme")
-    with pytest.raises(InputError, match="Google TPU v5e lists no link to its host, so reading from host memory"):
-        found(hardware="tpu_v5e", pins=Pins(tp=8, accelerators=8))
+def test_other_bad_input() -> None:
     one = asking.offer("llama_3_8b", "h100_sxm", lengths(100, 10), assumptions="deployable")
     for prefix in (-1.0, 99.5, 100.0):
         with pytest.raises(InputError, match=r"must leave at least one new token of the prompt \(100\), got"):
             offload.offload(one, TIERS, prefix_tokens=prefix)
     with pytest.raises(InputError, match="the request rate must be positive, got 0"):
         offload.offload(one, TIERS, prefix_tokens=10, requests_per_second=0.0)
-    path = tmp_path / "mine.yaml"
-    path.write_text("name: mine\nlink_efficiency: 2\nsources: {}\n", encoding="utf-8")
-    with pytest.raises(SpecError, match=r"mine\.yaml:2: link_efficiency must be <= 1, got 2"):
-        catalog.tier(str(path))
 
 
 def test_tiers_are_no_presets() -> None:

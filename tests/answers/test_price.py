@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inference_econ.answers.price import KINDS, busy_seconds, price, sheet
 from inference_econ.answers.promises import FILLED, Targets
 from inference_econ.answers.recommend import recommend
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import InputError
 from inference_econ.serving import Service
 from tests.offered import offer_of, service_of
 
@@ -130,8 +130,3 @@ def test_given_instances_may_be_saturated() -> None:
 def test_impossible_numbers_of_instances(replicas: int) -> None:
     with pytest.raises(InputError, match=rf"replicas must be a whole number from 1 on, got {replicas:g}"):
         price(offer_of(most=2), 1.0, replicas=replicas)
-
-
-def test_promises_that_nothing_keeps() -> None:
-    with pytest.raises(NothingFitsError, match=r"no deployment keeps TPOT 0\.1 ms \(p90\), even with one request"):
-        price(offer_of(most=2), 1.0, targets=Targets(tpot_seconds=1e-4))

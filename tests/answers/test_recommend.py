@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from dataclasses import replace
@@ -31,7 +30,6 @@ from inference_econ.answers.recommend import (
     recommend,
 )
 from inference_econ.answers.serving_frontier import service_frontier
-from inference_econ.answers.together import _first
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 from inference_econ.serving import Gamma, Services, loaded, served
@@ -228,24 +226,10 @@ def test_a_promised_time_to_the_last_token_is_kept() -> None:
     assert promised.dollars_per_hour >= free.dollars_per_hour
 
 
-def test_the_first_that_is_kept_is_found_from_anywhere() -> None:
-    for count, first in itertools.product(range(1, 20), range(20)):
-        for guess in range(count):
-            found = _first(lambda place, first=first: place >= first, guess, count)  # type: ignore[misc]
-            assert found == (first if first < count else None)
-
-
 def test_a_rate_beyond_all_fleets_is_answered_as_any_other() -> None:
     offer, targets = OFFERS["dense"](), Targets(tpot_seconds=0.02)
     usual, absurd = (recommend([offer], rate, targets, most=1)[0] for rate in (1e6, 1e11))
     assert absurd.replicas == pytest.approx(1e5 * usual.replicas, rel=1e-3)
-
-
-@pytest.mark.parametrize("rate", [0.0, -2.0, math.inf, math.nan])
-def test_impossible_rates(rate: float) -> None:
-    offer = OFFERS["dense"]()
-    with pytest.raises(InputError, match=f"the request rate must be positive, got {rate:g}"):
-        recommend([offer], rate, Targets())
 
 
 @pytest.mark.rows

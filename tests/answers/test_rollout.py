@@ -165,18 +165,7 @@ def test_published_steps_of_training(model: str, gpus: int, tp: int, osl: str, w
     assert run.seconds == pytest.approx(seconds, rel=0.15)
 
 
-@pytest.mark.parametrize(
-    ("asked", "problem"),
-    [
-        ({"samples": 0}, "samples must be at least 1, got 0"),
-        ({"prompts": 0}, "prompts must be at least 1, got 0"),
-        ({"gpus": 0}, "gpus must be at least 1, got 0"),
-        ({"concurrency": 0}, "concurrency must be at least 1, got 0"),
-        ({"finished": 0.0}, "finished must be a share of the trajectories above 0, and 1 at most, got 0"),
-        ({"finished": 1.5}, "finished must be a share of the trajectories above 0, and 1 at most, got 1.5"),
-        ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
-    ],
-)
+@pytest.mark.rows
 def test_what_cannot_be_asked(asked: dict[str, float], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         rollout([offer_of(pins=ONE_CHIP)], **{"gpus": 1, "prompts": 2, **asked})  # type: ignore[arg-type]

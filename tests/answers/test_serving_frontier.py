@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from dataclasses import replace
 from functools import cache
@@ -20,10 +18,8 @@ from inference_econ.answers.market import market
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.report.page import csv_text
 from inference_econ.report.serving_frontier import (
     service_frontier_charts,
-    service_frontier_record,
     service_frontier_table,
 )
 from inference_econ.report.table import dollars
@@ -49,11 +45,6 @@ def front_of(name: str = "dense") -> ServiceFrontier:
 def frontier_of(layouts: Services, promises: ie.Targets | None = None) -> ServiceFrontier:
     """Of a single setup, with all that nobody sells."""
     return service_frontier([Candidate(layouts)], promises, ends=False)
-
-
-def without_watts(found: Services) -> Services:
-    hardware = found.setup.hardware.model_copy(update={"watts": None})
-    return replace(found, setup=replace(found.setup, hardware=hardware))
 
 
 @settings(max_examples=30, deadline=None)
@@ -146,23 +137,9 @@ def test_a_cheaper_chip_moves_costs_only() -> None:
     np.testing.assert_allclose(2.0 * half.dollars_per_million_tokens, front.dollars_per_million_tokens)
 
 
-def test_power_needs_watts() -> None:
-    front = frontier_of(without_watts(OFFERS["dense"]()))
-    assert front.tokens_per_second_per_megawatt is None
-    with pytest.raises(InputError, match=r"lists no watts; give them, for example --set hardware\.watts='700 W'"):
-        front.metric("power")
-    record = service_frontier_record(front)
-    assert all(point["tokens_per_second_per_megawatt"] is None for point in record["points"])  # type: ignore[attr-defined]
-
-
 def test_bad_input() -> None:
     with pytest.raises(InputError, match="y: got 'carbon'; allowed: cost, blended, throughput, power, joules, gpus"):
         front_of().metric("carbon")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"y: got 'mfu', which is said of decode steps alone \(--decode-only\)"):
-        front_of().metric("mfu")
-    one = asking.offer("llama_3_8b", "h100_sxm", OFFERS["dense"]().requests.replace(osl="1"), price=2.0)
-    with pytest.raises(InputError, match="osl must be more than 1 token for a speed, got 1"):
-        frontier_of(one)
 
 
 SMALL = ("llama_3_8b", "h100_sxm")
@@ -410,27 +387,6 @@ def test_the_table_has_evenly_spaced_points(y: str) -> None:
         "given; weights bf16, activations bf16, KV bf16; 1000 input tokens, 200 output tokens"
     )
     assert f"of {len(front)} points" in table.notes[0]
-
-
-def test_records_and_rows_hold_every_metric() -> None:
-    front = front_of("cached")
-    points = service_frontier_record(front)["points"]
-    assert isinstance(points, list)
-    assert len(points) == len(front)
-    names = {
-        *("tokens_per_second_per_user", "ttft_seconds", "tpot_seconds", "dollars_per_million_tokens"),
-        *("dollars_per_million_output_tokens", "tokens_per_second_per_accelerator", "tokens_per_second_per_megawatt"),
-        *("requests_per_second", "accelerators", "concurrency", "batch", "layout", "joules_per_output_token"),
-        *("e2e_seconds", "e2e_seconds_per_output_token", "practice", "kv", "speculation"),
-    }
-    names |= {f"{name}_{end}" for name in names & set(bounds.FULL) for end in ("low", "high")}
-    assert all(set(point) == names for point in points)
-    rows = list(csv.DictReader(io.StringIO(csv_text(front.to_frame()))))
-    assert len(rows) == len(front)
-    assert set(rows[0]) == names - {"layout", "speculation"} | set(points[0]["layout"])
-    assert {point["layout"]["engine"] for point in points} == {row["engine"] for row in rows}
-    assert float(rows[3]["tpot_seconds"]) == pytest.approx(points[3]["tpot_seconds"])
-    assert float(rows[3]["tp"]) == points[3]["layout"]["tp"]
 
 
 def test_charts_show_the_metric_and_the_first_token() -> None:

@@ -42,30 +42,7 @@ def _errors(rows: tuple[Measurement, ...], by_engine: bool) -> tuple[np.ndarray,
     return ratios[known], [one.measurement for one, kept in zip(found, known.tolist(), strict=True) if kept]
 
 
-@pytest.mark.parametrize(
-    ("chip", "engine", "name"),
-    [
-        ("h100_sxm", "vllm", "profiles/vllm_hopper"),
-        ("h200_sxm", "trtllm", "profiles/trtllm_hopper"),
-        ("h20_sxm", "lmdeploy", "profiles/hopper"),
-        ("gb300_nvl72", "sglang", "profiles/sglang_blackwell"),
-        ("b300", None, "profiles/blackwell"),
-        ("mi355x", "atom", "profiles/atom"),
-        ("mi300x", "atom", "profiles/atom"),
-        ("h100_sxm", "atom", "profiles/hopper"),
-        ("l40s", "atom", "profiles/servers"),
-        ("tpu_v6e", "atom", "deployable"),
-        ("mi355x", "sglang", "profiles/sglang"),
-        ("mi350x", None, "profiles/servers"),
-        ("mi325x", "sglang", "profiles/cdna3"),
-        ("mi300x", "vllm", "profiles/cdna3"),
-        ("a100_sxm_80", "vllm", "profiles/ampere"),
-        ("l40s", "vllm", "profiles/vllm"),
-        ("rtx_4090", None, "profiles/servers"),
-        ("tpu_v6e", "jax", "deployable"),
-        ("gaudi3", "vllm", "deployable"),
-    ],
-)
+@pytest.mark.rows
 def test_the_profile_of_a_chip_and_an_engine(chip: str, engine: str | None, name: str) -> None:
     spec = catalog.hardware(chip)
     assert profiles.name_for(spec.generation, engine) == name

@@ -14,7 +14,6 @@ import pytest
 from tests.cli.conftest import Command, record
 
 SUBJECT = ("assess", "llama_3_70b", "h100_sxm", "--gpus", 8)
-QUESTION = (*SUBJECT, "--context", 500, "--tokens-per-second", 70, "--utilization", 0.15)
 
 
 def test_under_the_study_s_own_assumptions_the_answer_is_hardly_better(command: Command) -> None:
@@ -29,15 +28,6 @@ def test_under_the_study_s_own_assumptions_the_answer_is_hardly_better(command: 
     assert found["frontiers"]["ideal"]["speed_factor"] > 2.5
 
 
-@pytest.mark.parametrize("given", [("--batch", 64), ("--throughput", 2560)])
-def test_batch_and_throughput_are_two_ways_to_say_the_same(command: Command, given: tuple[object, ...]) -> None:
-    outcome = command(*SUBJECT, "--tokens-per-second", 40, *given, "--format", "json")
-    found = json.loads(outcome.out)
-    assert (found["measured"]["batch"], found["measured"]["throughput"]) == (64, 2560)
-    assert found["context"] == 2250
-    assert found["verdict"]["compared_with"] == "decode steps"
-
-
 def test_layout_price_formats_and_what_ifs(command: Command) -> None:
     outcome = command(
         *(*SUBJECT, "--tokens-per-second", 40, "--batch", 64, "--tp", 4, "--pp", 2, "--weights", "fp8", "--price", 2),
@@ -50,32 +40,6 @@ def test_layout_price_formats_and_what_ifs(command: Command) -> None:
     layout = found["predicted"]["layout"]
     assert (layout["tp"], layout["dp"], layout["pp"]) == (4, 1, 2)
     assert any("6.7 TB/s" in source["where"] for source in found["sources"])
-
-
-def test_csv_has_a_row_per_deployment(command: Command) -> None:
-    outcome = command(*QUESTION, "--format", "csv")
-    rows = {row["deployment"]: row for row in csv.DictReader(io.StringIO(outcome.out))}
-    assert list(rows)[:2] == ["measured", "predicted"]
-    assert {"any_size_equal_cost", "same_size_equal_speed", "ideal_equal_cost", "ideal_equal_speed"} <= set(rows)
-    assert float(rows["measured"]["mfu"]) == pytest.approx(0.15)
-    assert float(rows["measured"]["unexplained_seconds"]) < 0
-    assert float(rows["predicted"]["weights_seconds"]) > 0
-
-
-def test_markdown_has_both_tables(command: Command) -> None:
-    outcome = command(*QUESTION, "--format", "markdown")
-    assert outcome.out.startswith("AS EXPECTED: 14.3 ms per token measured, 16")
-    assert "\n\n| deployment | tokens/s |" in outcome.out
-    assert "| part | ms | ideal ms |" in outcome.out
-
-
-def test_a_picture_shows_frontiers_and_the_point(command: Command, tmp_path: Path) -> None:
-    outcome = command(*QUESTION, "--plot", "assess.svg", "--quiet")
-    assert outcome.code == 0
-    picture = (tmp_path / "assess.svg").read_text(encoding="utf-8")
-    for words in ("any size", "ideal, 8 GPUs", "measured: 70 tokens/s"):
-        assert words in picture
-    assert command(*QUESTION, "--plot", "assess.svg").err == "wrote assess.svg\n"
 
 
 def test_a_batch_that_does_not_fit_is_an_answer(command: Command) -> None:

@@ -6,29 +6,6 @@ import pytest
 
 from tests.cli.conftest import Command, record
 
-#: One deployment of a dense model, of a mixture of experts, and of latent attention with experts.
-DEPLOYMENTS = [
-    ("llama_3_70b", "h100_sxm", ("--weights", "fp8", "--tp", 4), 64),
-    ("qwen3_32b", "h200_sxm", ("--tp", 2), 17),
-    ("mixtral_8x22b", "h100_sxm", ("--tp", 8), 32),
-    ("qwen3_30b_a3b", "h100_sxm", ("--tp", 2), 128),
-    ("deepseek_v3", "h200_sxm", ("--tp", 8), 48),
-    ("deepseek_v3", "h200_sxm", ("--dp", 16), 256),
-]
-
-
-@pytest.mark.parametrize(("model", "chip", "degrees", "batch"), DEPLOYMENTS)
-def test_a_frontier_and_an_explanation_have_the_same_step(
-    command: Command, model: str, chip: str, degrees: tuple[object, ...], batch: int
-) -> None:
-    asked = (model, chip, *degrees, "--batch", batch)
-    (point,) = record(command, "frontier", "--decode-only", *asked)["points"]
-    step = record(command, "explain", *asked)
-    assert step["layout"] == point["layout"]
-    assert step["context"] == 2250
-    assert f"{step['step_seconds']:.12g}" == f"{1 / point['tokens_per_second_per_user']:.12g}"
-    assert step["dollars_per_million_output_tokens"] == pytest.approx(point["dollars_per_million_output_tokens"])
-
 
 def test_lengths_mean_the_same_context_in_both(command: Command) -> None:
     asked = ("llama_3_8b", "h100_sxm", "--tp", 1, "--batch", 16, "--isl", 1000, "--osl", 3000)

@@ -32,19 +32,8 @@ def test_explain_prints_parts_a_bar_and_memory(command: Command) -> None:
 
 
 def test_memory_is_rows_too(command: Command) -> None:
-    subject = (
-        "explain",
-        "qwen3_5_27b",
-        "h200_sxm",
-        "--engine",
-        "vllm@0.28.0",
-        "--tp",
-        2,
-        "--batch",
-        8,
-        "--context",
-        5000,
-    )
+    of_version = ("explain", "qwen3_5_27b", "h200_sxm", "--engine", "vllm@0.28.0", "--tp", 2)
+    subject = (*of_version, "--batch", 8, "--context", 5000)
     rows = list(csv.DictReader(io.StringIO(command(*subject, "--memory", "--csv").out)))
     held = parsed(command(*subject, "--json").out)["bytes_per_accelerator"]
     assert isinstance(held, dict)

@@ -32,27 +32,6 @@ def test_the_main_job_as_the_readme_shows_it(command: Command, tmp_path: Path) -
     assert "wrote frontier.svg" in outcome.err
 
 
-def test_json_of_a_frontier(command: Command) -> None:
-    outcome = command(*SUBJECT, "--weights", "fp8", "--format", "json")
-    assert outcome.code == 0
-    assert outcome.err == ""
-    record = parsed(outcome.out)
-    assert {"model", "hardware", "assumptions", "points", "sources"} <= record.keys()
-    points = record["points"]
-    assert isinstance(points, list)
-    names = {
-        *("tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch"),
-        *("layout", "mfu", "limited_by"),
-    }
-    assert all(names <= point.keys() for point in points)
-    speeds = [point["tokens_per_second_per_user"] for point in points]
-    assert speeds == sorted(speeds)
-    front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), weights="fp8", max_accelerators=4)
-    assert speeds == front.tokens_per_second.tolist()
-    assert isinstance(record["sources"], list)
-    assert all(source["ref"] and source["where"] for source in record["sources"])
-
-
 def test_csv_and_markdown_of_a_frontier(command: Command) -> None:
     rows = list(csv.DictReader(io.StringIO(command(*SUBJECT, "--format", "csv").out)))
     assert len(rows) > 10
@@ -147,17 +126,6 @@ def test_all_plans(command: Command) -> None:
         assert "infeasible: weights and KV cache exceed the memory" in text
 
 
-def test_speculative_decoding(command: Command) -> None:
-    small = ("--decode-only", "--weights", "fp8", "--max-instance-gpus", 8)
-    subject = ("frontier", "llama_3_70b", "h100_sxm", *small, "--format", "json")
-    plain = parsed(command(*subject).out)["points"]
-    drafted = parsed(command(*subject, "--draft", "llama_3_8b", "--acceptance", 0.9, "--max-draft", 3).out)["points"]
-    assert isinstance(plain, list)
-    assert isinstance(drafted, list)
-    assert drafted[-1]["tokens_per_second_per_user"] > 1.2 * plain[-1]["tokens_per_second_per_user"]
-    assert 1 <= drafted[-1]["layout"]["draft_tokens"] <= 3
-
-
 @pytest.mark.rows
 def test_whoever_proposes(command: Command, options: tuple[object, ...], label: str, record: dict[str, object]) -> None:
     subject = ("frontier", "deepseek_v3", "h200_sxm", "--decode-only", "--weights", "fp8", "--tp", 8, "--pp", 1)
@@ -172,14 +140,6 @@ def test_whoever_proposes(command: Command, options: tuple[object, ...], label: 
     assert said.items() >= record.items()
     assert points[-1]["tokens_per_second_per_user"] > 1.2 * plain["points"][-1]["tokens_per_second_per_user"]
     assert points[-1]["seconds_per_token"]["draft"] > 0 or "--ngram" in options
-
-
-def test_acceptance_of_a_frontier_may_come_from_a_file(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "log.csv"
-    path.write_text("target_logprob,draft_logprob,position\n-1.5,-1.0,1\n-0.1,-0.5,2\n", encoding="utf-8")
-    found = parsed(command(*SUBJECT, "--ngram", "--acceptance-file", path, "--format", "json").out)["speculation"]
-    assert isinstance(found, dict)
-    assert found["acceptance"] == pytest.approx([0.6065306597, 1.0])
 
 
 def test_what_ifs(command: Command) -> None:

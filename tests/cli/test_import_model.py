@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -45,12 +43,6 @@ def test_groups_of_experts_are_shown_where_there_are_any(command: Command) -> No
     assert record["blocks"][1]["routing_groups"] == 8
     assert record["blocks"][1]["active_groups"] == 4
     assert "groups" not in command("import-model", GPT_OSS).out
-
-
-def test_csv_and_markdown(command: Command) -> None:
-    rows = list(csv.reader(io.StringIO(command("import-model", GPT_OSS, "--format", "csv").out)))
-    assert ["KV elements per token", "12,288"] in rows
-    assert "| parameters, total | 20,914,757,184 |" in command("import-model", GPT_OSS, "--format", "markdown").out
 
 
 def test_written_file_is_a_model_of_the_catalogue(command: Command, tmp_path: Path) -> None:

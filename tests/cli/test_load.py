@@ -28,16 +28,6 @@ def test_a_load_sweep(command: Command, tmp_path: Path) -> None:
     assert markdown.startswith("| requests/s | busy % |")
 
 
-def test_a_load_sweep_of_three_instances(command: Command) -> None:
-    one, three = (
-        record(command, "load", *ONE, "--rates", rate, "--replicas", replicas)["points"][0]
-        for rate, replicas in ((4, 1), (12, 3))
-    )
-    assert three["request_rate"] == pytest.approx(12)
-    for key in ("utilization", "ttft_seconds", "dollars_per_million_tokens"):
-        assert three[key] == pytest.approx(one[key])
-
-
 def test_a_load_is_simulated(command: Command) -> None:
     outcome = command("load", *ONE, "--osl", 100, "--rates", 5, "--simulate", "--arrival-scv", 2)
     assert outcome.code == 0

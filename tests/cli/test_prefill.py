@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,14 +24,6 @@ def test_every_way_is_shown(command: Command, tmp_path: Path) -> None:
     (row,) = record["rows"]
     assert row["fastest"] == min(row["ways"], key=lambda name: row["ways"][name]["ttft_seconds"])
     assert sum(row["ways"]["chain"]["parts"]) == 2000
-
-
-def test_rows_for_spreadsheets(command: Command) -> None:
-    found = command(*PREFILL, "--prompt", "2000", "--ranks", "2,4", "--csv")
-    rows = list(csv.DictReader(io.StringIO(found.out)))
-    assert len(rows) == 12
-    assert {row["way"] for row in rows} == {"tensor", "sequence", "gathered", "ring", "even", "chain"}
-    assert all(float(row["ttft_seconds"]) > 0 for row in rows)
 
 
 def test_a_chain_of_several_kinds_of_chips(command: Command) -> None:

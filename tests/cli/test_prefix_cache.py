@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,15 +52,6 @@ def test_replicas_behind_a_router(command: Command) -> None:
     assert f"sent to the instance that holds the conversation {100 * alone[0]:.1f} %" in text
     record = json.loads(command(*talk, "--replicas", 4, "--format", "json").out)
     assert (record["conversation"]["replicas"], record["conversation"]["routing"]) == (4, "prefix_aware")
-
-
-@pytest.mark.parametrize("form", ["csv", "markdown"])
-def test_tables_in_other_forms(command: Command, form: str) -> None:
-    out = command(*CACHE, "--format", form).out
-    if form == "csv":
-        assert next(iter(csv.reader(io.StringIO(out))))[0] == "tier"
-    else:
-        assert out.startswith("| prefix from |")
 
 
 def test_the_picture(command: Command, tmp_path: Path) -> None:

@@ -11,18 +11,6 @@ from tests.cli.conftest import Command, record
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 
-def test_prices_add_up(command: Command) -> None:
-    found = record(command, "price", *SMALL, "--isl", 3000, "--cached", 2000, "--request-rate", 5, "--price", 2)
-    assert found["request_rate"] == pytest.approx(5.0)
-    hourly = found["tokens_per_hour"]
-    assert hourly == pytest.approx({"input": 18e6, "cached_input": 36e6, "output": 9e6})
-    parts = sum(found[f"dollars_per_million_{kind}_tokens"] * hourly[kind] / 1e6 for kind in hourly)
-    assert parts == pytest.approx(found["dollars_per_hour"])
-    outcome = command("price", *SMALL, "--isl", 3000, "--cached", 2000, "--request-rate", 5, "--price", 2, "--why")
-    assert "cached input" in outcome.out
-    assert "A bill is shared by the time that prefill" in outcome.out
-
-
 def test_a_throughput_is_a_request_rate(command: Command) -> None:
     both = (record(command, "price", *SMALL, *how) for how in (("--request-rate", 4), ("--throughput", 2000)))
     one, other = ({**answer, "asked": None} for answer in both)
@@ -50,16 +38,6 @@ def test_who_promises_nothing_gets_the_usual_speed_of_the_model(command: Command
     )
     own = " ".join(command("price", *SMALL, "--request-rate", 5, "--tpot", "mean:8").out.split())
     assert re.search(r"mean TPOT <= 8 ms; .*[12]\d\d tokens/s per user tokens", own)
-
-
-def test_more_than_the_given_instances_complete_is_a_finding(command: Command) -> None:
-    outcome = command("price", *SMALL, "--request-rate", 1e4, "--replicas", 1)
-    assert outcome.code == 0
-    assert "SATURATED: 10000 requests/s are" in outcome.out
-    found = record(command, "price", *SMALL, "--request-rate", 1e4, "--replicas", 1)
-    assert found["saturated"] is True
-    assert found["ttft_seconds"] == {"mean": None, "p50": None, "p90": None, "p99": None}
-    assert found["completed_requests_per_second"] < 100
 
 
 def test_power_of_boards_servers_and_the_facility_are_three(command: Command) -> None:

@@ -11,84 +11,6 @@ from tests.cli.conftest import Command, record
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
 
 
-def test_recommendations_keep_their_promises(command: Command) -> None:
-    found = record(command, "recommend", *SMALL, "--request-rate", 40, "--ttft", "1 s", "--tpot", "20 ms")
-    assert found["targets"] == {
-        "ttft_seconds": 1.0,
-        "tpot_seconds": 0.02,
-        "e2e_seconds": None,
-        **{f"{name}_percentile": "p90" for name in ("ttft", "tpot", "e2e")},
-        "confidence": None,
-    }
-    choices = found["choices"]
-    costs = [choice["dollars_per_hour"] for choice in choices]
-    assert costs == sorted(costs)
-    for choice in choices:
-        assert choice["ttft_seconds"]["p90"] <= 1.0
-        assert choice["tpot_seconds"]["p90"] <= 0.02
-        assert choice["accelerators"] == choice["replicas"] * choice["accelerators_per_instance"]
-    table = command("recommend", *SMALL, "--request-rate", 40, "--ttft", "1 s", "--tpot", "20 ms").out
-    assert "binding: what one instance less would break" in table
-
-
-def test_a_promised_time_to_the_last_token(command: Command) -> None:
-    """In milliseconds where it is bare; kept, and beside the other latencies."""
-    words = ("recommend", *SMALL, "--request-rate", 40, "--e2e", 6000)
-    found = record(command, *words)
-    assert found["targets"]["e2e_seconds"] == 6.0
-    assert found["targets"]["ttft_seconds"] is None
-    for choice in found["choices"]:
-        assert choice["e2e_seconds"]["p90"] <= 6.0
-        assert choice["e2e_seconds_per_output_token"]["p90"] == pytest.approx(choice["e2e_seconds"]["p90"] / 500)
-    assert "e2e_seconds_p90" in command(*words, "--format", "csv").out
-    text = " ".join(command("recommend", *SMALL, "--gpus", 2, "--e2e", "6 s").out.split())
-    assert "With an SLO of the E2E no pools that prefill and decode apart are compared." in text
-
-
-def test_what_is_played_is_said_to_be(command: Command) -> None:
-    words = ("recommend", *SMALL, "--isl", 8000, "--osl", 50, "--request-rate", 20, "--tpot", "1 s")
-    assert all(choice["played"] for choice in record(command, *words)["choices"])
-    assert "Loads: simulated request by request" in " ".join(command(*words, "--why").out.split())
-    light = ("recommend", *SMALL, "--osl", 1000, "--request-rate", 2)
-    assert not any(choice["played"] for choice in record(command, *light)["choices"])
-    assert "played" not in command(*light).out
-
-
-def test_several_kinds_of_hardware(command: Command) -> None:
-    found = record(command, "recommend", *SMALL, "--on", "h200_sxm", "--request-rate", 10, "--choices", 4)
-    assert [choice["hardware"][:11] for choice in found["choices"]].count("NVIDIA H200") == 2
-
-
-def test_the_most_traffic_of_some_chips(command: Command) -> None:
-    promised = (*SMALL, "--ttft", "1 s", "--tpot", "20 ms")
-    found = record(command, "recommend", *promised, "--gpus", 4)
-    assert found["means"] == {"accelerators": 4, "dollars_per_hour": None, "provisioned_watts": None}
-    carried = [choice["request_rate"] for choice in found["choices"]]
-    assert carried == sorted(carried, reverse=True)
-    for choice in found["choices"]:
-        assert choice["accelerators_rented"] <= 4
-        assert choice["output_tokens_per_second"] == pytest.approx(500 * choice["request_rate"])
-        pools = choice["serving"] == "apart"
-        assert choice["binding"] in (("prefill", "decode") if pools else ("capacity", "ttft", "tpot"))
-    apart = record(command, "recommend", *promised, "--gpus", 4, "--apart")["choices"][0]
-    assert apart["accelerators_rented"] <= 4
-    text = " ".join(command("recommend", *promised, "--gpus", 4, "--apart").out.split())
-    assert f"{apart['prefill_instances']}P{apart['decode_instances']}D" in text
-    assert "The most requests for 4 GPUs, within the SLOs" in text
-    text = " ".join(command("recommend", *SMALL, "--gpus", 1).out.split())
-    assert "The most requests for 1 GPU, 80 % of what is completed" in text
-
-
-def test_the_most_traffic_of_a_budget(command: Command) -> None:
-    promised = (*SMALL, "--on", "h200_sxm", "--tpot", "20 ms", "--budget", 10)
-    found = record(command, "recommend", *promised)
-    assert all(choice["dollars_per_hour"] <= 10 for choice in found["choices"])
-    assert {choice["hardware"][:11] for choice in found["choices"]} == {"NVIDIA H100", "NVIDIA H200"}
-    assert "hardware" in command("recommend", *promised).out
-    pinned = record(command, "recommend", *SMALL, "--tp", 2, "--gpus", 2)
-    assert {choice["serving"] for choice in pinned["choices"]} == {"together"}
-
-
 def test_chips_that_no_link_joins_serve_together_only(command: Command) -> None:
     alone = ("--set", "hardware.nic_bytes_per_second_one_way=null", "--max-instance-gpus", 1, "--quiet")
     found = record(command, "recommend", "llama_3_8b", "l40s", "--weights", "fp8", "--gpus", 2, *alone)
@@ -155,25 +77,6 @@ def test_a_picture_of_deployments_at_a_rate_and_none_of_what_a_budget_carries(co
         in outcome.err
     )
     assert not (tmp_path / "most.svg").exists()
-
-
-def test_each_promise_has_a_percentile_of_its_own(command: Command) -> None:
-    subject = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--request-rate", 30)
-    promised = ("--ttft", "p95:1000", "--tpot", "mean:30 ms", "--e2e", "p99:10s")
-    outcome = command("recommend", *subject, *promised)
-    text = " ".join(outcome.out.split())
-    assert "p95 TTFT <= 1000 ms and mean TPOT <= 30 ms and p99 E2E <= 10000 ms" in text
-    assert "meets the SLO of p95 TTFT / mean TPOT / p99 E2E, each by itself" in text
-    found = record(command, "recommend", *subject, *promised)
-    assert found["asked"]["options"]["ttft"] == "p95:1.0 s"
-    best = found["choices"][0]
-    assert list(best["ttft_seconds"]) == ["mean", "p50", "p90", "p95", "p99"]
-    assert best["ttft_seconds"]["p95"] <= 1.0
-    assert best["tpot_seconds"]["mean"] <= 0.03
-    assert best["e2e_seconds"]["p99"] <= 10.0
-    # What does not say is of --percentile.
-    both = ("--ttft", "p95:1000", "--tpot", 30, "--percentile", "mean")
-    assert record(command, "recommend", *subject, *both)["targets"]["tpot_percentile"] == "mean"
 
 
 #: What is no power, and what is said of it.

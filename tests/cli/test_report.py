@@ -168,14 +168,6 @@ def test_what_fits_nowhere_is_said_and_nothing_is_written(refused: Command, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_read_only(refused: Command, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    path.write_text("kept")
-    path.chmod(0o444)
-    assert "the file is read-only" in refused("report", FRONTIER, "-o", path).err
-    assert path.read_text() == "kept"
-
-
 def test_what_is_asked_is_never_a_shell_s(refused: Command, tmp_path: Path) -> None:
     refused("report", "frontier llama_3_8b h100_sxm; touch owned", "-o", "report.html")
     refused("report", "frontier $(touch owned) h100_sxm", "-o", "report.html")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from pathlib import Path
 
@@ -28,17 +26,6 @@ def test_a_frontier_of_services(command: Command, tmp_path: Path, y: str) -> Non
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 
-def test_records_of_a_frontier_of_services(command: Command) -> None:
-    found = record(command, *SERVING, "--isl", 4000, "--cached", 3000, "--osl", 100)
-    assert (found["isl"], found["cached"], found["osl"]) == (4000.0, 3000.0, 100.0)
-    speeds = [point["tokens_per_second_per_user"] for point in found["points"]]
-    assert speeds == sorted(speeds)
-    assert {"ttft_seconds", "dollars_per_million_tokens", "layout", "concurrency"} <= found["points"][0].keys()
-    rows = list(csv.DictReader(io.StringIO(command(*SERVING, "--format", "csv").out)))
-    assert float(rows[0]["tokens_per_second_per_user"]) < float(rows[-1]["tokens_per_second_per_user"])
-    assert command(*SERVING, "--format", "markdown").out.startswith("| tokens/s per user |")
-
-
 #: Constants that both are under: services by default have those of each engine, and its recipe.
 SAME = ("--assumptions", "profiles/hopper")
 
@@ -57,12 +44,6 @@ def test_prefill_makes_a_frontier_of_services_dearer(command: Command) -> None:
             for points in (steps, services)
         )
         assert whole > 1.2 * alone
-
-
-def test_a_draft_model_speeds_services_up(command: Command) -> None:
-    big = ("frontier", "llama_3_70b", "h100_sxm", "--tp", 8, "--dp", 1, "--pp", 1)
-    plain, drafted = (record(command, *big, *more)["points"][-1] for more in ((), ("--draft", "llama_3_8b")))
-    assert drafted["tokens_per_second_per_user"] > 1.3 * plain["tokens_per_second_per_user"]
 
 
 def test_the_option_that_is_gone_says_what_to_type(refused: Command) -> None:
@@ -85,20 +66,9 @@ def test_a_picture_to_point_at_is_a_page_that_loads_nothing(command: Command, tm
 
 def test_promises_leave_points_out_before_the_frontier_is_taken(command: Command) -> None:
     everything, kept = (record(command, *SERVING, *more) for more in ((), ("--ttft", 70, "--tpot", "10 ms")))
-    assert kept["promises"] == {
-        "ttft_seconds": 0.07,
-        "tpot_seconds": 0.01,
-        "e2e_seconds": None,
-        **{f"{name}_percentile": "mean" for name in ("ttft", "tpot", "e2e")},
-        "confidence": None,
-    }
-    assert everything["promises"] == {
-        "ttft_seconds": None,
-        "tpot_seconds": None,
-        "e2e_seconds": None,
-        **{f"{name}_percentile": "mean" for name in ("ttft", "tpot", "e2e")},
-        "confidence": None,
-    }
+    promised = [kept["promises"][f"{name}_seconds"] for name in ("ttft", "tpot", "e2e")]
+    assert promised == [0.07, 0.01, None]
+    assert {value for name, value in everything["promises"].items() if name.endswith("seconds")} == {None}
 
     def keeps(point: dict[str, float]) -> bool:
         return point["ttft_seconds"] <= 0.07 and point["tpot_seconds"] <= 0.01

@@ -23,17 +23,6 @@ def test_quiet_leaves_the_drawing_and_remarks_out(command: Command) -> None:
     assert (written.code, written.out, written.err) == (0, "", "")
 
 
-@pytest.mark.parametrize("form", ["table", "json", "csv", "markdown"])
-def test_output_goes_to_a_file(command: Command, tmp_path: Path, form: str) -> None:
-    printed = command(*SUBJECT, "--format", form)
-    written = command(*SUBJECT, "--format", form, "-o", "result.txt")
-    assert (written.code, written.out, written.err) == (0, "", "wrote result.txt\n")
-    text = (tmp_path / "result.txt").read_text(encoding="utf-8")
-    # A table in a file has all that is said of it.
-    assert text == printed.out if form != "table" else text.splitlines()[-1] in command(*SUBJECT, "--why").out
-    assert [path.name for path in tmp_path.iterdir()] == ["result.txt"]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [SUBJECT, ("explain", "llama_3_8b", "h100_sxm"), ("table", "paper/table_1")],
@@ -52,15 +41,6 @@ def test_the_name_of_the_file_decides_the_form(
         assert written == (tmp_path / "b.txt").read_text(encoding="utf-8")
     else:
         assert written == command(*arguments, "--format", form).out
-
-
-def test_a_name_that_is_nothing_but_an_ending(command: Command, tmp_path: Path) -> None:
-    printed = command(*SUBJECT, "--format", "csv").out
-    for name in (".csv", "..csv"):
-        assert command(*SUBJECT, "--quiet", "-o", name).code == 0
-        assert (tmp_path / name).read_text(encoding="utf-8") == printed
-    assert command(*SUBJECT, "--quiet", "--plot", ".svg").code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["..csv", ".csv", ".svg"]
 
 
 @pytest.mark.parametrize("other", ["a.svg", "./a.svg", "b/../a.svg"])

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 
-from inference_econ.engine import Speculation
-from inference_econ.inputs import Requests, catalog
-from tests import asking
 from tests.cli.conftest import Command
 
 DRAFTED = ("speculate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "8", "--draft", "llama_3_8b")
-
-
-MTP = ("speculate", "deepseek_v3_nvfp4", "b200", "--tp", "8", "--mtp")
 
 
 def test_a_draft_model_by_requests_in_flight(command: Command) -> None:
@@ -29,34 +22,6 @@ def test_a_draft_model_by_requests_in_flight(command: Command) -> None:
     ):
         assert words in outcome.out.replace("\n", " ").replace("  ", " "), words
     assert "It pays" not in command(*DRAFTED, "--quiet").out
-
-
-def test_the_record_is_that_of_the_library(command: Command) -> None:
-    record = json.loads(command(*DRAFTED, "--max-draft", 3, "--isl", 1000, "--osl", 300, "--format", "json").out)
-    found = asking.speculate(
-        "llama_3_70b",
-        "h100_sxm",
-        Requests.build({"isl": 1000, "osl": 300}, origin="test"),
-        Speculation.of("draft", None, 3, model=catalog.model("llama_3_8b")),
-        tp=8,
-        weights="fp8",
-    )
-    assert record["speculation"] == {
-        "proposer": "draft", "draft_model": "Llama 3.1 8B", "draft_weights": None, "acceptance": [0.73, 0.73, 0.73],
-        "shortest_draft": 0,
-    }  # fmt: skip
-    assert record["layout"]["tp"] == 8
-    assert record["slots"] == found.speculating.slots < record["plain_slots"]
-    assert record["stops_paying"] is True
-    assert 1 < record["pays_to_batch"] <= record["pays_to"] < record["slots"]
-    assert [row["concurrency"] for row in record["rows"]][:4] == [1, 2, 4, 8]
-    first, last = record["rows"][0], record["rows"][-1]
-    assert last["concurrency"] == record["slots"]
-    assert first["speedup"] == pytest.approx(first["plain_tpot_seconds"] / first["tpot_seconds"])
-    assert first["speedup"] == pytest.approx(float(found.speedup[0]))
-    assert first["dollars_per_million_output_tokens"] < first["plain_dollars_per_million_output_tokens"]
-    assert first["draft_tokens"] == 2 >= last["draft_tokens"]
-    assert record["dollars_per_million_when_full"] == pytest.approx(last["dollars_per_million_output_tokens"], rel=1e-3)
 
 
 def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command) -> None:
@@ -103,16 +68,6 @@ def test_an_engine_s_recipe_says_how_many_tokens_are_proposed(command: Command) 
     assert [longest(), longest("--engine", "vllm"), longest("--engine", "sglang")] == [3, 1, 3]
     assert longest("--engine", "vllm", "--max-draft", 2) == 2
     assert longest("--engine", "vllm", "--acceptance", "0.9,0.8,0.7") == 3
-
-
-def test_csv_and_markdown_to_a_file(command: Command) -> None:
-    outcome = command(*MTP, "--acceptance", "0.9,0.7,0.5", "--format", "csv", "-o", "a.csv")
-    assert (outcome.out, outcome.err.strip()) == ("", "wrote a.csv")
-    with Path("a.csv").open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert float(rows[0]["concurrency"]) == 1.0
-    assert max(int(row["draft_tokens"]) for row in rows) == 3
-    assert command(*MTP, "--format", "markdown").out.startswith("| in flight | batch | TPOT plain ms |")
 
 
 @pytest.mark.rows

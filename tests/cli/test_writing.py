@@ -6,7 +6,6 @@ import json
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,34 +54,6 @@ def test_what_the_name_says_is_written(command: Command, tmp_path: Path, argumen
     assert (tmp_path / f"a{ending}").read_text(encoding="utf-8") == command(*arguments).out
 
 
-def _limited() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("option", "name"),
-    [("-o", "a.csv"), ("-o", "a.json"), ("--plot", "a.svg"), ("--plot", "a.png"), ("--plot", "a.pdf")],
-)
-def test_a_disk_that_is_full_leaves_the_old_file(tmp_path: Path, option: str, name: str) -> None:
-    target = tmp_path / name
-    target.write_text("old", encoding="utf-8")
-    ran = subprocess.run(
-        [sys.executable, "-B", "-c", START, *EXPLAIN, "--quiet", option, name],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=120,
-        preexec_fn=_limited,
-    )
-    assert ran.returncode == 2
-    assert ran.stderr.splitlines()[-1] == f"Error: {name}: cannot be written: File too large"
-    assert "Traceback" not in ran.stderr
-    assert target.read_text(encoding="utf-8") == "old"
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
 def _few_addresses() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (50_000_000_000, 50_000_000_000))
 
@@ -102,30 +73,3 @@ def test_where_nothing_can_be_drawn_the_answer_is_written(tmp_path: Path, pictur
     assert (tmp_path / picture).exists() is drawn
     refusal = "100 GB of addresses, not of memory, and this process may have 50 GB ('ulimit -v'); write .html, or raise"
     assert (ran.returncode, refusal in ran.stderr) == ((0, False) if drawn else (2, True)), ran.stderr
-
-
-def test_a_full_device_is_said(refused: Command) -> None:
-    said = refused("schema", "hardware", "-o", "/dev/full").err
-    assert said == "Error: /dev/full: cannot be written: No space left on device\n"
-
-
-def test_killed_commands_leave_the_old_file_or_the_new_one(command: Command, tmp_path: Path) -> None:
-    """At moments between the start and the end of the command, among them those at which it has a file in work."""
-    target = tmp_path / "s.json"
-    assert command("schema", "hardware", "-o", "s.json").code == 0
-    new = target.read_text(encoding="utf-8")
-    program = [sys.executable, "-c", START, "schema", "hardware", "-o", str(target)]
-    for number in range(8):
-        target.write_text("old", encoding="utf-8")
-        child = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        if number % 2:
-            time.sleep(0.1 * number)
-        else:
-            while child.poll() is None and not list(tmp_path.glob(".*unfinished*")):
-                time.sleep(0.0005)
-        child.kill()
-        child.wait(timeout=60)
-        assert target.read_text(encoding="utf-8") in ("old", new)
-    assert command("schema", "hardware", "-o", "s.json").code == 0
-    assert json.loads(target.read_text(encoding="utf-8"))
-    assert [path.name for path in tmp_path.iterdir()] == ["s.json"]

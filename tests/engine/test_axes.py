@@ -16,6 +16,7 @@ import inference_econ as ie
 from inference_econ.engine import Plans, Setup, evaluate, step_seconds
 from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, Precision, catalog, value_of
 from inference_econ.inputs.assumptions import field_names
+from tests.planned import plan_of
 from tests.reading import scalar, tables
 
 Array = npt.NDArray[np.float64]
@@ -52,11 +53,6 @@ def _asked(model: str, chip: str, context: float, preset: str, *changes: str) ->
     return _question(model, chip, context, _preset(preset, changes))
 
 
-def _plan(tp: float = 1, dp: float = 1, pp: float = 1, ep: float = 1, batch: float = 1, new_tokens: float = 1) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * ep, new_tokens=new_tokens, whole=True)
-
-
 @st.composite
 def plans(draw: st.DrawFn) -> Plans:
     """A few plans in whole numbers, of decode, verification or prefill."""
@@ -87,12 +83,12 @@ CONTEXTS = {"attention.chunk_position": 6000.0}
 WHERE = {"network.mesh_links": ("mi300x",)}
 #: Deployments in which every field matters somewhere.
 DEPLOYMENTS = (
-    _plan(tp=8, ep=8, batch=64),
-    _plan(tp=2, dp=8, ep=16, batch=64),
-    _plan(tp=4, pp=2, batch=64, new_tokens=3),
-    _plan(tp=8, pp=4, ep=8, batch=128),
-    _plan(tp=2, dp=8, ep=4, batch=64),
-    _plan(),
+    plan_of(8, ep=8, batch=64),
+    plan_of(2, 8, ep=16, batch=64),
+    plan_of(4, pp=2, batch=64, new_tokens=3),
+    plan_of(8, pp=4, ep=8, batch=128),
+    plan_of(2, 8, ep=4, batch=64),
+    plan_of(),
 )
 
 
@@ -188,7 +184,7 @@ def test_deployable_without_its_choices_is_the_published_study(
 def test_what_makes_the_difference_between_the_presets_is_listed_in_seconds() -> None:
     """The way from one preset to the other for a large mixture of experts: every step of it, and its end."""
     paper, walked = _preset("paper"), _preset("deployable")
-    plan, seconds = _plan(tp=2, dp=8, ep=16, batch=4096), {}
+    plan, seconds = plan_of(2, 8, ep=16, batch=4096), {}
     for field in _differing():
         walked = _like_paper(walked, field)
         setup = _question("deepseek_v3", "h200_sxm", 2000.0, walked)

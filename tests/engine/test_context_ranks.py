@@ -16,6 +16,7 @@ from inference_econ.engine import Operator, Pins, Plans, Setup, Space, evaluate
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, Traffic
+from tests.planned import plan_of
 from tests.reading import scalar
 
 _LL = "{LL: {base: 7 us, per_rank: 1 us, per_domain_doubling: 5 us, bandwidth_factor: 0.5}}"
@@ -33,8 +34,7 @@ def _setup(model: str, context: float = 16_000.0) -> Setup:
 
 
 def _plan(tp: float, dcp: float, batch: float = 64, dp: float = 1) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * dp, one * batch, one, one * tp, one * tp * dp, whole=True, dcp=dcp)
+    return plan_of(tp, dp, ep=tp * dp, batch=batch, dcp=dcp)
 
 
 def _row(setup: Setup, plan: Plans, name: str) -> Operator:

@@ -21,6 +21,7 @@ from inference_econ.engine import Plans, Setup
 from inference_econ.engine.layouts.plans import fullest_group
 from inference_econ.engine.step import halved
 from inference_econ.inputs import Precision, ServingEngine, catalog
+from tests.planned import plan_of
 
 #: Accelerators that share the fast link [1].
 DOMAINS = (1, 2, 4, 8, 9, 12, 16, 24, 36, 64, 72, 100, 128, 1000)
@@ -30,11 +31,6 @@ def _setup(model: str, chip: str, preset: str, weights: str | None = None, conte
     spec = catalog.model(model)
     precision = Precision.of(spec, weights)
     return Setup(spec, catalog.hardware(chip), precision, context, catalog.assumptions(preset))
-
-
-def _plan(tp: float, dp: float, batch: float, *, ep: float = 1.0, pp: float = 1.0) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * ep, whole=True)
 
 
 @pytest.mark.parametrize("first", range(0, 40, 8))
@@ -47,7 +43,7 @@ def test_random_setups_do_not_contradict_themselves(first: int) -> None:
 
 def test_a_contradiction_is_counted_and_an_exception_is_bounded() -> None:
     setup, one = _setup("llama_3_8b", "h100_sxm", "paper"), np.ones((1, 2))
-    tally, case = contradictions.Tally(), Case(setup, _plan(1, 1, 1).at((np.array([0, 0]),)))
+    tally, case = contradictions.Tally(), Case(setup, plan_of(1, 1, batch=1).at((np.array([0, 0]),)))
     tally.add(case, Comparison("kind", "a change", one, np.array([[1.0, 1.5]]), 1.5, "groups"))
     assert (tally.tried, tally.violated, tally.excused) == (2, 0, {"groups": (1, 1.5)})
     tally.add(case, Comparison("kind", "a change", one, np.array([[0.9, 1.6]]), 1.5, "groups"))
@@ -63,7 +59,7 @@ def test_nothing_beats_the_ideal_that_once_did(
     model: str, chip: str, preset: str, weights: str | None, batch: float
 ) -> None:
     real, ideal = (_setup(model, chip, name, weights) for name in (preset, "ideal"))
-    plan = _plan(1, 8, batch)
+    plan = plan_of(1, 8, batch=batch)
     assert (seconds(ideal, plan) < seconds(real, plan)).all()
 
 
@@ -71,9 +67,9 @@ def test_nothing_beats_the_ideal_that_once_did(
     ("model", "chip", "preset", "plan"),
     [
         # Shared experts are spread over ranks, each of which ought to hold one.
-        ("llama_4_scout", "paper/h100", "paper_may22", _plan(1, 16, 1, ep=16)),
+        ("llama_4_scout", "paper/h100", "paper_may22", plan_of(1, 16, ep=16, batch=1)),
         # Of an indexer no projections are counted.
-        ("glm_5", "paper/tpu_v4", "paper_text", _plan(1, 1, 10060, pp=2)),
+        ("glm_5", "paper/tpu_v4", "paper_text", plan_of(1, 1, 2, batch=10060)),
     ],
 )
 def test_the_study_is_bound_by_the_ideal_that_counts_its_parts(model: str, chip: str, preset: str, plan: Plans) -> None:
@@ -85,8 +81,8 @@ def test_the_study_is_bound_by_the_ideal_that_counts_its_parts(model: str, chip:
 
 def test_the_ideal_shares_a_batch_evenly() -> None:
     layout = catalog.assumptions("ideal").layout
-    assert fullest_group(_plan(1, 2, 5), layout) == 1.0
-    assert fullest_group(_plan(1, 2, 5), catalog.assumptions("deployable").layout) == pytest.approx(1.2)
+    assert fullest_group(plan_of(1, 2, batch=5), layout) == 1.0
+    assert fullest_group(plan_of(1, 2, batch=5), catalog.assumptions("deployable").layout) == pytest.approx(1.2)
 
 
 def test_the_fastest_unit_is_that_of_either_operand() -> None:
@@ -99,7 +95,7 @@ def test_the_fastest_unit_is_that_of_either_operand() -> None:
     ("chip", "tp", "dp", "ep"), [("gb200_nvl72", 16, 9, 1), ("h100_sxm", 12, 8, 96), ("b200", 1, 64, 64)]
 )
 def test_a_larger_domain_is_never_slower(preset: str, chip: str, tp: float, dp: float, ep: float) -> None:
-    times = _by_domain(_setup("deepseek_v3", chip, preset), _plan(tp, dp, 64.0 * dp, ep=ep))
+    times = _by_domain(_setup("deepseek_v3", chip, preset), plan_of(tp, dp, ep=ep, batch=64.0 * dp))
     assert times == sorted(times, reverse=True) or times == pytest.approx(sorted(times, reverse=True), rel=1e-12)
 
 
@@ -124,7 +120,7 @@ def test_a_mixture_in_a_larger_domain_is_never_slower(
     if engine is not None:
         setup = replace(setup, engines=(ServingEngine(engine, catalog.engine(engine).at()),))
     tp, dp, ep = degrees
-    plan = _plan(tp, dp, batch, ep=ep)
+    plan = plan_of(tp, dp, ep=ep, batch=batch)
     step = replace(plan, prefill=True, new_tokens=tokens) if tokens else plan
     times = _by_domain(setup, step)
     assert times == sorted(times, reverse=True) or times == pytest.approx(sorted(times, reverse=True), rel=1e-12)
@@ -143,7 +139,7 @@ def test_a_mixture_in_a_larger_domain_is_never_dearer_at_a_speed() -> None:
 
 
 def test_the_study_keeps_its_own_domains() -> None:
-    case = Case(_setup("llama_3_70b", "paper/h100", "paper"), _plan(64, 1, 1))
+    case = Case(_setup("llama_3_70b", "paper/h100", "paper"), plan_of(64, 1, batch=1))
     slower = [one for one in domain(case, np.random.default_rng(1)) if one.violated.any()]
     assert slower
     assert all(one.exception == "study" and one.excused[one.violated].all() for one in slower)
@@ -151,7 +147,7 @@ def test_the_study_keeps_its_own_domains() -> None:
 
 def test_halves_have_a_sequence_for_every_group() -> None:
     setup = _setup("deepseek_v3", "h800_sxm", "deployable")
-    steps = [_plan(1, 32, 1.0 * batch, ep=32) for batch in (1, 32, 33, 64)]
+    steps = [plan_of(1, 32, ep=32, batch=1.0 * batch) for batch in (1, 32, 33, 64)]
     # Idle groups of a half work on nothing real: 32 sequences are as many as 1, 33 as many as 64.
     assert [float(halved(setup, step).batch[0]) for step in steps] == [32.0, 32.0, 32.0, 32.0]
     times = [float(seconds(setup, step)[0, 0]) for step in steps]

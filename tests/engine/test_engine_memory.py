@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from inference_econ.calibration import validation
-from inference_econ.engine import Plans, Setup, Speculation, memory, needed_memory
+from inference_econ.engine import Setup, Speculation, memory, needed_memory
 from inference_econ.engine.cache import held_cache
 from inference_econ.engine.proposer import head
 from inference_econ.errors import SpecError
 from inference_econ.inputs import ProposerName, catalog, divided, with_engine
+from tests.planned import plan_of
 
 GIB = 2.0**30
 #: Rows that are known to be further off, and why: docs/evidence/memory.md.
@@ -22,24 +23,19 @@ FURTHER = {"M0047", "M0052", "M0058", "M0062", "M0067", "M0068"}
 HELD_OUT = {"M0067", "M0068", "M0069", "M0070", "M0071", "M0072"}
 
 
-def _plan(tp: float, batch: float = 1.0) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp, one * batch, one, one * tp, one, whole=True)
-
-
 def test_share_workspace_and_reserve_by_hand() -> None:
     # Llama 3.1 8B on one H100 under vLLM 0.11: 81,559 MiB x 0.9, less 14.96 GiB of weights, less 9.65 times the logits
     # of 1,024 slots over 128,256 words in 32 bits, less 0.65 GiB.
     setup = Setup.of("llama_3_8b", "h100_sxm", engine="vllm@0.11.0", context=1600.0)
     weights = memory.weight_bytes(setup.model, setup.precision)
     free = 81_559 * 2**20 * 0.9 - weights - 9.65 * 1024 * 128_256 * 4 - 0.65 * GIB
-    tokens = memory.cached_tokens(setup.memory(_plan(1)), _plan(1), 1600.0, setup.assumptions)
+    tokens = memory.cached_tokens(setup.memory(plan_of(1)), plan_of(1), 1600.0, setup.assumptions)
     assert tokens.item() == pytest.approx(free / (32 * 2 * 8 * 128 * 2), rel=1e-12)
 
 
 def test_ranks_that_exchange_take_more() -> None:
     setup = Setup.of("llama_3_70b", "h200_sxm", engine="vllm@0.18.0")
-    kept = [memory.reserved_bytes(_plan(tp), setup.assumptions.capacity).item() for tp in (1, 4)]
+    kept = [memory.reserved_bytes(plan_of(tp), setup.assumptions.capacity).item() for tp in (1, 4)]
     assert kept == pytest.approx([0.7 * GIB, 2.6 * GIB])
 
 
@@ -66,24 +62,23 @@ def test_a_vision_tower_fills_up_what_is_published() -> None:
 def test_a_vision_tower_lies_beside_the_layers() -> None:
     # 460,730,096 weights of two bytes, cut over two ranks, whatever the format of the layers; one for each group.
     told = Setup.of("qwen3_5_27b", "h200_sxm", weights="fp8", engine="vllm@0.28.0", context=5000.0)
-    assert told.memory_of_one_accelerator(_plan(2))["vision"] == pytest.approx(460_730_096.0)
+    assert told.memory_of_one_accelerator(plan_of(2))["vision"] == pytest.approx(460_730_096.0)
     without = Setup.of("qwen3_5_27b", "h200_sxm", weights="fp8", changes=["assumptions.capacity.vision_tower=false"])
-    assert without.memory_of_one_accelerator(_plan(2))["vision"] == 0.0
-    one = np.ones(1)
-    groups = Plans(one * 4, one * 4, one, one, one * 4, whole=True)
+    assert without.memory_of_one_accelerator(plan_of(2))["vision"] == 0.0
+    groups = plan_of(1, 4, ep=4, batch=4)
     mixture = Setup.of("qwen3_5_35b_a3b", "h200_sxm", engine="vllm@0.28.0", context=5000.0)
     assert mixture.memory_of_one_accelerator(groups)["vision"] == pytest.approx(2 * 446_571_248.0)
-    assert without.memory_of_one_accelerator(_plan(2))["embeddings"] == pytest.approx(2 * 248_320 * 5120)
+    assert without.memory_of_one_accelerator(plan_of(2))["embeddings"] == pytest.approx(2 * 248_320 * 5120)
 
 
 def test_images_of_a_profile_run_by_hand() -> None:
     # One image of 16,384 tokens, which are 65,536 patches of 4 x 1,152 elements and a half of 2 x 4,304; sampling for
     # 256 slots takes less, four times 256 x 248,320 logits in 32 bits.
     setup = Setup.of("qwen3_5_27b", "rtx_5090", weights="fp8", engine="vllm@0.28.0", context=5000.0)
-    held = setup.memory_of_one_accelerator(_plan(2))["workspace"]
+    held = setup.memory_of_one_accelerator(plan_of(2))["workspace"]
     assert held == 65_536 * (4 * 1152 + 4304) * 2 > 4 * 256 * 248_320 * 4
     sglang = Setup.of("qwen3_5_27b", "rtx_5090", weights="fp8", engine="sglang", context=5000.0)
-    assert sglang.memory_of_one_accelerator(_plan(2))["workspace"] == 0.0
+    assert sglang.memory_of_one_accelerator(plan_of(2))["workspace"] == 0.0
 
 
 def test_states_that_requests_hold_give_the_logged_tokens() -> None:
@@ -91,9 +86,9 @@ def test_states_that_requests_hold_give_the_logged_tokens() -> None:
     # 42 + 3 x 2 76,458 in 16; 16 layers share a page of 3.2 MB, which we take for 1 to 2 % more.
     for kv, logged in (("fp8", 135_926), ("bf16", 76_458)):
         setup = Setup.of("qwen3_5_27b", "rtx_5090", weights="nvfp4", kv=kv, engine="vllm@0.28.0", context=32_768.0)
-        needed = setup.memory(_plan(1))
+        needed = setup.memory(plan_of(1))
         room = replace(needed, available_bytes=needed.weight_bytes + 112 * 16 * 784 * 4096.0)
-        tokens = memory.cached_tokens(room, _plan(1), 32_768.0, setup.assumptions).item()
+        tokens = memory.cached_tokens(room, plan_of(1), 32_768.0, setup.assumptions).item()
         assert tokens == pytest.approx(logged, rel=0.02)
 
 
@@ -101,7 +96,7 @@ def test_each_proposal_holds_a_state() -> None:
     # Two states of each of 48 layers become five: 48 heads of 128 x 128 in 32 bits, four columns of 10,240 in 16. The
     # layer that proposes keeps 4 heads of 256, twice, of each of 5,008 tokens; n-grams have no layer.
     setup = Setup.of("qwen3_5_27b", "h200_sxm", engine="vllm@0.28.0", context=5000.0)
-    plan, states = _plan(2, batch=4), 48 * (48 * 128 * 128 * 4 + 4 * 10_240 * 2)
+    plan, states = plan_of(2, batch=4), 48 * (48 * 128 * 128 * 4 + 4 * 10_240 * 2)
     plain = needed_memory(setup, plan, None).kv_bytes.item()
     proposers: tuple[tuple[ProposerName, int], ...] = (("mtp", 5008 * 4 * 256 * 2 * 2), ("ngram", 0))
     for proposer, layer in proposers:
@@ -113,7 +108,7 @@ def test_each_proposal_holds_a_state() -> None:
 
 
 def _cache(setup: Setup, context: float) -> float:
-    held = held_cache(setup.model, setup.precision, _plan(1), context, setup.assumptions)
+    held = held_cache(setup.model, setup.precision, plan_of(1), context, setup.assumptions)
     return float(np.ravel(held["kv_cache"])[0])
 
 
@@ -140,7 +135,7 @@ def test_engines_whose_memory_nobody_looked_at_change_nothing() -> None:
 
 def test_parts_add_up_to_the_memory() -> None:
     setup = Setup.of("qwen3_5_27b", "h200_sxm", engine="vllm@0.24.0", context=5000.0)
-    held = setup.memory_of_one_accelerator(_plan(2, batch=8))
+    held = setup.memory_of_one_accelerator(plan_of(2, batch=8))
     assert sum(held.values()) == pytest.approx(setup.hardware.hbm_bytes)
     assert held["reserved"] == pytest.approx((0.7 + 1.9 + 0.6) * GIB)
     assert held["state"] > 0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from inference_econ.answers.explain import explain
 from inference_econ.answers.frontier import decode_frontier
-from inference_econ.engine import Pins, Plans, Setup, Space, evaluate, fastest_cut
+from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import Traffic
 from inference_econ.report.explain import ExplanationPage
 from inference_econ.serving.slots import slots_of
+from tests.planned import plan_of
 from tests.reading import scalar
 
 #: Llama 3 70B: 80 layers of 8 key and value heads of 128 numbers in 16 bits [B].
@@ -26,14 +26,9 @@ def _setup(share: float, *changes: str) -> Setup:
     )
 
 
-def _plan(batch: float, tp: float = 4, pp: float = 1) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * pp, one * batch, one * pp, one * tp, one, whole=True)
-
-
 @pytest.mark.parametrize(("tp", "pp", "batch"), [(4, 1, 30), (8, 1, 40), (4, 2, 40)])
 def test_what_has_no_room_is_read_over_the_link(tp: float, pp: float, batch: float) -> None:
-    setup, plan = _setup(0.99), _plan(batch, tp, pp)
+    setup, plan = _setup(0.99), plan_of(tp, pp=pp, batch=batch)
     needed = setup.memory(plan)
     room = scalar(needed.available_bytes) - scalar(needed.weight_bytes)
     beyond = batch * CONTEXT * TOKEN - room
@@ -48,12 +43,12 @@ def test_what_has_no_room_is_read_over_the_link(tp: float, pp: float, batch: flo
 
 def test_nothing_is_paged_while_there_is_room() -> None:
     for batch in (1, 6):
-        with_host, without = (evaluate(_setup(share), _plan(batch), "1d") for share in (0.99, 0.0))
+        with_host, without = (evaluate(_setup(share), plan_of(4, batch=batch), "1d") for share in (0.99, 0.0))
         assert scalar(with_host.seconds) == scalar(without.seconds)
 
 
 def test_slots_end_where_both_memories_are_full() -> None:
-    plan, lengths = _plan(1), CONTEXT * TOKEN
+    plan, lengths = plan_of(4, batch=1), CONTEXT * TOKEN
     (few,), (some,), (most,) = (slots_of(_setup(share), plan) for share in (0.0, 0.5, 0.99))
     assert some == pytest.approx(2 * few, abs=2)
     # Four hosts' shares of 256 GB beside what the chips hold.

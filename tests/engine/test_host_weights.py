@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.explain import explain
 from inference_econ.answers.offer import offer
-from inference_econ.engine import Pins, Plans, Setup, Space, evaluate, fastest_cut, memory
+from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut, memory
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Requests
 from inference_econ.report.explain import ExplanationPage
+from tests.planned import plan_of
 from tests.reading import scalar
 
 
@@ -23,11 +23,6 @@ def _setup(share: float, chip: str = "h100_sxm", *changes: str) -> Setup:
     )
 
 
-def _plan(tp: float, pp: float = 1, batch: float = 8) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * pp, one * batch, one * pp, one * tp, one, whole=True)
-
-
 # tp, pp, share, accelerators that the weights of a stage's layers are spread over, times stages: what one reads
 STREAMED = [(1, 1, 1.0, 1), (4, 1, 0.5, 4), (4, 2, 0.5, 4), (8, 1, 0.25, 8)]
 
@@ -35,7 +30,7 @@ STREAMED = [(1, 1, 1.0, 1), (4, 1, 0.5, 4), (4, 2, 0.5, 4), (8, 1, 0.25, 8)]
 @pytest.mark.parametrize(("tp", "pp", "share", "chips"), STREAMED)
 def test_a_step_takes_no_less_than_its_weights(tp: float, pp: float, share: float, chips: float) -> None:
     # Embeddings of 2 x 128,256 x 8,192 stay in 16 bits; of the layers' 68.5 GB a share comes over 80 % of 64 GB/s.
-    setup, plan = _setup(share), _plan(tp, pp)
+    setup, plan = _setup(share), plan_of(tp, pp=pp, batch=8)
     embeddings = 2 * 128_256 * 8192 * 2.0
     layers = memory.weight_bytes(setup.model, setup.precision) - embeddings
     streamed = share * layers / chips / 51.2e9
@@ -63,7 +58,7 @@ def test_a_long_prompt_hides_what_a_token_waits_for() -> None:
 @settings(deadline=None)
 @given(share=st.floats(0.0, 1.0), batch=st.integers(1, 64))
 def test_the_more_the_host_holds_the_slower_and_the_more_room(share: float, batch: int) -> None:
-    some, none, plan = _setup(share), _setup(0.0), _plan(2, 1, batch)
+    some, none, plan = _setup(share), _setup(0.0), plan_of(2, pp=1, batch=batch)
     assert scalar(fastest_cut(some, plan)) >= scalar(fastest_cut(none, plan))
     assert scalar(some.memory(plan).weight_bytes) <= scalar(none.memory(plan).weight_bytes)
 

@@ -14,6 +14,7 @@ from inference_econ.engine import Collective, Network, Plans, Setup, collective_
 from inference_econ.errors import InputError
 from inference_econ.inputs import NetworkAssumptions, catalog
 from tests import asking
+from tests.planned import plan_of
 from tests.reading import scalar
 
 _SIMPLE = "{Simple: {base: 0 us, per_rank: 0 us, per_domain_doubling: 0 us, bandwidth_factor: 1}}"
@@ -92,8 +93,7 @@ def test_more_chips_than_a_mesh_has_links_for_are_refused() -> None:
 
 
 def _plan(batch: float = 4) -> Plans:
-    one = np.ones(1)
-    return Plans(8 * one, batch * one, one, 8 * one, 8 * one, whole=True)
+    return plan_of(8, ep=8, batch=batch)
 
 
 def test_kernels_of_latent_attention_may_take_another_fixed_time() -> None:

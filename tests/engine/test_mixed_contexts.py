@@ -15,6 +15,7 @@ from inference_econ.engine import Pins, Plans, Setup, Space, evaluate, mean_cont
 from inference_econ.engine.operators.mixture import Contexts, fullest_tokens
 from inference_econ.errors import InputError
 from inference_econ.inputs import Traffic
+from tests.planned import plan_of
 from tests.reading import scalar
 
 #: Llama 3 8B: keys and values of a token in 32 layers [B].
@@ -27,11 +28,6 @@ def _setup(model: str, contexts: Contexts, *changes: str) -> Setup:
     return replace(setup, context=mean_context(contexts), contexts=contexts)
 
 
-def _plan(batch: float, tp: float = 1.0, dp: float = 1.0) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * dp, one * batch, one, one * tp, one, whole=True)
-
-
 def _read(setup: Setup, plan: Plans, name: str = "attention") -> float:
     """Cache that one chip reads of one occurrence of a row [B]."""
     work = setup.work(plan)
@@ -41,11 +37,11 @@ def _read(setup: Setup, plan: Plans, name: str = "attention") -> float:
 
 def test_reads_and_room_by_hand() -> None:
     setup = _setup("llama_3_8b", MIX)
-    assert _read(setup, _plan(18.0)) == pytest.approx((16 * 500 + 2 * 32000) * TOKEN, rel=1e-12)
+    assert _read(setup, plan_of(batch=18.0)) == pytest.approx((16 * 500 + 2 * 32000) * TOKEN, rel=1e-12)
     # Whole blocks of 16 tokens: 500 take 512.
-    held = scalar(setup.memory(_plan(18.0)).kv_bytes)
+    held = scalar(setup.memory(plan_of(batch=18.0)).kv_bytes)
     assert held == pytest.approx((16 * 512 + 2 * 32000) * TOKEN, rel=1e-12)
-    taken = setup.memory_of_one_accelerator(_plan(18.0))
+    taken = setup.memory_of_one_accelerator(plan_of(batch=18.0))
     assert taken["kv_cache"] == pytest.approx(held, rel=1e-12)
     assert sum(taken.values()) == pytest.approx(setup.hardware.hbm_bytes, rel=1e-12)
 
@@ -54,7 +50,7 @@ def test_reads_and_room_by_hand() -> None:
 @given(st.lists(st.tuples(st.integers(1, 50000), st.integers(1, 20)), min_size=1, max_size=4))
 def test_attention_is_linear_so_that_the_mean_tells_it(mix: list[tuple[int, int]]) -> None:
     contexts = tuple((float(length), count) for length, count in mix)
-    plan = _plan(float(sum(count for _, count in mix)))
+    plan = plan_of(batch=float(sum(count for _, count in mix)))
     mixed = _setup("llama_3_8b", contexts)
     mean = replace(mixed, contexts=())
     assert scalar(evaluate(mixed, plan, "1d").seconds) == pytest.approx(
@@ -67,8 +63,8 @@ def test_windows_end_long_contexts_only() -> None:
     contexts: Contexts = ((100.0, 16), (20000.0, 2))
     setup = _setup("gpt_oss_120b", contexts)
     token, name = 18 * 2 * 8 * 64 * 2.0, "attention (last 128)"
-    assert _read(setup, _plan(18.0), name) == pytest.approx((16 * 100 + 2 * 128) * token, rel=1e-12)
-    assert _read(replace(setup, contexts=()), _plan(18.0), name) == pytest.approx(18 * 128 * token, rel=1e-12)
+    assert _read(setup, plan_of(batch=18.0), name) == pytest.approx((16 * 100 + 2 * 128) * token, rel=1e-12)
+    assert _read(replace(setup, contexts=()), plan_of(batch=18.0), name) == pytest.approx(18 * 128 * token, rel=1e-12)
 
 
 def test_a_group_with_a_long_sequence_is_waited_for() -> None:
@@ -76,8 +72,8 @@ def test_a_group_with_a_long_sequence_is_waited_for() -> None:
     contexts: Contexts = ((500.0, 18), (32000.0, 2))
     assert fullest_tokens(contexts, 4) == pytest.approx(32000 / 5 / 3650, rel=1e-12)
     setup = _setup("llama_3_8b", contexts)
-    assert _read(setup, _plan(20.0, dp=4.0)) == pytest.approx(32000 * TOKEN, rel=1e-12)
-    assert _read(replace(setup, contexts=()), _plan(20.0, dp=4.0)) == pytest.approx(5 * 3650 * TOKEN, rel=1e-12)
+    assert _read(setup, plan_of(dp=4.0, batch=20.0)) == pytest.approx(32000 * TOKEN, rel=1e-12)
+    assert _read(replace(setup, contexts=()), plan_of(dp=4.0, batch=20.0)) == pytest.approx(5 * 3650 * TOKEN, rel=1e-12)
     assert fullest_tokens(contexts, 1) == 1.0
     assert fullest_tokens(((700.0, 8),), 4) == 1.0
 
@@ -92,7 +88,7 @@ def test_equal_contexts_are_one_context() -> None:
 
 def test_a_prefix_in_common_is_read_once_of_a_mix_as_well() -> None:
     setup = replace(_setup("llama_3_8b", MIX, "assumptions.attention.shared_prefix=once"), shared_prefix=400.0)
-    work = setup.work(_plan(18.0))
+    work = setup.work(plan_of(batch=18.0))
     row = next(row for row in work.operators if row.name == "attention")
     own = scalar(np.asarray(row.kv_bytes_per_sequence * work.sequences * row.repeats))
     assert own == pytest.approx((16 * 100 + 2 * 31600) * TOKEN, rel=1e-12)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from inference_econ.answers.frontier import decode_frontier
-from inference_econ.engine import Plans, Setup, Space, evaluate
+from inference_econ.engine import Setup, Space, evaluate
 from inference_econ.formulas.collectives import reduced_bytes
 from inference_econ.inputs import Traffic
+from tests.planned import plan_of
 
 #: Fastest tokens per second of Llama 3 70B in 8 bits, by a program of the equations alone, and on how many chips.
 FASTEST = {"h100": (131.7, 15.6), "a100": (114, 23.6), "v100": (94.2, 40)}
@@ -28,8 +28,7 @@ def test_the_equations_alone_are_slower_than_the_tables(chip: str) -> None:
 @pytest.mark.parametrize(("chips", "batch"), [(16.0, 1.0), (64.0, 8.0)])
 def test_one_step_by_hand(chips: float, batch: float) -> None:
     setup = Setup.of("paper/llama_3_70b", "paper/h100", weights="int8", assumptions="paper_text")
-    one, nodes = np.ones(1), chips / 8
-    plan = Plans(one * chips, one * batch, one, one * chips, one)
+    nodes, plan = chips / 8, plan_of(chips, batch=batch, whole=False)
     sizes = {"hidden_size": 8192, "intermediate_size": 28672, "query_heads": 64, "kv_heads": 8, "head_dim": 128}
     summed = float(reduced_bytes(batch, 80, **sizes, bytes_per_element=2.0, input_matrices=2.0))
     inter, intra = 2 * (math.sqrt(nodes) - 1), 2 * (math.sqrt(chips / nodes) - 1) * math.sqrt(nodes)

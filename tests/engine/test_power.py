@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ from inference_econ.answers.explain import explain
 from inference_econ.engine import Pins, Plans, Setup, chip_power, evaluate, power, step_seconds, token_joules
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
+from tests.planned import plan_of
 
 
-def one_step(batch: float, ranks: float = 8.0, **changes: object) -> Plans:
-    one = np.ones(1)
-    return replace(Plans(one * ranks, one * batch, one, one * ranks, one, whole=True), **changes)  # type: ignore[arg-type]
+def one_step(batch: float, ranks: float = 8.0, **changes: Any) -> Plans:
+    return plan_of(ranks, batch=batch, **changes)
 
 
 def setup_of(*changes: str, model: str = "llama_3_70b", chip: str = "h100_sxm") -> Setup:

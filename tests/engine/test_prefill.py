@@ -25,6 +25,7 @@ from inference_econ.engine import (
 from inference_econ.engine import prefill as reading
 from inference_econ.inputs import Precision, catalog
 from tests import asking
+from tests.planned import plan_of
 from tests.reading import scalar
 
 few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,10 +43,7 @@ def _question(
 def _plan(
     new_tokens: float = 1, *, prefill: bool = True, batch: float = 1, tp: float = 1, dp: float = 1, ep: float = 1
 ) -> Plans:
-    one = np.ones(1)
-    return Plans(
-        one * tp * dp, one * batch, one, one * tp, one * ep, new_tokens=new_tokens, whole=True, prefill=prefill
-    )
+    return plan_of(tp, dp, ep=ep, batch=batch, new_tokens=new_tokens, prefill=prefill)
 
 
 def _flop(setup: Setup, plans: Plans) -> float:

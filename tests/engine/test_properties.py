@@ -21,13 +21,10 @@ from inference_econ.engine import (
     Setup,
     Speculation,
     WholeLayouts,
-    evaluate,
     kv_bytes_per_sequence,
     memory,
     step_seconds,
 )
-from inference_econ.engine.step import PARTS
-from inference_econ.errors import InputError
 from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Precision, catalog
 from inference_econ.search._bounds import lower_bound
 from inference_econ.search.fastest import fastest, token_seconds
@@ -130,28 +127,6 @@ def test_nothing_beats_the_ideal(model: str, chip: str, preset: str, context: fl
     bound = step_seconds(ideal, at)[0]
     for seconds in step_seconds(real, at):
         assert (bound <= seconds * (1 + ROUNDING)).all()
-
-
-@few
-@given(
-    model=models,
-    chip=chips,
-    preset=presets,
-    context=contexts,
-    at=plans(),
-    overlap=st.sampled_from(["step", "operator", "none"]),
-)
-def test_parts_add_up_to_the_step(model: str, chip: str, preset: str, context: float, at: Plans, overlap: str) -> None:
-    setup = _question(model, chip, context, preset, (f"chip.overlap={overlap}",))
-    for layout, seconds in zip(setup.assumptions.layout.tensor_layouts, step_seconds(setup, at), strict=True):
-        costs = evaluate(setup, at, layout)
-        assert set(costs.parts) == set(PARTS)
-        assert all((part >= 0).all() for part in costs.parts.values())
-        assert sum(costs.parts.values()) == pytest.approx(costs.seconds, rel=ROUNDING)
-        assert costs.seconds == pytest.approx(seconds, rel=ROUNDING)
-        # Nothing is shown that takes longer than it is busy.
-        for name, busy in costs.busy.items():
-            assert (costs.parts[name] <= busy * (1 + ROUNDING)).all()
 
 
 @few
@@ -324,12 +299,6 @@ def test_weight_bytes(name: str, weights: str | None) -> None:
         assert found == pytest.approx(routed * narrow + (model.total_parameters - routed) * wide, rel=1e-9)
 
 
-def test_gpt_oss_20b_weighs_what_its_files_weigh() -> None:
-    # Published checkpoint: 13.76 GB, experts in MXFP4 and the rest in bf16.
-    model = catalog.model("gpt_oss_20b")
-    assert memory.weight_bytes(model, Precision.of(model)) == pytest.approx(13.76e9, rel=0.005)
-
-
 @pytest.mark.parametrize(
     ("name", "kv", "per_token"),
     [
@@ -400,16 +369,6 @@ def test_reasons() -> None:
     assert "no serving engine" in memory.REASONS[memory.ENGINE]
 
 
-def test_without_a_network_an_instance_ends_with_its_domain() -> None:
-    chip = catalog.hardware("h100_sxm")
-    sources = {key: source for key, source in chip.sources.items() if not key.startswith("nic")}
-    alone = chip.replace(nic_bytes_per_second_one_way=None, sources=sources)
-    setup = _asked("llama_3_8b", alone, 0.0)
-    assert _reason(setup, 8, 1) == memory.FITS
-    assert _reason(setup, 9, 1) == memory.NETWORK
-    assert _reason(_asked("llama_3_8b", alone, 0.0, "ideal"), 9, 1) == memory.FITS
-
-
 @pytest.mark.rows
 def test_whole_plans_must_divide(model: str, change: dict[str, float], layout: str, divides: bool) -> None:
     degrees = {"accelerators": 8.0, "batch": 64.0, "pp": 1.0, "attention_ranks": 8.0, "ep": 1.0, **change}
@@ -424,39 +383,6 @@ def test_whole_plans_must_divide(model: str, change: dict[str, float], layout: s
         assert code == (memory.FITS if divides or not whole else memory.DIVIDE)
 
 
-@pytest.mark.parametrize("pipeline", [False, True])
-@pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b"])
-def test_whole_layouts_divide_what_they_must(model: str, pipeline: bool) -> None:
-    setup, layouts = _question(model, "h100_sxm", 0.0), WholeLayouts(pipeline)
-    for sizes, batches in (([1.0, 6.0, 64.0], [64.0, 3.0, 64.0]), ([8.0], [64.0])):
-        size, batch = np.array(sizes), np.array(batches)
-        depths = layouts.depths(setup.model, setup.assumptions, size, batch)
-        assert len(depths) == 1 or pipeline
-        for depth in depths:
-            at = np.flatnonzero(depth > 0)
-            assert (setup.model.layers % depth[at] == 0).all()
-            assert (size[at] % depth[at] == 0).all()
-            assert (depth[at] <= batch[at]).all()
-
-
-@pytest.mark.parametrize("sizes", [[8.0], [1.0, 64.0]])
-@pytest.mark.parametrize("model", ["llama_3_8b", "qwen3_30b_a3b"])
-def test_whole_plans_have_whole_ranks(model: str, sizes: list[float]) -> None:
-    setup, layouts = _question(model, "h100_sxm", 0.0), WholeLayouts(pipeline=False)
-    size = np.array(sizes)
-    tried = layouts.variants(setup.model, setup.assumptions, Plans.of(size, 64 * size, np.ones(1)))
-    fits = np.broadcast_to(setup.reasons(tried, "1d") == memory.FITS, tried.shape)
-    assert fits.reshape(-1, size.size).any(axis=0).all()
-    assert tried.ep is not None
-    for degree in (tried.attention_ranks, tried.ep):
-        assert (np.broadcast_to(degree, tried.shape)[fits] % 1 == 0).all()
-
-
-def test_a_format_without_a_unit_is_refused_with_the_peaks_of_the_chip() -> None:
-    with pytest.raises(InputError, match=r"V100.* has no peak for bf16 .*; it has: fp32, fp16"):
-        _question("llama_3_8b", "v100_sxm2_32", 0.0)
-
-
 def test_math_unit_follows_the_weights_or_the_wider_operand() -> None:
     model, chip = catalog.model("llama_3_8b"), catalog.hardware("h100_sxm")
     for follows, unit in (("weights", "fp8"), ("widest", "bf16")):
@@ -464,9 +390,3 @@ def test_math_unit_follows_the_weights_or_the_wider_operand() -> None:
         setup = Setup(model, chip, Precision.of(model, "fp8"), 0.0, assumed)
         assert setup.unit("fp8") == unit
         assert setup.flops_per_second("fp8") == pytest.approx(0.7 * chip.dense_flops_per_second[unit], rel=1e-15)  # type: ignore[index]
-
-
-def test_unknown_formats_are_refused() -> None:
-    for role in ("weights", "activations", "kv"):
-        with pytest.raises(InputError, match=f"{role}: unknown number format 'fp7'; known: fp32, bf16"):
-            Precision.of(catalog.model("llama_3_8b"), **{role: "fp7"})  # type: ignore[arg-type]

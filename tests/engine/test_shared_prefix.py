@@ -14,9 +14,10 @@ from inference_econ.answers.explain import explain
 from inference_econ.answers.load import load
 from inference_econ.answers.offer import offer
 from inference_econ.answers.price import price
-from inference_econ.engine import Pins, Plans, Setup, Space, evaluate, fastest_cut
+from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Requests
+from tests.planned import plan_of
 from tests.reading import scalar
 
 #: Llama 3 8B: 32 layers, keys and values of 8 heads of 128 in two bytes, per token [B].
@@ -27,11 +28,6 @@ def _setup(reads: str, shared: float, context: float = 4096.0) -> Setup:
     changes = [f"assumptions.attention.shared_prefix={reads}", "assumptions.attention.scores={}"]
     setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="deployable", context=context, changes=changes)
     return replace(setup, shared_prefix=shared)
-
-
-def _plan(tp: float, dp: float, batch: float) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * dp, one * batch, one, one * tp, one, whole=True)
 
 
 # tp, dp, batch, shared tokens, and the cache by hand [tokens]
@@ -47,9 +43,9 @@ HELD = [
 
 @pytest.mark.parametrize(("tp", "dp", "batch", "shared", "tokens"), HELD)
 def test_what_is_held(tp: float, dp: float, batch: float, shared: float, tokens: float) -> None:
-    needed = _setup("per_sequence", shared).memory(_plan(tp, dp, batch))
+    needed = _setup("per_sequence", shared).memory(plan_of(tp, dp, batch=batch))
     assert scalar(needed.kv_bytes) == pytest.approx(tokens * TOKEN, rel=1e-12)
-    held = _setup("per_sequence", shared).memory_of_one_accelerator(_plan(tp, dp, batch))
+    held = _setup("per_sequence", shared).memory_of_one_accelerator(plan_of(tp, dp, batch=batch))
     assert held["kv_cache"] + held["shared_prefix"] == pytest.approx(tokens * TOKEN / (tp * dp), rel=1e-12)
 
 
@@ -65,7 +61,7 @@ READ = [
 @pytest.mark.parametrize(("reads", "dp", "tokens"), READ)
 def test_what_is_read(reads: str, dp: float, tokens: float) -> None:
     setup = _setup(reads, 3072.0)
-    plan = _plan(1, dp, 32)
+    plan = plan_of(1, dp, batch=32)
     busy = evaluate(setup, plan, "1d").busy["kv_cache"]
     row = next(row for row in setup.work(plan).operators if row.name == "attention")
     assert scalar(busy) == pytest.approx(tokens * TOKEN / setup.kv_bytes_per_second(row), rel=1e-12)
@@ -74,7 +70,7 @@ def test_what_is_read(reads: str, dp: float, tokens: float) -> None:
 @settings(deadline=None)
 @given(batch=st.integers(1, 64), shared=st.integers(0, 5000), verified=st.integers(1, 4))
 def test_sharing_takes_no_more_room_and_no_more_time(batch: int, shared: int, verified: int) -> None:
-    plan = replace(_plan(2, 1, batch), new_tokens=verified)
+    plan = replace(plan_of(2, 1, batch=batch), new_tokens=verified)
     each, once = _setup("per_sequence", shared), _setup("once", shared)
     apart = _setup("once", 0)
     assert scalar(once.memory(plan).kv_bytes) <= scalar(apart.memory(plan).kv_bytes)
@@ -87,7 +83,7 @@ def test_sharing_takes_no_more_room_and_no_more_time(batch: int, shared: int, ve
 def test_windows_read_their_own_tokens() -> None:
     # Every second layer of gpt-oss has a window of 128 tokens; only the others share what they read.
     setup = Setup.of("gpt_oss_120b", "h100_sxm", context=4096, changes=["assumptions.attention.shared_prefix=once"])
-    rows = replace(setup, shared_prefix=2048.0).work(_plan(1, 1, 8)).operators
+    rows = replace(setup, shared_prefix=2048.0).work(plan_of(1, 1, batch=8)).operators
     shared = {row.name: scalar(np.asarray(row.shared_kv_bytes)) > 0 for row in rows if row.kind == "scores"}
     assert shared == {"attention (last 128)": False, "attention": True}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inference_econ.engine import Plans, Setup
+from inference_econ.engine import Setup
 from inference_econ.engine.prefill import prefill
 from inference_econ.engine.shared_prompt import (
     gathering_seconds,
@@ -16,6 +16,7 @@ from inference_econ.engine.shared_prompt import (
     moved_bytes,
     part_of_prompt,
 )
+from tests.planned import plan_of
 from tests.reading import scalar
 
 MODELS = ("llama_3_8b", "deepseek_v3", "gpt_oss_120b", "deepseek_v4_flash", "nemotron_h_56b", "falcon_7b")
@@ -26,25 +27,20 @@ def _setup(model: str, *changes: str, chip: str = "h100_sxm", assumptions: str =
     return Setup.of(model, chip, assumptions=assumptions, changes=whole)
 
 
-def _process(tp: float) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp, one, one, one * tp, one, whole=True)
-
-
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("cached", [0.0, 30000.0])
 def test_the_pieces_of_a_part_are_its_prefill(model: str, cached: float) -> None:
     setup = _setup(model)
-    part = part_of_prompt(setup, _process(2), 5000.0, cached)
+    part = part_of_prompt(setup, plan_of(2), 5000.0, cached)
     whole = (part.before + part.after) * setup.model.layers + part.end
-    assert whole == pytest.approx(scalar(prefill(setup, _process(2), 5000.0, cached).seconds), rel=1e-12)
+    assert whole == pytest.approx(scalar(prefill(setup, plan_of(2), 5000.0, cached).seconds), rel=1e-12)
     assert min(part.before, part.end) > 0.0
     assert 0.0 < part.attention < part.after
 
 
 def test_what_comes_before_the_cache_is_queries_keys_and_values() -> None:
     """Under an ideal preset time is arithmetic: projections to 6,144 of 4,096 wide, of all layers and the embedding."""
-    part = part_of_prompt(_setup("llama_3_8b", assumptions="ideal"), _process(1), 4096.0, 0.0)
+    part = part_of_prompt(_setup("llama_3_8b", assumptions="ideal"), plan_of(1), 4096.0, 0.0)
     qkv, matrices = 6144 * 4096, 6144 * 4096 + 4096 * 4096 + 3 * 4096 * 14336
     scores = 4096 * (4095 / 2) * 2.0
     assert part.before / (part.before + part.after) == pytest.approx(qkv / (matrices + scores), rel=0.02)
@@ -62,7 +58,7 @@ HELD = [
 
 @pytest.mark.parametrize(("model", "tp", "size"), HELD)
 def test_what_is_handed_on(model: str, tp: float, size: float) -> None:
-    assert layer_cache_bytes(_setup(model), _process(tp), 1000.0) == pytest.approx(size, rel=1e-12)
+    assert layer_cache_bytes(_setup(model), plan_of(tp), 1000.0) == pytest.approx(size, rel=1e-12)
 
 
 def test_a_ring_of_hand_overs_is_a_gather() -> None:
@@ -81,32 +77,32 @@ def test_sums_move_as_much_scattered_as_reduced() -> None:
     by_hand = 32 * 2 * 2 * 7 * 1000 * 4096 * 2.0
     for stream in ("whole", "by_tokens"):
         setup = _setup("llama_3_8b", f"assumptions.layout.residual_stream={stream}")
-        assert moved_bytes(setup, _process(8), 1000.0, 0.0) == pytest.approx(by_hand, rel=1e-12)
-    assert moved_bytes(setup, _process(1), 1000.0, 0.0) == 0.0
+        assert moved_bytes(setup, plan_of(8), 1000.0, 0.0) == pytest.approx(by_hand, rel=1e-12)
+    assert moved_bytes(setup, plan_of(1), 1000.0, 0.0) == 0.0
 
 
 def test_ranks_that_keep_their_tokens_have_norms_of_those_only() -> None:
     whole, part = (
         _setup("llama_3_8b", f"assumptions.layout.residual_stream={stream}") for stream in ("whole", "by_tokens")
     )
-    reading = replace(_process(8), new_tokens=4096.0, prefill=True)
+    reading = replace(plan_of(8), new_tokens=4096.0, prefill=True)
     rows = [{row.name: row for row in setup.work(reading).operators} for setup in (whole, part)]
     norms = [scalar(np.asarray(each["norms"].activation_bytes_per_token)) for each in rows]
     assert norms[1] == norms[0] / 8.0
     kinds = [sent.kind for sent in rows[1]["attention output"].collectives["1d"]]
     assert kinds == ["all_to_all"]
     # Nothing of it matters on one chip.
-    alone = [scalar(prefill(setup, _process(1), 4096.0).seconds) for setup in (whole, part)]
+    alone = [scalar(prefill(setup, plan_of(1), 4096.0).seconds) for setup in (whole, part)]
     assert alone[0] == alone[1]
 
 
 @pytest.mark.parametrize(("masked", "attended"), [("skipped", 3000 + 999 / 2), ("computed", 4000)])
 def test_masked_scores_are_skipped_or_computed(masked: str, attended: float) -> None:
     setup = _setup("llama_3_8b", f"assumptions.attention.masked_scores={masked}")
-    work = replace(setup, context=3000.0).work(replace(_process(1), new_tokens=1000.0, prefill=True))
+    work = replace(setup, context=3000.0).work(replace(plan_of(1), new_tokens=1000.0, prefill=True))
     row = next(row for row in work.operators if row.name == "attention")
     assert scalar(np.asarray(row.flop_per_token)) == pytest.approx(4.0 * 4096 * attended, rel=1e-12)
-    decode = replace(setup, context=3000.0).work(_process(1))
+    decode = replace(setup, context=3000.0).work(plan_of(1))
     assert scalar(np.asarray(next(row for row in decode.operators if row.name == "attention").flop_per_token)) == (
         4.0 * 4096 * 3000
     )

@@ -12,6 +12,7 @@ import pytest
 from inference_econ.engine import Operator, Plans, Setup, has_experts, memory
 from inference_econ.inputs import BYTES_PER_ELEMENT, Attention, Block, ModelSpec, Precision, catalog
 from inference_econ.inputs.huggingface import document_of
+from tests.planned import plan_of
 
 MODELS = sorted(
     path.relative_to(catalog.folder("models")).with_suffix("").as_posix()
@@ -27,8 +28,7 @@ def _setup(model: ModelSpec, preset: str = "deployable", *changes: str) -> Setup
 
 
 def _plan(tp: float = 1, dp: float = 1, pp: float = 1) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * dp * pp, one * TOKENS, one * pp, one * tp, one * tp * dp)
+    return plan_of(tp, dp, pp, tp * dp, TOKENS, whole=False)
 
 
 def _total(rows: list[Operator], attribute: str) -> float:

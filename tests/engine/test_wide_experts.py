@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from inference_econ.engine import Operator, Plans, Setup, evaluate, memory, step_seconds
 from inference_econ.engine.layouts.startable import any_takes_turns
 from inference_econ.inputs import Precision, ServingEngine, catalog
+from tests.planned import plan_of
 from tests.reading import scalar
 
 LAYERS, HIDDEN, ACTIVE, EXPERTS = 58, 7168, 8, 256
@@ -20,11 +21,6 @@ LAYERS, HIDDEN, ACTIVE, EXPERTS = 58, 7168, 8, 256
 def _setup(model: str, chip: str, *changes: str, preset: str = "deployable") -> Setup:
     spec = catalog.model(model)
     return Setup(spec, catalog.hardware(chip), Precision.of(spec), 2000.0, catalog.assumptions(preset, changes=changes))
-
-
-def _plans(tp: int, dp: int, ep: int, batch: float, pp: int = 1) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * ep, whole=True)
 
 
 def _row(setup: Setup, plans: Plans, name: str) -> Operator:
@@ -61,7 +57,7 @@ def test_a_stage_over_several_domains_hangs_on_the_network(
     setup = _setup(model, chip, f"network.inner_group={inner}", preset=preset)
     stage = tp * dp
     ep = share if stage % share == 0 and not model.startswith(("llama", "qwen3_32b")) else 1
-    plans = _plans(tp, dp, ep, 8.0 * stage)
+    plans = plan_of(tp, dp, ep=ep, batch=8.0 * stage)
     usual, slow = (float(step_seconds(each, plans)[0][0]) for each in (setup, _slow(setup, 1e-9)))
     if stage > setup.hardware.link_domain:
         assert slow > 1e3 * usual
@@ -71,7 +67,7 @@ def test_a_stage_over_several_domains_hangs_on_the_network(
 
 def test_groups_that_cut_a_stage_both_ways_do_not_both_lie_inside_a_node() -> None:
     # 32 chips, nodes of 8: chips 0 to 7 hold the parts of the same experts, and experts of their own lie 8 chips apart.
-    plans = _plans(4, 8, 4, 1024)
+    plans = plan_of(4, 8, ep=4, batch=1024)
     setup = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged")
     assert _exchange(setup, plans)[:2] == (4.0, 4.0)
     (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
@@ -87,14 +83,14 @@ def test_chips_that_share_an_expert_sum_what_it_gave_for_every_copy_of_a_token()
     # Each of 4 expert-parallel ranks gets a copy of nearly every token: 4 copies of 2 B x hidden, summed over 8 chips,
     # whose group has 8 of the 32 chips' parts.
     setup = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged")
-    plans = _plans(4, 8, 4, 1024)
+    plans = plan_of(4, 8, ep=4, batch=1024)
     (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
     assert scalar(summed.bytes_per_token) == pytest.approx(4 * 2 * 4096 * 8 / 32)
 
 
 def test_engines_gather_all_tokens_where_experts_are_cut_as_well_as_spread() -> None:
     # 32 chips gather what is 2 B x hidden for every token, and scatter the sums: one all-reduce over four nodes.
-    setup, plans = _setup("qwen3_235b_a22b", "h200_sxm"), _plans(4, 8, 4, 1024)
+    setup, plans = _setup("qwen3_235b_a22b", "h200_sxm"), plan_of(4, 8, ep=4, batch=1024)
     assert _exchange(setup, plans)[0] == 1.0
     (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
     assert (scalar(summed.ranks), scalar(summed.domains)) == (32.0, 4.0)
@@ -104,7 +100,7 @@ def test_engines_gather_all_tokens_where_experts_are_cut_as_well_as_spread() -> 
 @pytest.mark.rows
 def test_copies_of_experts_are_held(ranks: int, redundant: int, held: int) -> None:
     setup = _setup("deepseek_v3", "h800_sxm", f"experts.redundant={redundant}")
-    plans = _plans(1, ranks, ranks, float(ranks))
+    plans = plan_of(1, ranks, ep=ranks, batch=float(ranks))
     each = 3 * HIDDEN * 2048 * 1.0
     groups = setup.memory_of_one_accelerator(plans)
     scale = 1.0 + 4.0 / 128**2  # of a block of 128 x 128
@@ -115,7 +111,7 @@ def test_copies_of_experts_are_held(ranks: int, redundant: int, held: int) -> No
 def test_ranks_with_copies_read_what_they_hold() -> None:
     # So many tokens that every expert is touched: 288 / 72 = 4 experts on a chip.
     setup = _setup("deepseek_v3", "h100_sxm")
-    plans = _plans(1, 72, 72, 72.0 * 256)
+    plans = plan_of(1, 72, ep=72, batch=72.0 * 256)
     rows = [_row(setup, plans, f"experts {side}") for side in ("in", "out")]
     read = sum(scalar(row.weight_bytes) for row in rows)
     assert read == pytest.approx(4 * 3 * HIDDEN * 2048 * (1.0 + 4.0 / 128**2), rel=1e-2)
@@ -130,7 +126,7 @@ def test_tokens_travel_as_they_are_multiplied(model: str, weights: str | None, e
     setup = _setup(model, "h100_sxm")
     setup = replace(setup, precision=Precision.of(setup.model, weights))
     hidden, active = float(setup.model.hidden_size), 4 if model.startswith("gpt") else ACTIVE
-    plans = _plans(1, 16, 16, 4096)
+    plans = plan_of(1, 16, ep=16, batch=4096)
     even = replace(setup, assumptions=setup.assumptions.changed({"experts.spread": "even"}))
     assert _exchange(even, plans)[2] == pytest.approx(active * hidden * element / 16, rel=2e-2)
     assert _exchange(even, plans, "experts out")[2] == pytest.approx(active * hidden * 2.0 / 16)
@@ -138,7 +134,7 @@ def test_tokens_travel_as_they_are_multiplied(model: str, weights: str | None, e
 
 def test_prompts_cross_once_per_domain_and_decode_steps_once_per_copy() -> None:
     # Routing of DeepSeek-V3 reaches at most 4 of 8 groups, on 4 nodes at most 4 domains: of 8 copies 4 would cross.
-    setup, plans = _setup("deepseek_v3", "h800_sxm"), _plans(1, 32, 32, 4096)
+    setup, plans = _setup("deepseek_v3", "h800_sxm"), plan_of(1, 32, ep=32, batch=4096)
     crossings = []
     for phase in (plans, replace(plans, prefill=True, new_tokens=64)):
         row = _row(setup, phase, "experts in")
@@ -152,7 +148,7 @@ def test_prompts_cross_once_per_domain_and_decode_steps_once_per_copy() -> None:
 @pytest.mark.parametrize(("ranks", "prompts"), [(2, 1.992), (8, 5.251), (16, 6.453), (32, 7.177), (128, 7.785)])
 def test_prompts_send_a_copy_per_rank_and_decode_steps_one_per_expert(ranks: int, prompts: float) -> None:
     # R (1 - (1 - 1/R)^8) ranks reached by 8 experts that are drawn evenly; 2 B per element come back.
-    setup, plans = _setup("deepseek_v3", "b200"), _plans(1, ranks, ranks, 64.0 * ranks)
+    setup, plans = _setup("deepseek_v3", "b200"), plan_of(1, ranks, ep=ranks, batch=64.0 * ranks)
     even = replace(setup, assumptions=setup.assumptions.changed({"experts.spread": "even"}))
     sent = [
         _exchange(even, phase, "experts out")[2] * ranks / (HIDDEN * 2)
@@ -171,12 +167,19 @@ def test_two_halves_take_turns_where_groups_exchange_tokens_whatever_the_domain(
         chip = setups[0].hardware.model_copy(update={"link_domain": domain})
         return [scalar(step_seconds(replace(setup, hardware=chip), plans)[0]) for setup in setups]
 
-    wide, prompts = _plans(1, 32, 32, 4096.0), replace(_plans(1, 32, 32, 128.0), prefill=True, new_tokens=1024)
+    wide, prompts = (
+        plan_of(1, 32, ep=32, batch=4096.0),
+        replace(plan_of(1, 32, ep=32, batch=128.0), prefill=True, new_tokens=1024),
+    )
     for plans, domain in ((wide, 8), (prompts, 8), (prompts, 72)):
         never, turns = steps(plans, domain)
         assert turns < never
     # Experts that are cut as well, or on the ranks of one group, are reached by no exchange; a sequence has no halves.
-    for plans in (_plans(1, 32, 8, 4096.0), _plans(32, 1, 32, 4096.0), _plans(1, 32, 32, 1.0)):
+    for plans in (
+        plan_of(1, 32, ep=8, batch=4096.0),
+        plan_of(32, 1, ep=32, batch=4096.0),
+        plan_of(1, 32, ep=32, batch=1.0),
+    ):
         never, turns = steps(plans, 8)
         assert turns == never
     setup = _setup("deepseek_v3", "h800_sxm", "network.two_batch_overlap=with_exchanges")
@@ -186,13 +189,16 @@ def test_two_halves_take_turns_where_groups_exchange_tokens_whatever_the_domain(
 @pytest.mark.rows
 def test_engines_that_take_turns(engine: str, model: str, generation: str, ep: int, able: bool) -> None:
     engines = [ServingEngine(engine, catalog.engine(engine).at())]
-    for step in (_plans(1, 32, ep, 4096.0), replace(_plans(1, 32, ep, 32.0), prefill=True, new_tokens=1024)):
+    for step in (
+        plan_of(1, 32, ep=ep, batch=4096.0),
+        replace(plan_of(1, 32, ep=ep, batch=32.0), prefill=True, new_tokens=1024),
+    ):
         assert bool(np.all(any_takes_turns(engines, catalog.model(model), generation, step))) is able
 
 
 def test_exchanges_of_prompts_take_processors_from_the_other_half() -> None:
     # 4 prompts of 1,024 tokens on each of 32 chips: of two halves each works W and exchanges X, one beside the other.
-    plans = replace(_plans(1, 32, 32, 128.0), prefill=True, new_tokens=1024)
+    plans = replace(plan_of(1, 32, ep=32, batch=128.0), prefill=True, new_tokens=1024)
     never = _setup("deepseek_v3", "h800_sxm", "network.two_batch_overlap=never")
     half = evaluate(never, replace(plans, batch=plans.batch / 2.0), "1d")
     exchanged = sum(scalar(part) for name, part in half.parts.items() if name.startswith(("all_", "pipeline")))

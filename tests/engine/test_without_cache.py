@@ -9,9 +9,10 @@ import pytest
 
 from inference_econ.answers.explain import explain
 from inference_econ.answers.offer import offer
-from inference_econ.engine import Pins, Plans, Setup, Space, evaluate, fastest_cut
+from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut
 from inference_econ.engine.prefill import prefill
 from inference_econ.inputs import Requests
+from tests.planned import plan_of
 from tests.reading import scalar
 
 NONE = "assumptions.attention.cache=recomputed"
@@ -23,11 +24,6 @@ def _setup(*changes: str, context: float = 2000.0, assumptions: str = "deployabl
     return Setup.of("llama_3_8b", "h100_sxm", assumptions=assumptions, context=context, changes=changes)
 
 
-def _plan(batch: float = 1.0, tp: float = 1.0) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp, one * batch, one, one * tp, one, whole=True)
-
-
 @pytest.mark.parametrize("context", [100, 1000, 10000, 100000])
 @pytest.mark.parametrize("batch", [1, 8])
 def test_the_closed_form(context: int, batch: int) -> None:
@@ -35,14 +31,14 @@ def test_the_closed_form(context: int, batch: int) -> None:
     setup = _setup(NONE, "assumptions.attention.scores={}", "assumptions.chip.products={}", context=context)
     tokens = context + 1
     by_hand = batch * (tokens * 2.0 * LAYERS + 2.0 * EMBEDDING + PAIR * tokens * (tokens - 1) / 2)
-    work = setup.work(_plan(batch))
+    work = setup.work(plan_of(batch=batch))
     total = sum(
         scalar(np.asarray(row.repeats * (row.flop_per_token * work.tokens + row.flop_per_sequence * work.sequences)))
         for row in work.operators
     )
     assert total == pytest.approx(by_hand, rel=1e-12)
     # With a cache: one token, and its pairs.
-    kept = replace(_setup(context=context), context=float(context)).work(_plan(batch))
+    kept = replace(_setup(context=context), context=float(context)).work(plan_of(batch=batch))
     once = sum(scalar(np.asarray(row.repeats * row.flop_per_token * kept.tokens)) for row in kept.operators)
     assert once == pytest.approx(batch * (2.0 * LAYERS + 2.0 * EMBEDDING + PAIR * context), rel=1e-12)
 
@@ -50,17 +46,17 @@ def test_the_closed_form(context: int, batch: int) -> None:
 def test_a_step_is_the_prefill_of_its_context() -> None:
     whole = _setup("assumptions.serving.prefill_chunk=0", "assumptions.serving.prefill_factor=1")
     for context in (500, 5000):
-        step = scalar(fastest_cut(_setup(NONE, context=context), _plan()))
-        assert step == pytest.approx(scalar(prefill(whole, _plan(), context + 1.0).seconds), rel=1e-9)
+        step = scalar(fastest_cut(_setup(NONE, context=context), plan_of()))
+        assert step == pytest.approx(scalar(prefill(whole, plan_of(), context + 1.0).seconds), rel=1e-9)
 
 
 def test_what_is_in_a_prefix_cache_is_read_again() -> None:
     setup = _setup(NONE)
-    assert scalar(prefill(setup, _plan(), 500.0, 1500.0).seconds) == scalar(prefill(setup, _plan(), 2000.0).seconds)
+    assert scalar(prefill(setup, plan_of(), 500.0, 1500.0).seconds) == scalar(prefill(setup, plan_of(), 2000.0).seconds)
 
 
 def test_only_one_layer_is_held() -> None:
-    kept, none = (_setup(*changes).memory(_plan(8.0)) for changes in ((), (NONE,)))
+    kept, none = (_setup(*changes).memory(plan_of(batch=8.0)) for changes in ((), (NONE,)))
     assert scalar(none.kv_bytes) == pytest.approx(scalar(kept.kv_bytes) / 32, rel=1e-12)
     assert scalar(none.weight_bytes) == scalar(kept.weight_bytes)
 
@@ -70,7 +66,7 @@ def test_no_model_is_faster_without(model: str) -> None:
     times = []
     for changes in ((), (NONE,)):
         setup = Setup.of(model, "b200", changes=changes, context=3000.0)
-        costs = evaluate(setup, _plan(4.0, 8.0), "1d")
+        costs = evaluate(setup, plan_of(8.0, batch=4.0), "1d")
         assert scalar(costs.seconds) == pytest.approx(sum(scalar(part) for part in costs.parts.values()), rel=1e-12)
         times.append(scalar(costs.seconds))
     assert times[1] > times[0]

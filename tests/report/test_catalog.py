@@ -7,24 +7,10 @@ import json
 import pytest
 
 from inference_econ.inputs import catalog
-from inference_econ.report.catalog import detail, detail_table, listing, listing_table
-from inference_econ.report.fields import GIGABYTES
-from inference_econ.report.page import csv_text, json_text
-from tests.reading import csv_rows
+from inference_econ.report.catalog import detail, detail_table
+from inference_econ.report.page import json_text
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "scenarios", "assumptions", "engines")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_catalogue_as_a_table(kind: catalog.Kind) -> None:
-    records = listing(kind)
-    assert [record["name"] for record in records] == list(catalog.names(kind))
-    json.loads(json_text(records))
-    table = listing_table(kind, records)
-    assert len(table.rows) == len(records)
-    assert table.title == f"{len(records)} {kind}"
-    assert table.notes == ((GIGABYTES,) if kind == "hardware" else ())
-    assert len(csv_rows(csv_text(table.frame()))) == len(records)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from inference_econ.errors import InputError
 from inference_econ.report import figures
 from inference_econ.studies.exhibits import Chart, Line
 
@@ -29,16 +28,6 @@ def test_a_figure_is_drawn_the_same_every_time(tmp_path: Path, suffix: str) -> N
     start = {".svg": b"<?xml", ".png": PNG, ".pdf": b"%PDF"}[suffix.lower()]
     assert content.startswith(start)
     assert len(content) > 3000
-
-
-def test_unwritable_figures(tmp_path: Path) -> None:
-    figure = drawn()
-    with pytest.raises(InputError, match=r"missing/a\.svg: cannot be written: No such file or directory"):
-        figures.save(figure, [tmp_path / "missing" / "a.svg"])
-    (tmp_path / "folder.png").mkdir()
-    with pytest.raises(InputError, match=r"folder\.png: cannot be written: Is a directory"):
-        figures.save(figure, [tmp_path / "folder.png"])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.png"]
 
 
 def test_drawing_leaves_the_style_of_others_alone(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.report.files import check_picture, ending_of, whole_file, write_text
+from inference_econ.report.files import ending_of, whole_file, write_text
 
 
 def test_a_file_appears_when_the_block_ends_well(tmp_path: Path) -> None:
@@ -115,12 +115,6 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 def test_text_is_utf_8(tmp_path: Path) -> None:
     write_text(tmp_path / "a.txt", "µ³\n")
     assert (tmp_path / "a.txt").read_bytes() == "µ³\n".encode()
-
-
-@pytest.mark.parametrize("name", ["a.gif", "a", "a.svg.txt", "a.jpeg"])
-def test_pictures_need_a_suffix_that_says_how(name: str) -> None:
-    with pytest.raises(InputError, match=rf"{name}: a picture's name must end in \.svg, \.png, \.pdf"):
-        check_picture(name)
 
 
 def test_names_that_are_nothing_but_an_ending(tmp_path: Path) -> None:

@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import math
-
 import pytest
 
 import inference_econ as ie
 from inference_econ.report import frontier
-from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.table import warnings
 from tests import asking
-from tests.reading import csv_rows, numbers
 
 
 @pytest.fixture(scope="module")
 def front() -> ie.Frontier:
     """A small frontier."""
     return asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=500, osl=100), max_accelerators=4, weights="fp8")
-
-
-def test_the_csv_of_a_frontier_is_every_point(front: ie.Frontier) -> None:
-    text = csv_text(front.to_frame())
-    assert "nan" not in text.lower()
-    assert "inf" not in text.lower().replace("inference", "")
-    rows = csv_rows(text)
-    assert [float(row["tokens_per_second_per_user"]) for row in rows] == front.tokens_per_second.tolist()
-    assert [float(row["dollars_per_million_output_tokens"]) for row in rows] == front.dollars.tolist()
-    assert all(value != "" for row in rows for value in row.values())
-
-
-def test_the_json_of_a_frontier_has_the_names_of_python(front: ie.Frontier) -> None:
-    record = json.loads(json_text(frontier.frontier_record(front)))
-    assert {"model", "hardware", "assumptions", "points", "sources"} <= record.keys()
-    assert (record["model"], record["hardware"]) == ("Llama 3.1 8B", "NVIDIA H100 SXM5 80GB")
-    assert (record["weights"], record["math_unit"], record["context"]) == ("fp8", "fp8", 550.0)
-    points = record["points"]
-    assert [point["tokens_per_second_per_user"] for point in points] == front.tokens_per_second.tolist()
-    wanted = {
-        *("tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch"),
-        *("layout", "mfu", "limited_by"),
-    }
-    assert all(wanted <= point.keys() for point in points)
-    assert {"tp", "pp"} <= points[-1]["layout"].keys()
-    assert all(math.isfinite(number) for number in numbers(record))
-    assert {"file", "field", "ref", "where", "kind"} <= record["sources"][0].keys()
 
 
 def test_the_table_of_a_frontier_shows_both_ends_and_the_preferred_point(front: ie.Frontier) -> None:

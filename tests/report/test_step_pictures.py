@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-from pathlib import Path
-
 import pytest
 
 import inference_econ as ie
 from inference_econ.answers.price import sheet
-from inference_econ.errors import InputError
-from inference_econ.report.explain import ExplanationPage, named_parts
+from inference_econ.report.explain import named_parts
 from inference_econ.report.heading import step_heading
 from inference_econ.report.price import price_waterfall
 from inference_econ.report.step_pictures import roofline, step_waterfall
 from inference_econ.report.table import dollars
 from tests.offered import service_of
-from tests.report.conftest import STEPS
-
-
-def test_parts_follow_each_other_to_the_total(step: ie.Explanation) -> None:
-    fall = step_waterfall(step, named_parts(step))
-    assert fall.bars[0].start == 0.0
-    for bar, following in itertools.pairwise(fall.bars):
-        assert following.start == pytest.approx(bar.start + bar.length)
-        assert 0.0 < following.length <= bar.length
-    assert fall.total == pytest.approx(1e3 * step.seconds)
-    assert fall.text == f"{1e3 * step.seconds:.3g} ms, 100.0 %"
 
 
 def test_the_bill_of_an_hour_is_shared_by_kinds_of_tokens() -> None:
@@ -60,13 +45,3 @@ def test_titles_say_the_step_its_deployment_and_its_traffic(step: ie.Explanation
         assert "per GPU-hour" in title
         assert ("4000 prompt tokens" in title) is (step.prompt is not None)
         assert ("context 2250" in title) is (step.prompt is None)
-
-
-def test_pictures_are_written_whole_or_refused(tmp_path: Path) -> None:
-    page = ExplanationPage(STEPS["dense"]())
-    page.draw(str(tmp_path / "a.svg"))
-    page.draw_roofline(str(tmp_path / "b.svg"))
-    assert "weight reads" in (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert "bound by memory" in (tmp_path / "b.svg").read_text(encoding="utf-8")
-    with pytest.raises(InputError, match=r"c\.xlsx: a picture's name must end in \.svg, \.png, \.pdf"):
-        page.draw_roofline(str(tmp_path / "c.xlsx"))

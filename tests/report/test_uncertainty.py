@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-import inference_econ as ie
 from inference_econ.answers.likely import chance_below
 from inference_econ.report.page import csv_text, json_text
-from inference_econ.report.pages import page
 from inference_econ.report.table import chance_percent
 from inference_econ.report.uncertainty import UncertaintyPage, band_plot, chance_plot, explained, findings, share_bars
 from inference_econ.studies.uncertainty.answer import Uncertainty
@@ -114,11 +112,3 @@ def test_pictures_have_bands_chances_and_shares(two: Uncertainty, tmp_path: Path
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     for words in ("How sure are the costs, and the choice?", "price of H100", "share of the variance", "H200"):
         assert words in text, words
-
-
-def test_the_answer_is_kept_and_reported_like_others(two: Uncertainty, tmp_path: Path) -> None:
-    assert isinstance(page(two), UncertaintyPage)
-    two.save(tmp_path / "a.json")
-    assert ie.load_answer(tmp_path / "a.json").kind == "Uncertainty"
-    two.report(tmp_path / "a.html")
-    assert "cheapest in" in (tmp_path / "a.html").read_text(encoding="utf-8")

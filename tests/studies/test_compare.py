@@ -14,7 +14,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import Settings, catalog
-from inference_econ.report import compare, figures, scenario_figure
+from inference_econ.report import compare
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.service import milliseconds
 from inference_econ.report.table import dollars, layout_label
@@ -59,19 +59,6 @@ def test_a_series_is_the_frontier_of_its_settings() -> None:
         )
         assert curve.tokens_per_second.tolist() == alone.tokens_per_second.tolist()
         assert curve.dollars.tolist() == alone.dollars.tolist()
-
-
-def test_prices_of_all_hardware_and_of_some() -> None:
-    chips = ["h100_sxm", "h200_sxm"]
-    rates = {
-        price: [curve.frontier.dollars_per_accelerator_hour for curve in result.curves if curve.frontier is not None]
-        for price, result in (
-            ("all", ie.compare("llama_3_8b", chips, price=2.5, **SMALL)),
-            ("one", ie.compare("llama_3_8b", chips, price={"h200_sxm": 4.0}, **SMALL)),
-        )
-    }
-    listed = ie.hardware("h100_sxm").prices[0].dollars_per_accelerator_hour
-    assert rates == {"all": [2.5, 2.5], "one": [listed, 4.0]}
 
 
 def test_further_series_take_what_is_common() -> None:
@@ -186,30 +173,6 @@ def test_promises_of_a_comparison() -> None:
     assert any(note.startswith("l4: nothing keeps a mean TPOT of 10 ms") for note in table.notes)
 
 
-def test_the_record_has_the_points_of_every_series() -> None:
-    result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
-    record = json.loads(json_text(compare.comparison_record(result, [50.0])))
-    for one, curve in zip(record["series"], result.curves, strict=True):
-        assert [point["tokens_per_second_per_user"] for point in one["points"]] == curve.tokens_per_second.tolist()
-        (cost,) = one["costs"]
-        assert (cost["tokens_per_second_per_user"], cost["dollars"]) == (50.0, curve.dollars_at(50.0))
-        assert cost["dollars_low"] < cost["dollars"] < cost["dollars_high"]
-        assert one["preferred"] in one["points"]
-    assert record["title"].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $3.2 per")
-    assert record["title"].endswith(
-        "weights fp8, embeddings bf16, activations bf16, KV fp8; 2000 input tokens, 500 output tokens"
-    )
-    assert all(source["ref"] for source in record["sources"])
-
-
-def test_the_figure_overlays_the_series(tmp_path: Path) -> None:
-    result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
-    figures.save(scenario_figure.draw(result), [tmp_path / "a.svg"])
-    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    for words in ("h100_sxm", "h200_sxm", "llama_3_8b, fp8"):
-        assert words in text
-
-
 def test_users_files_are_labelled_by_their_name(tmp_path: Path) -> None:
     for name in ("one", "two"):
         text = (catalog.folder("hardware") / "h100_sxm.yaml").read_text(encoding="utf-8")
@@ -221,15 +184,9 @@ def test_users_files_are_labelled_by_their_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"models": ()}, InputError, "nothing to compare: name models and hardware, or series that name their own"),
-        ({"hardware": ()}, InputError, "nothing to compare"),
-        ({"hardware": ["h100_sxm", "h100_sxm"]}, InputError, "hardware: h100_sxm is given twice"),
         ({"price": {"b200": 4.0}}, InputError, "price: 'b200' is not among the hardware that is compared: h100_sxm"),
-        ({"hardware": "trainium2"}, InputError, "lists no price; give one"),
-        ({"hardware": "h100_sx"}, InputError, "unknown hardware 'h100_sx'; did you mean h100_sxm"),
         ({"weights": "fp7"}, SpecError, "comparison: ask.common.weights: got 'fp7'; allowed: 'fp32'"),
         ({"batches": 3}, SpecError, "unknown key 'ask.common.batches'; did you mean 'batch'"),
-        ({"tp": 3, "max_instance_gpus": 4}, InputError, "cannot be laid out with tp=3: 32 query heads"),
         (
             {"series": {"llama_3_8b on h100_sxm": Settings(tp=2)}},
             SpecError,
@@ -247,12 +204,6 @@ def test_compare_refuses(given: dict[str, object], error: type[Exception], messa
     asked = {"models": "llama_3_8b", "hardware": "h100_sxm", **SMALL, **given}
     with pytest.raises(error, match=message):
         ie.compare(**asked)
-
-
-def test_progress_names_the_series() -> None:
-    told: list[str] = []
-    ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], progress=lambda _, what: told.append(what), **SMALL)
-    assert told == ["h100_sxm", "h200_sxm"]
 
 
 def test_curves_are_shown_by_their_ends() -> None:

@@ -14,7 +14,7 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.answers.settings import speculation_of
 from inference_econ.engine import Instances, Setup, Speculation, bounds
-from inference_econ.errors import InputError, NothingFitsError, SpecError, UnknownNameError
+from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import FrontierAsk, Requests, Settings, Traffic, catalog
 from inference_econ.report import scenario_figure
 from inference_econ.report.assess_findings import verdict
@@ -178,17 +178,6 @@ def test_series_override_what_is_common(write: Write) -> None:
     assert {point.layout["pp"] for point in other.points()} == {1.0}
 
 
-def test_lengths_replace_a_common_context(write: Write) -> None:
-    text = _edited(
-        SCENARIO, ("isl: 100, osl: 20", "context: 7"), ("{label: 16 bits}", "{label: 16 bits, settings: {isl: 50}}")
-    )
-    wide, narrow = (curve.frontier for curve in run(write(text)).curves)
-    assert wide is not None
-    assert narrow is not None
-    assert wide.setup.context == 50 + 500 / 2  # osl by default
-    assert narrow.setup.context == 7.0
-
-
 def test_settings_over_others() -> None:
     common = Settings(model="a", context=5, draft="d")
     assert Settings(model="b").over(common) == Settings(model="b", context=5, draft="d")
@@ -196,17 +185,6 @@ def test_settings_over_others() -> None:
     assert Settings(context=9, draft=None).over(Settings(isl=3, osl=4, draft="d")).context == 9
     assert Settings(context=9, draft=None).over(Settings(isl=3, osl=4, draft="d")).isl is None
     assert Settings(draft=None).over(common).draft is None
-
-
-def test_what_ifs_of_a_series(write: Write) -> None:
-    change = "{changes: [hardware.hbm_bytes_per_second=6.7 TB/s, assumptions.host.launch=0 us]}"
-    result = run(write(_edited(SCENARIO, ("{weights: fp8}", change))))
-    fast = result.curves[1].frontier
-    assert fast is not None
-    assert fast.setup.hardware.hbm_bytes_per_second == 6.7e12
-    assert fast.setup.assumptions.host.launch == 0.0
-    where = [used.source.where for used in result.sources if used.source.ref == "user"]
-    assert "--set hardware.hbm_bytes_per_second=6.7 TB/s" in where
 
 
 def test_a_users_model_and_hardware_are_read_again_when_they_changed(write: Write, tmp_path: Path) -> None:
@@ -270,13 +248,6 @@ def test_all_mistakes_are_told_at_once(write: Write) -> None:
     assert len(caught.value.mistakes) == len(starts)
     for mistake, start in zip(caught.value.mistakes, starts, strict=True):
         assert start in mistake
-
-
-def test_a_missing_or_unknown_scenario() -> None:
-    with pytest.raises(UnknownNameError, match="unknown scenario 'paper/table_7'; did you mean paper/table_6"):
-        run("paper/table_7")
-    with pytest.raises(InputError, match=r"nowhere\.yaml: no such file"):
-        run("nowhere.yaml")
 
 
 # The toy model and the law

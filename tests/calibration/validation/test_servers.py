@@ -19,8 +19,6 @@ from data.measurements.__main__ import TABLES
 from inference_econ.calibration import (
     CONSTANTS,
     QUANTITIES,
-    MeasuredServer,
-    Quantity,
     Row,
     Servers,
     coverage,
@@ -270,20 +268,6 @@ def test_assumptions_by_name_or_by_hardware(tmp_path: Path) -> None:
         servers.servers([path], "idael")
 
 
-def test_results_of_a_load_generator(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    path.write_text(
-        '{"median_tpot_ms": 8.0, "median_ttft_ms": 50.0, "completed": 100, "total_input_tokens": 100000, '
-        '"total_output_tokens": 20000, "max_concurrency": 4, "request_rate": "inf", "model_id": "Llama-3.1-8B"}',
-        encoding="utf-8",
-    )
-    (row,) = servers.servers([path], server=MeasuredServer(hardware="h100_sxm")).rows
-    assert row.measured(TPOT) == pytest.approx(0.008)
-    assert row.predicted(TPOT) == pytest.approx(0.008, rel=0.5)
-    with pytest.raises(InputError, match="results do not say what they were measured on"):
-        servers.servers([path])
-
-
 # Rows for spreadsheets.
 
 
@@ -519,15 +503,6 @@ def test_one_run_is_one_table_with_one_line_of_errors(tmp_path: Path) -> None:
     )
 
 
-def test_results_have_lines_too(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    path.write_text(
-        '{"median_tpot_ms": 8.0, "completed": 1, "total_input_tokens": 9, "total_output_tokens": 9}', encoding="utf-8"
-    )
-    with pytest.raises(InputError):
-        servers.servers([path])
-
-
 # Bound.
 
 
@@ -651,23 +626,3 @@ def test_impossible_values_are_skipped_rows(tmp_path: Path, row: dict[str, objec
     (found,) = servers.servers([_serving(tmp_path / "mine.csv", row)]).rows
     assert found.skipped == reason
     assert found.measurement is None
-
-
-def test_unknown_models_and_chips_are_skipped_rows(tmp_path: Path) -> None:
-    path = _serving(tmp_path / "mine.csv", {}, {})
-    text = path.read_text(encoding="utf-8").splitlines()
-    text[1] = text[1].replace("Llama-3.1-8B", "Lama-9")
-    text[2] = text[2].replace("h100_sxm", "h1000")
-    path.write_text("\n".join(text), encoding="utf-8")
-    reasons = [row.skipped for row in servers.servers([path]).rows]
-    assert "unknown model" in reasons[0]
-    assert "Lama-9" in reasons[0]
-    assert "unknown hardware 'h1000'" in reasons[1]
-
-
-def test_a_quantity_names_a_field_of_both() -> None:
-    for quantity in QUANTITIES:
-        assert isinstance(quantity, Quantity)
-        row = next(row for row in shipped_servers().rows if row.prediction is not None)
-        assert hasattr(row.measurement, quantity.field)
-        assert hasattr(row.prediction, quantity.field)

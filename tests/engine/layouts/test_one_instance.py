@@ -53,11 +53,3 @@ def test_in_python_degrees_mean_what_they_mean_on_the_command_line() -> None:
         changed = dataclasses.replace(pins, batch=8)
         assert {name: getattr(changed, name) for name in degrees} == expected
         assert changed.batch == 8
-
-
-def test_only_degrees_can_be_any() -> None:
-    assert Pins(tp=2, ep="any").ep is None
-    with pytest.raises(InputError, match="batch must be a number, got 'any'"):
-        Pins(batch="any")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="dp must be a number or 'any', got 'all'"):
-        Pins(tp=2, dp="all")  # type: ignore[arg-type]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import inference_econ as ie
-from inference_econ.errors import InputError, NothingFitsError, SpecError
-from inference_econ.inputs import Settings
-from inference_econ.studies.settings import frontier_of
+from inference_econ.errors import InputError
 from tests import asking
 
 TRAFFIC = ie.Traffic(isl=2000, osl=500)
@@ -67,13 +64,6 @@ def test_a_draft_model_is_laid_out_as_it_likes() -> None:
     assert max(float(point.layout.get("draft_tokens", 0)) for point in pinned.points()) > 0
 
 
-def test_the_studys_grid_takes_a_size_and_a_batch() -> None:
-    (point,) = _front(grid="paper", accelerators=9.5, batch=33.3).points()
-    assert (point.accelerators, point.batch) == (9.5, 33.3)
-    assert set(_front(grid="paper", batch=100).batch) == {100.0}
-    assert set(_front(grid="paper", accelerators=8).accelerators) == {8.0}
-
-
 @pytest.mark.rows
 def test_what_cannot_be_pinned_is_refused_with_the_reason(pins: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
@@ -84,39 +74,3 @@ def test_what_cannot_be_pinned_is_refused_with_the_reason(pins: dict[str, object
 def test_experts_that_cannot_be_pinned(pins: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _front("deepseek_v3", "h200_sxm", **pins)
-
-
-def test_what_divides_but_does_not_fit_says_what_would() -> None:
-    with pytest.raises(NothingFitsError, match=r"weights exceed the memory: \d+.* at least 2 accelerators are needed"):
-        _front(accelerators=1)
-    with pytest.raises(NothingFitsError, match=r"nothing fits: .* exceed the memory: \d+"):
-        _front(tp=1, dp=2, pp=1, engine="any")
-
-
-def test_scenarios_pin_too(tmp_path: Path) -> None:
-    path = tmp_path / "pinned.yaml"
-    path.write_text(
-        "name: Pinned\n"
-        "ask:\n"
-        "  kind: frontier\n"
-        "  common: {model: llama_3_70b, hardware: h100_sxm, decode_only: true, dp: 1, pp: 1}\n"
-        "  series:\n"
-        "    - {label: eight, settings: {tp: 8, batch: 100}}\n"
-        "    - {label: four, settings: {tp: any, instance_gpus: 4}}\n"
-        "sources: {ask: {ref: user, where: here, kind: assumed}}\n",
-        encoding="utf-8",
-    )
-    eight, four = ie.run(str(path)).curves
-    assert (eight.accelerators.tolist(), eight.batch.tolist()) == ([8.0], [100.0])
-    assert set(four.accelerators) == {4.0}
-
-
-def test_settings_are_read_from_text() -> None:
-    settings = Settings.from_text({"model": "llama_3_8b", "tp": "2", "hardware.link_domain": "4"}, origin="here")
-    assert (settings.model, settings.tp, settings.changes) == ("llama_3_8b", 2, ("hardware.link_domain=4",))
-    front = frontier_of(settings.replace(hardware="h100_sxm", batch=8, decode_only=True))
-    assert front.setup.hardware.link_domain == 4
-    with pytest.raises(SpecError, match="here: unknown key 'wieghts'; did you mean 'weights'"):
-        Settings.from_text({"wieghts": "fp8"}, origin="here")
-    with pytest.raises(SpecError, match="here: tp must be > 0, got 0"):
-        Settings.from_text({"tp": "0"}, origin="here")

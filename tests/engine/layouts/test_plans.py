@@ -11,11 +11,7 @@ from inference_econ.engine import Plans, indivisible
 from inference_econ.engine.layouts.divisibility import PROBLEMS, ProblemCode
 from inference_econ.engine.layouts.plans import fullest_group
 from inference_econ.inputs import catalog
-
-
-def _plan(tp: int, dp: int = 1, pp: int = 1, ep: int = 1, batch: float = 64.0) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * dp * pp, one * batch, one * pp, one * tp, one * ep, whole=True)
+from tests.planned import plan_of
 
 
 def _codes(
@@ -29,17 +25,17 @@ def _codes(
 @pytest.mark.parametrize(
     ("model", "plan", "code"),
     [
-        ("llama_3_70b", _plan(8), None),
-        ("llama_3_70b", _plan(8, pp=2, batch=63), "batch"),
-        ("llama_3_70b", _plan(1, pp=3, batch=63), None),
-        ("llama_3_70b", _plan(1, pp=81, batch=81), "stages"),
-        ("llama_3_70b", _plan(2, dp=2, batch=63), None),  # one group has a sequence more
-        ("llama_3_70b", _plan(5), "query_heads"),
-        ("llama_3_70b", _plan(5), "kv_heads"),
-        ("llama_3_70b", _plan(5), "width"),
-        ("qwen3_next_80b_a3b", _plan(3, ep=3), "state_heads"),
-        ("deepseek_v3", _plan(6, ep=3), "experts"),
-        ("deepseek_v3", _plan(8, ep=3), "expert_ranks"),
+        ("llama_3_70b", plan_of(8, batch=64), None),
+        ("llama_3_70b", plan_of(8, pp=2, batch=63), "batch"),
+        ("llama_3_70b", plan_of(1, pp=3, batch=63), None),
+        ("llama_3_70b", plan_of(1, pp=81, batch=81), "stages"),
+        ("llama_3_70b", plan_of(2, 2, batch=63), None),  # one group has a sequence more
+        ("llama_3_70b", plan_of(5, batch=64), "query_heads"),
+        ("llama_3_70b", plan_of(5, batch=64), "kv_heads"),
+        ("llama_3_70b", plan_of(5, batch=64), "width"),
+        ("qwen3_next_80b_a3b", plan_of(3, ep=3, batch=64), "state_heads"),
+        ("deepseek_v3", plan_of(6, ep=3, batch=64), "experts"),
+        ("deepseek_v3", plan_of(8, ep=3, batch=64), "expert_ranks"),
     ],
 )
 def test_what_does_not_divide_has_a_code(model: str, plan: Plans, code: str | None) -> None:
@@ -60,25 +56,25 @@ def test_what_does_not_divide_has_a_code(model: str, plan: Plans, code: str | No
 )
 def test_sequences_are_dealt_out_to_groups(batch: float, fullest: float) -> None:
     layout = catalog.assumptions("deployable").layout
-    assert fullest_group(_plan(1, dp=4, batch=batch), layout) == pytest.approx(fullest)
+    assert fullest_group(plan_of(1, 4, batch=batch), layout) == pytest.approx(fullest)
     # Of two micro-batches each has half.
-    assert fullest_group(_plan(1, dp=4, pp=2, batch=2 * batch), layout) == pytest.approx(fullest)
-    assert fullest_group(_plan(4, batch=batch), layout) == 1.0
-    assert fullest_group(_plan(1, dp=4, batch=batch), catalog.assumptions("paper").layout) == 1.0
+    assert fullest_group(plan_of(1, 4, 2, batch=2 * batch), layout) == pytest.approx(fullest)
+    assert fullest_group(plan_of(4, batch=batch), layout) == 1.0
+    assert fullest_group(plan_of(1, 4, batch=batch), catalog.assumptions("paper").layout) == 1.0
 
 
 def test_cuts_and_blocks_have_codes_too() -> None:
-    assert _codes("llama_3_70b", _plan(8), "2d") == {"square"}
-    assert _codes("llama_3_70b", _plan(4), "2d") == set()
+    assert _codes("llama_3_70b", plan_of(8, batch=64), "2d") == {"square"}
+    assert _codes("llama_3_70b", plan_of(4, batch=64), "2d") == set()
     # 28,672 is 224 blocks of 128.
-    assert _codes("llama_3_70b", _plan(64, batch=64), blocks=(128, 128)) == {"blocks"}
+    assert _codes("llama_3_70b", plan_of(64, batch=64), blocks=(128, 128)) == {"blocks"}
 
 
 def test_copies_of_experts_fill_what_does_not_divide_while_every_rank_has_one_of_its_own() -> None:
     assumed, model = catalog.assumptions("deployable"), catalog.model("deepseek_v3")
 
     def codes(ranks: int) -> set[str]:
-        problems = indivisible(model, _plan(1, dp=ranks, ep=ranks, batch=float(ranks)), "1d", assumed)
+        problems = indivisible(model, plan_of(1, ranks, ep=ranks, batch=float(ranks)), "1d", assumed)
         return {str(problem.code) for problem in problems if np.any(problem.where)} - {"micro_batch"}
 
     assert codes(72) == set()
@@ -87,33 +83,14 @@ def test_copies_of_experts_fill_what_does_not_divide_while_every_rank_has_one_of
 
 
 def test_stages_may_have_to_be_even() -> None:
-    plan, even = _plan(1, pp=3, batch=63), ("layout.pipeline_stages=even",)
+    plan, even = plan_of(1, pp=3, batch=63), ("layout.pipeline_stages=even",)
     assert (_codes("llama_3_70b", plan), _codes("llama_3_70b", plan, changes=even)) == (set(), {"layers"})
 
 
 def test_every_code_has_a_text() -> None:
     assert set(PROBLEMS) == set(get_args(ProblemCode))
     model, assumed = catalog.model("deepseek_v3"), catalog.assumptions("deployable")
-    texts = {problem.code: problem.text for problem in indivisible(model, _plan(8, ep=3), "1d", assumed)}
+    texts = {problem.code: problem.text for problem in indivisible(model, plan_of(8, ep=3, batch=64), "1d", assumed)}
     assert texts["experts"] == "256 experts do not split over the expert-parallel ranks"
     assert texts["stages"] == "61 layers fill at most 61 pipeline stages"
     assert not any("{" in text for text in texts.values())
-
-
-def test_rows_and_columns() -> None:
-    plans = Plans.joined([_plan(8), _plan(2, dp=4, ep=8), _plan(4, pp=2)])
-    assert plans.row(1).attention_ranks.tolist() == [2.0]
-    assert plans.row(-1).pp.tolist() == [2.0]
-    column = plans.column(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
-    assert column.shape == (3, 2)
-    assert column.whole
-    assert column.ep is not None
-    for array, own in zip(
-        (column.accelerators, column.pp, column.attention_ranks, column.ep),
-        (plans.accelerators, plans.pp, plans.attention_ranks, plans.ep),
-        strict=True,
-    ):
-        assert array.tolist() == np.asarray(own)[:, None].tolist()
-    ruled = Plans.of(np.ones(3), np.ones(3), np.ones(3)).column(np.ones((3, 1)))
-    assert ruled.ep is None
-    assert ruled.shape == (3, 1)

@@ -16,14 +16,14 @@ from inference_econ.engine.layouts.grids import whole_grid
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, ServingEngine, catalog
 from tests.asking import pinned
+from tests.planned import plan_of
 
 ENGINES = {name: ServingEngine(name, catalog.engine(name).at()) for name in ("sglang", "trtllm", "vllm")}
 powers = st.sampled_from([1, 2, 4, 8, 16])
 
 
 def plan(tp: int = 1, dp: int = 1, pp: int = 1, ep: int = 1, dcp: int = 1) -> Plans:
-    one = np.ones(1)
-    return Plans(one * tp * dp * pp, one * dp * pp, one * pp, one * tp, one * ep, whole=True, dcp=float(dcp))
+    return plan_of(tp, dp, pp, ep, dp * pp, dcp=float(dcp))
 
 
 def broken(engine: str, model: str, plans: Plans, generation: str = "hopper", cut: str = "1d") -> list[str]:
@@ -124,11 +124,6 @@ def test_pins_that_nobody_can_start_get_the_nearest(model: str, engine: str | No
     setup = Setup.of(model, "h200_sxm", engine=engine)
     with pytest.raises(InputError, match=re.escape(message)):
         setup.check_startable(pins)
-
-
-def test_a_cut_that_nobody_makes() -> None:
-    with pytest.raises(InputError, match=r"cut 2d: matrices are cut in one dimension in .*; nearest .*: 1d"):
-        Setup.of("llama_3_70b", "h100_sxm").check_startable(Pins(tp=4), "2d")
 
 
 @settings(deadline=None)

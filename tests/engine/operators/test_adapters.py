@@ -12,8 +12,9 @@ from inference_econ.engine import Pins, Setup, Space, step_seconds
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.adapters import distinct
 from inference_econ.engine.operators.table import Operator
-from inference_econ.errors import InputError, NothingFitsError, SpecError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
+from tests.planned import plan_of
 
 #: Rank-1 weights of a layer of Llama 3 8B, hidden 4,096, feed-forward 14,336, queries 4,096 and keys and values 1,024
 #: each: what comes in and goes out of qkv (three adapters), attention output, gate and up, and down.
@@ -24,11 +25,6 @@ LAYER = QKV + OUTPUT + FF_IN + FF_OUT
 def setup(model: str = "llama_3_8b", loras: int = 4, rank: int = 16, engine: str | None = "vllm") -> Setup:
     changes = [f"assumptions.adapters.loras={loras}", f"assumptions.adapters.rank={rank}"]
     return Setup.of(model, "h100_sxm", engine=engine, changes=changes if loras else ())
-
-
-def plan(tp: float = 1.0, batch: float = 8.0, pp: float = 1.0) -> Plans:
-    one = np.ones(1)
-    return Plans(tp * pp * one, batch * one, pp * one, tp * one, one, whole=True)
 
 
 def rows(asked: Setup, plans: Plans) -> dict[str, Operator]:
@@ -45,18 +41,18 @@ def held(asked: Setup, plans: Plans) -> float:
 def test_the_weights_of_an_adapter_by_hand() -> None:
     """Two thin matrices beside each of the seven of a block, in 16 bits."""
     assert 32 * 16 * LAYER == 41_943_040
-    assert held(setup(loras=1), plan()) == 2.0 * 41_943_040
-    assert held(setup(loras=5, rank=8), plan()) == 5 * 41_943_040
+    assert held(setup(loras=1), plan_of(batch=8)) == 2.0 * 41_943_040
+    assert held(setup(loras=5, rank=8), plan_of(batch=8)) == 5 * 41_943_040
     # Of two ranks each holds the side of an adapter that is not cut: what comes in of qkv, gate and up; what goes out
     # of the others.
     cut = (3 * 4096 + 6144 / 2) + (4096 / 2 + 4096) + (2 * 4096 + 14336) + (14336 / 2 + 4096)
-    assert held(setup(loras=1), plan(tp=2.0)) == 2 * 32 * 16 * 2 * cut
+    assert held(setup(loras=1), plan_of(2.0, batch=8)) == 2 * 32 * 16 * 2 * cut
     # Each of two stages has half of the layers.
-    assert held(setup(loras=1), plan(pp=2.0, batch=2.0)) == 2.0 * 41_943_040
+    assert held(setup(loras=1), plan_of(pp=2.0, batch=2.0)) == 2.0 * 41_943_040
 
 
 def test_rows_of_a_step_by_hand() -> None:
-    found = rows(setup(), plan())
+    found = rows(setup(), plan_of(batch=8))
     widths = {"qkv": QKV, "attention output": OUTPUT, "ff in": FF_IN, "ff out": FF_OUT}
     assert set(found) == {f"adapters ({name})" for name in widths}
     met = 4 * (1 - 0.75**8)
@@ -68,7 +64,7 @@ def test_rows_of_a_step_by_hand() -> None:
     # What comes in is read for each matrix; what goes out is read and written.
     qkv = found["adapters (qkv)"].activation_bytes_per_token
     assert float(np.ravel(qkv)[0]) == 2 * (3 * 4096 + 2 * 6144)
-    assert rows(setup(loras=0), plan()) == {}
+    assert rows(setup(loras=0), plan_of(batch=8)) == {}
 
 
 def test_each_request_asks_for_one_of_all_adapters() -> None:
@@ -79,7 +75,7 @@ def test_each_request_asks_for_one_of_all_adapters() -> None:
 
 def test_adapters_cost_time_and_room() -> None:
     plain, few, many = (setup(loras=loras) for loras in (0, 1, 64))
-    seconds = [float(np.min(step_seconds(each, plan(batch=32.0)))) for each in (plain, few, many)]
+    seconds = [float(np.min(step_seconds(each, plan_of(batch=32.0)))) for each in (plain, few, many)]
     assert seconds == sorted(seconds)
     assert seconds[0] < seconds[1] < seconds[2] < 2.0 * seconds[0]
     lengths, space = Requests(1000, 200), Space(Pins(tp=1))
@@ -104,12 +100,7 @@ def test_what_was_measured_of_a_server_still_counts_beside_adapters() -> None:
     assert setup().assumptions.calibration == setup(loras=0).assumptions.calibration
 
 
-def test_ranks_that_are_none() -> None:
-    with pytest.raises(SpecError, match=r"rank"):
-        setup(rank=0)
-
-
 def test_experts_have_none_and_shared_ones_do() -> None:
-    mixture = rows(setup("deepseek_v2", engine=None), plan(tp=8.0))
+    mixture = rows(setup("deepseek_v2", engine=None), plan_of(8.0, batch=8))
     assert {"adapters (shared expert in)", "adapters (latent down)"} <= set(mixture)
     assert not any("(expert" in name or "router" in name for name in mixture)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_econ.engine import Plans, Setup, memory
+from inference_econ.engine import Setup, memory
 from inference_econ.inputs import Precision, catalog
 from inference_econ.report.table import formats_label
+from tests.planned import plan_of
 
 #: 61 layers, 128 heads of 128, hidden size 7168.
 OUTPUT = 61 * 128 * 128 * 7168
@@ -35,8 +36,7 @@ def test_memory_and_traffic_of_output_projections() -> None:
     wide = mixed.model_copy(update={"attention_output_weights": None})
     stored = [memory.weight_bytes(model, Precision.of(model)) for model in (wide, mixed)]
     assert stored[0] - stored[1] == pytest.approx(OUTPUT * (2.0 - NVFP4), rel=1e-12)
-    one = np.ones(1)
-    plans = Plans(8 * one, 64 * one, one, 8 * one, one, whole=True)
+    plans = plan_of(8, batch=64)
     for model, width, unit in ((wide, 2.0, "bf16"), (mixed, NVFP4, "fp4")):
         setup = Setup(model, catalog.hardware("b200"), Precision.of(model), 0.0, catalog.assumptions("deployable"))
         rows = [row for row in setup.work(plans).operators if row.name == "attention output"]

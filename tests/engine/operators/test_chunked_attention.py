@@ -14,6 +14,7 @@ from inference_econ.engine import Plans, Setup
 from inference_econ.engine.prefill import prefill
 from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, Requests, Traffic, catalog
+from tests.planned import plan_of
 
 CHUNK = 8192
 #: 8 KV heads of 128, keys and values in 2 bytes: 36 layers of chunks, and 12 that see everything.
@@ -25,11 +26,6 @@ def _setup(context: float, spread: float = 0.0, *changes: str) -> Setup:
     model = catalog.model("llama_4_scout")
     assumptions = catalog.assumptions("deployable", changes=changes)
     return Setup(model, catalog.hardware("h200_sxm"), Precision.of(model), context, assumptions, spread=spread)
-
-
-def _plan(new_tokens: float = 1, *, prefill: bool = False) -> Plans:
-    one = np.ones(1)
-    return Plans(one, one, one, one, one, new_tokens=new_tokens, prefill=prefill)
 
 
 def _read(setup: Setup, plan: Plans, name: str) -> float:
@@ -56,20 +52,26 @@ def _read(setup: Setup, plan: Plans, name: str) -> float:
 )
 def test_what_a_decode_step_reads(context: float, spread: float, tokens: float) -> None:
     setup = _setup(context, spread)
-    assert _read(setup, _plan(), ROW) == pytest.approx(CHUNKED * tokens)
-    assert _read(setup, _plan(), "attention") == pytest.approx(WHOLE * context)
+    assert _read(setup, plan_of(whole=False), ROW) == pytest.approx(CHUNKED * tokens)
+    assert _read(setup, plan_of(whole=False), "attention") == pytest.approx(WHOLE * context)
 
 
 def test_the_middle_of_a_chunk_reads_six_tenths_at_7000_tokens() -> None:
-    middle = _read(_setup(7000.0, 0.0, "attention.chunk_position=middle"), _plan(), "attention (last 4096)")
-    assert middle / _read(_setup(7000.0), _plan(), ROW) == pytest.approx(4096 / 7000) == pytest.approx(0.585, abs=1e-3)
+    middle = _read(
+        _setup(7000.0, 0.0, "attention.chunk_position=middle"), plan_of(whole=False), "attention (last 4096)"
+    )
+    assert (
+        middle / _read(_setup(7000.0), plan_of(whole=False), ROW)
+        == pytest.approx(4096 / 7000)
+        == pytest.approx(0.585, abs=1e-3)
+    )
 
 
 @settings(max_examples=50, deadline=None)
 # Contexts that can be typed: none, or from 1e-15 on.
 @given(st.just(0.0) | st.floats(1e-15, 5e4), st.floats(0, 2e4), st.integers(1, 8))
 def test_no_step_sees_more_than_a_chunk_or_than_there_is(context: float, spread: float, new_tokens: int) -> None:
-    setup, plan = _setup(context, spread), _plan(new_tokens)
+    setup, plan = _setup(context, spread), plan_of(whole=False, new_tokens=new_tokens)
     inside = _read(setup, plan, ROW) / CHUNKED
     assert -1e-6 <= inside <= min(CHUNK, context + (new_tokens - 1) / 2) * (1 + 1e-9) + 1e-6
 
@@ -82,7 +84,7 @@ def _flop(setup: Setup, plan: Plans) -> float:
 def test_a_prompt_is_the_sum_over_its_steps() -> None:
     """20,000 tokens in steps of 5,000, one by one and as the step halfway that stands for all."""
     steps = [_setup(start) for start in (0.0, 5000.0, 10_000.0, 15_000.0)]
-    halfway, plan = _setup(7500.0, 15_000.0), _plan(5000.0, prefill=True)
+    halfway, plan = _setup(7500.0, 15_000.0), plan_of(whole=False, new_tokens=5000.0, prefill=True)
     assert 4 * _flop(halfway, plan) == pytest.approx(sum(_flop(step, plan) for step in steps), rel=1e-12)
     assert 4 * _read(halfway, plan, ROW) == pytest.approx(sum(_read(step, plan, ROW) for step in steps), rel=1e-12)
     # Cached tokens of the same chunk at the start of a step: 0, 5000, 1808 and 6808; and 5,000 that are written.
@@ -90,7 +92,7 @@ def test_a_prompt_is_the_sum_over_its_steps() -> None:
 
 
 def test_reading_a_prompt_does_not_depend_on_the_spread_of_answers() -> None:
-    setup, plan = _setup(7000.0), _plan()
+    setup, plan = _setup(7000.0), plan_of(whole=False)
     times = [prefill(replace(setup, spread=spread), plan, 20_000.0).seconds for spread in (0.0, 2000.0)]
     assert times[0] == times[1]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from inference_econ.engine import Plans, Setup, evaluate
 from inference_econ.engine.operators.table import Operator
 from inference_econ.errors import InputError, UnknownNameError
+from tests.planned import plan_of
 from tests.reading import scalar
 
 #: Rows that a step has once.
@@ -15,8 +15,7 @@ _ONCE = ("output embedding", "sampling", "pipeline hand-off")
 
 
 def _plans(tp: float) -> Plans:
-    one = np.ones(1)
-    return Plans(tp * one, 4.0 * one, one, tp * one, one, whole=True)
+    return plan_of(tp, batch=4)
 
 
 def _setup(model: str, chip: str, engine: str | None, weights: str | None = None, kv: str | None = None) -> Setup:

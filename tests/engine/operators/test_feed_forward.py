@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_econ.engine import Operator, Plans, Setup, evaluate, step_seconds
+from inference_econ.engine import Operator, Setup, evaluate, step_seconds
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.inputs import Precision, catalog
+from tests.planned import plan_of
 from tests.reading import scalar
 
 #: Of Qwen3 30B A3B.
@@ -24,8 +25,7 @@ def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int 
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
     setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
-    one = np.ones(1)
-    plans = Plans(8 * one, batch * one, one, 8 * one, ep * one, whole=True)
+    plans = plan_of(8, ep=ep, batch=batch)
     return next(row for row in setup.work(plans).operators if row.name == "experts in")
 
 
@@ -83,8 +83,7 @@ def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
     assumptions = catalog.assumptions("deployable", changes=changes)
     model = catalog.model("qwen3_30b_a3b")
     setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
-    one = np.ones(1)
-    plans = Plans(8 * one, 4096 * one, one, 8 * one, one, whole=True)
+    plans = plan_of(8, batch=4096)
     rows = {row.name: row for row in operator_costs(setup, plans, "1d")}
     row = rows["experts in"]
     longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
@@ -97,8 +96,7 @@ def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
 
 def test_the_overlap_of_experts_is_one_of_operators() -> None:
     """Under the roofline of the whole step, and without any overlap, it changes nothing."""
-    model, one = catalog.model("qwen3_30b_a3b"), np.ones(1)
-    plans = Plans(8 * one, 4096 * one, one, 8 * one, one, whole=True)
+    model, plans = catalog.model("qwen3_30b_a3b"), plan_of(8, batch=4096)
     for overlap, share in (("step", 0.0), ("none", 1.0)):
         changes = (
             "experts.overlap=0.3",

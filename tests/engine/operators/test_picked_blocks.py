@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from inference_econ.engine import Plans, Setup
+from inference_econ.engine import Setup
 from inference_econ.engine.cache import held_cache
 from inference_econ.errors import SpecError
 from inference_econ.inputs import Precision, catalog
 from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
+from tests.planned import plan_of
 
 #: 64 query heads, 4 KV heads of 128, 4 index heads of 128, 16 blocks of 128 tokens.
 SPARSE = GroupedQueryAttention(
@@ -33,8 +33,7 @@ def _setup(context: float) -> Setup:
 
 @pytest.mark.parametrize(("context", "attended"), [(1000.0, 1000.0), (2048.0, 2048.0), (100_000.0, 2048.0)])
 def test_a_step_scans_all_index_keys_and_reads_what_is_picked(context: float, attended: float) -> None:
-    one = np.ones(1)
-    rows = {row.name: row for row in _setup(context).work(Plans(one, one, one, one, one)).operators}
+    rows = {row.name: row for row in _setup(context).work(plan_of(whole=False)).operators}
     scan, scores = rows["index scan"], rows["attention"]
     assert scan.kv_bytes_per_sequence == pytest.approx(128 * 2 * context)
     assert scan.flop_per_token == pytest.approx(2 * 4 * 128 * context)
@@ -46,9 +45,9 @@ def test_a_step_scans_all_index_keys_and_reads_what_is_picked(context: float, at
 
 def test_index_keys_are_cached_in_the_format_of_keys_and_values() -> None:
     """Whatever engines do with those of DeepSeek's indexer, which have 8 bits and a scale."""
-    setup, one = _setup(10_000.0), np.ones(1)
+    setup = _setup(10_000.0)
     assert setup.assumptions.attention.index_keys == "eight_bit"
-    held = held_cache(setup.model, setup.precision, Plans(one, one, one, one, one), 16_000.0, setup.assumptions)
+    held = held_cache(setup.model, setup.precision, plan_of(whole=False), 16_000.0, setup.assumptions)
     assert held["kv_cache"] == pytest.approx(32 * (2 * 4 * 128 + 128) * 2 * 16_000, rel=1e-3)
 
 

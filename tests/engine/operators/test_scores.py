@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from inference_econ.engine import Operator, Plans, Setup
 from inference_econ.engine.operator_costs import OperatorCosts, operator_costs
 from inference_econ.inputs import catalog
+from tests.planned import plan_of
 
 _CURVE = (
     "{decode: {math_efficiency: 0.5, hbm_efficiency: 0.8, overlap: 0.75, extra_tokens: 100}, "
@@ -19,11 +19,6 @@ _CURVE = (
 
 def _setup(model: str, chip: str, *changes: str, context: float = 0.0, kv: str | None = None) -> Setup:
     return Setup.of(model, chip, kv=kv, assumptions="deployable", context=context, changes=changes)
-
-
-def _plan(batch: float, new_tokens: float = 1.0, *, prefill: bool = False) -> Plans:
-    one = np.ones(1)
-    return Plans(one, one * batch, one, one, one, whole=True, new_tokens=new_tokens, prefill=prefill)
 
 
 def _attention(setup: Setup, plan: Plans) -> OperatorCosts:
@@ -39,7 +34,7 @@ def test_a_decode_step_by_hand() -> None:
     setup = _setup(
         "llama_3_8b", "h100_sxm", f"assumptions.attention.scores={{grouped: {{bf16: {_CURVE}}}}}", context=2000
     )
-    row = _attention(setup, _plan(16))
+    row = _attention(setup, plan_of(batch=16))
     moved, flop = 32 * 16 * 2000 * 2 * 8 * 128 * 2.0, 32 * 16 * 2000 * 4 * 32 * 128.0
     assert row.moved_bytes == pytest.approx(moved)
     assert row.flop == pytest.approx(flop)
@@ -52,7 +47,7 @@ def test_a_decode_step_by_hand() -> None:
 def test_servers_may_reach_a_share_of_what_kernels_do() -> None:
     curve = f"assumptions.attention.scores={{grouped: {{bf16: {_CURVE}}}}}"
     alone, served = (
-        _attention(_setup("llama_3_8b", "h100_sxm", curve, *more, context=2000), _plan(16))
+        _attention(_setup("llama_3_8b", "h100_sxm", curve, *more, context=2000), plan_of(batch=16))
         for more in ((), ("assumptions.attention.score_efficiency=0.8",))
     )
     assert served.memory_seconds == pytest.approx(alone.memory_seconds / 0.8)
@@ -65,7 +60,7 @@ def test_a_prompt_by_hand() -> None:
     setup = _setup(
         "llama_3_8b", "h100_sxm", f"assumptions.attention.scores={{grouped: {{bf16: {_CURVE}}}}}", context=3000
     )
-    row = _attention(setup, _plan(1, 1001, prefill=True))
+    row = _attention(setup, plan_of(batch=1, new_tokens=1001, prefill=True))
     flop = 32 * 1001 * 3500 * 4 * 32 * 128.0
     assert row.flop == pytest.approx(flop)
     assert row.compute_seconds == pytest.approx(flop / (0.6 * 989.4e12) * (1 + 400 / 3500) * (1 + 32 / 128))
@@ -74,7 +69,7 @@ def test_a_prompt_by_hand() -> None:
 def test_latents_are_decoded_absorbed_and_prompts_decompressed() -> None:
     change = f"assumptions.attention.scores={{latent: {{bf16: {_CURVE}}}}}"
     setup = _setup("deepseek_v3", "h200_sxm", change, context=2000)
-    decode, prompt = _row(setup, _plan(8)), _row(setup, _plan(1, 512, prefill=True))
+    decode, prompt = _row(setup, plan_of(batch=8)), _row(setup, plan_of(batch=1, new_tokens=512, prefill=True))
     assert decode.rates is not None
     assert (decode.rates.math, decode.padding, decode.kv_padding) == (0.5, 1.05, 1.05)
     # Queries and keys of 192, values of 128: heads of 160 on average; 2,255.5 past tokens.
@@ -86,7 +81,7 @@ def test_latents_are_decoded_absorbed_and_prompts_decompressed() -> None:
 def test_prompts_that_pick_their_past_attend_to_latents() -> None:
     change = f"assumptions.attention.scores={{latent: {{bf16: {_CURVE}}}}}"
     setup = _setup("deepseek_v3_2", "h200_sxm", change, context=2000)
-    prompt = _row(setup, _plan(1, 512, prefill=True))
+    prompt = _row(setup, plan_of(batch=1, new_tokens=512, prefill=True))
     assert prompt.rates is not None
     assert (prompt.rates.math, prompt.padding) == (0.5, 1.0)
 
@@ -98,22 +93,22 @@ def test_prompts_that_pick_their_past_attend_to_latents() -> None:
 )  # fmt: skip
 def test_without_a_curve_shares_count(model: str, chip: str, kv: str | None) -> None:
     setup = _setup(model, chip, "assumptions.attention.kv_hbm_efficiency=0.5", context=2000, kv=kv)
-    row = _row(setup, _plan(8))
+    row = _row(setup, plan_of(batch=8))
     assert (row.rates, row.padding, row.kv_padding) == (None, 1.0, 1.0)
     assert setup.kv_bytes_per_second(row) == pytest.approx(0.5 * setup.hardware.hbm_bytes_per_second)
 
 
 def test_indexers_and_states_have_shares() -> None:
-    rows = _setup("deepseek_v3_2", "h200_sxm", context=8000).work(_plan(8)).operators
+    rows = _setup("deepseek_v3_2", "h200_sxm", context=8000).work(plan_of(batch=8)).operators
     scores = [row.name for row in rows if row.kind == "scores" and row.rates is not None]
     assert scores == ["attention", "attention"]
-    states = _setup("qwen3_next_80b_a3b", "h200_sxm", context=8000).work(_plan(8)).operators
+    states = _setup("qwen3_next_80b_a3b", "h200_sxm", context=8000).work(plan_of(batch=8)).operators
     assert all(row.rates is None for row in states if row.name == "recurrent state")
 
 
 def test_an_empty_cache_takes_nothing_beside() -> None:
     setup = _setup("llama_3_8b", "h100_sxm", context=0)
-    assert _row(setup, _plan(8)).kv_padding == 1.0
+    assert _row(setup, plan_of(batch=8)).kv_padding == 1.0
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.part_names("scores") if name != "no"])
@@ -129,24 +124,16 @@ def test_shipped_curves_say_their_source_and_are_within_what_was_fitted(name: st
 
 def test_eight_bits_halve_a_cache_and_not_the_time_on_hopper() -> None:
     def seconds(chip: str, kv: str) -> float:
-        return _attention(_setup("llama_3_8b", chip, context=8000, kv=kv), _plan(64)).together_seconds
+        return _attention(_setup("llama_3_8b", chip, context=8000, kv=kv), plan_of(batch=64)).together_seconds
 
     assert 1.1 < seconds("h200_sxm", "bf16") / seconds("h200_sxm", "fp8") < 1.6
     assert 1.6 < seconds("b200", "bf16") / seconds("b200", "fp8") < 2.0
-
-
-def test_an_unknown_set_of_curves_is_refused_with_those_that_are_known() -> None:
-    from inference_econ.errors import InputError
-
-    with pytest.raises(InputError, match="unknown scores 'hoper'; known: ada, blackwell"):
-        catalog.assumptions("deployable", changes=["attention.scores=hoper"])
 
 
 def test_ranks_that_share_the_tokens_of_a_sequence_each_pay_what_is_beside() -> None:
     setup = _setup(
         "deepseek_v3", "h200_sxm", f"assumptions.attention.scores={{latent: {{bf16: {_CURVE}}}}}", context=2000
     )
-    one = np.ones(1)
-    plan = Plans(8 * one, 8 * one, one, 8 * one, 8 * one, whole=True)
+    plan = plan_of(8, ep=8, batch=8)
     shared = _row(setup, replace(plan, dcp=8.0))
     assert shared.kv_padding == pytest.approx(1 + 100 / (2000 / 8))

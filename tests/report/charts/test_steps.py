@@ -8,12 +8,9 @@ import math
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.price import sheet
 from inference_econ.report.explain import ExplanationPage
-from inference_econ.report.price import PricePage
 from inference_econ.report.step_pictures import roofline
 from tests.charted import Spec, encodings, legend, rows_of, sound, views
-from tests.offered import service_of
 
 
 def marked(spec: Spec, kind: str) -> list[Spec]:
@@ -31,14 +28,6 @@ def test_bars_follow_each_other_to_the_total(step: ie.Explanation) -> None:
     assert whole["mark"]["style"] == "whole"
     assert parts["encoding"]["y"]["scale"]["domain"] == [*(row["part"] for row in rows), "step"]
     assert ("80 % of measured values" in legend(spec)) is (step.prompt is None)
-
-
-def test_the_bill_of_an_hour() -> None:
-    bill = sheet(service_of(cached=200.0), 4.0)
-    spec = sound(PricePage(bill).charts()["price"])
-    (whole,) = [row for row in rows_of(spec, marked(spec, "bar")[0]) if row["style"] == "whole"]
-    assert whole["end"] == pytest.approx(bill.dollars_per_hour, rel=1e-4)
-    assert marked(spec, "bar")[0]["encoding"]["x"]["axis"]["title"] == "US dollars per hour"
 
 
 def test_operators_are_coloured_by_what_binds_them(step: ie.Explanation) -> None:

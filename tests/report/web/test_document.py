@@ -12,7 +12,7 @@ import inference_econ as ie
 from inference_econ._shown import Shown
 from inference_econ.report.pages import page
 from inference_econ.report.table import Amount, dollars, per_hour
-from inference_econ.report.web import Asked, write
+from inference_econ.report.web import Asked
 from inference_econ.report.web.section import script, section
 from tests.documents import read
 
@@ -89,23 +89,6 @@ def test_a_report_of_python(tmp_path: Path) -> None:
     assert re.search(r"From \$[\d.]+ per million output tokens at", document.texts("p", class_="answer")[0])
     (script,) = (text for _, text in document.all("pre"))
     assert "vllm serve" in script and "vllm bench serve" in script
-
-
-@pytest.mark.parametrize("path", ["a.pdf", "a", "a.json"])
-def test_other_endings_are_refused(path: str, tmp_path: Path) -> None:
-    with pytest.raises(ie.InputError, match=r"a report is a page for a browser; end its name in \.html"):
-        ie.hour_cost(ie.hardware("h100_sxm")).report(tmp_path / path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_has_no_picture_has_tables(tmp_path: Path) -> None:
-    path = tmp_path / "hour.html"
-    write(path, [Asked(page(ie.hour_cost(ie.hardware("h100_sxm"))))])
-    document = read(path)
-    assert document.charts() == []
-    assert "vegaEmbed=" not in document.text
-    assert len(document.text) < 50_000
-    assert document.all("table")
 
 
 def test_what_no_engine_is_known_for_says_so() -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from inference_econ.serving.simulation import arrivals, play
 from inference_econ.serving.simulation.arrivals import Stream
 from inference_econ.serving.simulation.trace import Trace
 from tests.offered import offer_of, service_of
+from tests.reading import tables
 from tests.serving.simulation.stepwise import BLOCK, Request, Stepwise
 
 #: Requests of a run, more where lengths vary or memory runs out now and then, and shares of them at its beginning and
@@ -40,35 +42,7 @@ class Setting:
     """Of the cache, over what the mean requests of all slots hold [1]."""
 
 
-SETTINGS = {
-    "a third": Setting("llama_3_8b", "1000", "150", 0.3),
-    "half": Setting("llama_3_8b", "1000", "150", 0.5),
-    "85 %": Setting("llama_3_8b", "1000", "150", 0.85),
-    "long prompts": Setting("llama_3_8b", "6000", "100", 0.6),
-    "long prompts, 80 %": Setting("llama_3_8b", "6000", "100", 0.8),
-    "chunks": Setting("llama_3_8b", "12000", "60", 0.6),
-    "long answers": Setting("llama_3_8b", "200", "600", 0.5, slots=32),
-    "single tokens nearly": Setting("llama_3_8b", "1000", "8", 0.5),
-    "32 billion": Setting("qwen3_32b", "1000", "100", 0.6),
-    "32 billion, 85 %": Setting("qwen3_32b", "1000", "100", 0.85),
-    "mixture": Setting("gpt_oss_20b", "1000", "150", 0.5),
-    "mixture, 80 %": Setting("gpt_oss_20b", "1000", "150", 0.8),
-    "mixture, long prompts": Setting("gpt_oss_20b", "5000", "100", 0.7),
-    "uniform": Setting("llama_3_8b", "uniform:500:1500", "uniform:50:250", 0.7),
-    "heavy tails": Setting("llama_3_8b", "lognormal:1000:1", "lognormal:150:1", 0.5),
-    "heavy tails, 80 %": Setting("llama_3_8b", "lognormal:1000:1", "lognormal:150:1", 0.8),
-    "heavier tails": Setting("llama_3_8b", "lognormal:1000:1.5", "lognormal:100:1.5", 0.6),
-    "bursts": Setting("llama_3_8b", "1000", "150", 0.6, scv=10.0),
-    "cached": Setting("llama_3_8b", "5000", "100", 0.7, cached=4500),
-    "small budget": Setting("llama_3_8b", "1000", "100", 0.6, budget=512),
-    "budget of a prompt and a third": Setting("llama_3_8b", "3000", "100", 0.8, budget=4096),
-    "small memory": Setting("llama_3_8b", "1000", "300", 0.7, slots=20, blocks=1.0),
-    "small memory, 85 %": Setting("llama_3_8b", "1000", "300", 0.85, slots=20, blocks=1.05),
-    "small memory, heavy tails": Setting(
-        "llama_3_8b", "lognormal:1000:1", "lognormal:200:1", 0.7, slots=20, blocks=1.0
-    ),
-    "small memory, saturated": Setting("llama_3_8b", "1000", "300", 1.3, slots=20, blocks=1.0),
-}
+SETTINGS = {name: Setting(**told) for name, told in tables(Path(__file__))["SETTINGS"].items()}
 
 
 def _service(setting: Setting) -> Service:
