@@ -39,6 +39,17 @@ def test_the_first_lines_say_what_to_choose_and_what_to_measure(two: Uncertainty
     assert f"with {chance_percent(chance_below(costs[best], costs[1 - best]))} % or more" in third
 
 
+@pytest.mark.parametrize("other", [{"hardware": "h200_sxm", "price": 3.5}, {"model": "qwen2_5_7b"}])
+def test_profiles_of_their_own_say_what_compare_does(other: dict[str, Any]) -> None:
+    """Two chips, and two models on one chip, share no errors: samples that draw them apart are the closed form."""
+    own = {"inputs": {"profile": "held_out"}}
+    study = answered(
+        {}, [{"label": "H100", **own}, {"label": "other", "settings": other, **own}], speed=80, samples=512
+    )
+    costs = [cost for one in study.series if (cost := one.present.at_speed(80)) is not None]  # type: ignore[union-attr]
+    assert study.chance(0, study.at).value == pytest.approx(chance_below(*costs), abs=0.1)
+
+
 def test_a_single_series_has_an_interval(single: Uncertainty) -> None:
     (line,) = findings(single)
     low, middle, high = single.bands[:, single.at, 0]
