@@ -350,11 +350,11 @@ def _flat(record: Record) -> Record:
 
 
 def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) -> str:
-    requests = use.work.requests
+    requests, turns = use.work.requests, use.work.means.turns
     helpers = max(step.agents for step in use.work.spec.steps)
     beside = f", up to {helpers} side agents at a time" if helpers > 1 else ""
     label = (
-        f"{use.work.name}: {use.work.means.turns:.3g} turns{beside}, mean prompt {requests.isl.mean:,.0f}, new "
+        f"{use.work.name}: {turns:.3g} turn{'s' * (turns != 1)}{beside}, mean prompt {requests.isl.mean:,.0f}, new "
         f"{requests.new_tokens:,.0f}, answer {requests.osl.mean:,.0f} tokens, pause "
         f"{use.work.means.pause_seconds:.3g} s"
     )

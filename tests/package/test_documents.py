@@ -23,7 +23,7 @@ TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted
 #: Pages whose commands take more than five seconds, beside those of the tutorials.
 LONG = {
     *(f"howto/{name}.md" for name in ("calibrate", "fleet", "pictures", "promises", "rollout", "sweeps", "traces")),
-    *("howto/watch.md", "howto/what_if.md", "model/market.md", "model/prompt_ways.md"),
+    *("evidence/agents.md", "howto/watch.md", "howto/what_if.md", "model/market.md", "model/prompt_ways.md"),
 }
 TRADES = {
     *("serving_engineer", "capacity_planner", "price_setter", "coding_agents", "chip_strategist", "model_architect"),
