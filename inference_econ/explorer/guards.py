@@ -14,7 +14,7 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, Response
 
 from inference_econ.explorer.questions import RefusedError
-from inference_econ.explorer.turns import BusyError
+from inference_econ.explorer.workers import BusyError
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -15,8 +15,7 @@ from mcp.server.stdio import stdio_server
 from inference_econ.explorer.models import brief_schema, checked, request_model
 from inference_econ.explorer.questions import Answering, Question, RefusedError
 from inference_econ.explorer.replies import reply
-from inference_econ.explorer.turns import BusyError
-from inference_econ.explorer.workers import Limits, Workers
+from inference_econ.explorer.workers import BusyError, Limits, Workers
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext

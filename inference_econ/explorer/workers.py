@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar, cast
@@ -14,7 +15,6 @@ import anyio
 import anyio.to_thread
 
 from inference_econ.explorer.questions import RefusedError
-from inference_econ.explorer.turns import Turns
 
 T = TypeVar("T")
 #: Libraries that would start a thread for each core in every process.
@@ -184,3 +184,70 @@ def _answer(pipe: Connection) -> None:
             except Exception as error:  # for whoever asked
                 result = error
             pipe.send(result)
+
+
+class BusyError(Exception):
+    """More questions wait than can be answered in time."""
+
+
+class Turns:
+    """A queue for each client; places go round them.
+
+    Parameters
+    ----------
+    places : int
+        Turns at the same time [1].
+    waiting : int
+        Questions of a client that wait at most, where no other does; of several clients each has an equal share [1].
+    """
+
+    def __init__(self, places: int, waiting: int) -> None:
+        self._free, self._most = places, waiting
+        self._queues: dict[str, deque[anyio.Event]] = {}
+
+    @asynccontextmanager
+    async def turn(self, client: str) -> AsyncIterator[None]:
+        """The turn of a client, as long as the block.
+
+        Raises
+        ------
+        BusyError
+            If it has its share of those who wait already.
+        """
+        await self._wait(client)
+        try:
+            yield
+        finally:
+            self._next()
+
+    async def _wait(self, client: str) -> None:
+        if self._free and not self._queues:
+            self._free -= 1
+            return
+        others = len(self._queues.keys() - {client})
+        queue = self._queues.get(client, deque())
+        if len(queue) >= self._most // (others + 1):
+            raise BusyError
+        self._queues[client] = queue
+        queue.append(mine := anyio.Event())
+        try:
+            await mine.wait()
+        except BaseException:
+            if mine.is_set():  # the turn has come at the same moment, and is somebody else's
+                self._next()
+            else:
+                queue.remove(mine)
+                if not queue:
+                    del self._queues[client]
+            raise
+
+    def _next(self) -> None:
+        """Give a place that is free to the client whose last turn is the longest ago."""
+        client = next(iter(self._queues), None)
+        if client is None:
+            self._free += 1
+            return
+        queue = self._queues.pop(client)
+        queue.popleft().set()
+        if queue:
+            self._queues[client] = queue

@@ -20,8 +20,7 @@ from inference_econ.inputs import MeasuredLevels, Unlike, percent, value_of
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Page, Pieces
-from inference_econ.report.quantities import prefixed
-from inference_econ.report.table import Table
+from inference_econ.report.table import Table, prefixed
 
 _LEGEND = (
     "error: median of the larger of predicted and measured over the smaller, less 1; bias: median of predicted over "

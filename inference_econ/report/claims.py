@@ -9,8 +9,7 @@ from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.inputs import Basis, Claim, Published
 from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Pieces, listed
-from inference_econ.report.quantities import prefixed
-from inference_econ.report.table import Frame, Table, frame_of
+from inference_econ.report.table import Frame, Table, frame_of, prefixed
 from inference_econ.studies.ledger import BASES, Finding, Ledger
 
 #: From here on numbers are whole [1].

@@ -15,8 +15,7 @@ from inference_econ.report import caveats, charts, step_pictures, table
 from inference_econ.report.fields import view
 from inference_econ.report.heading import step_heading, subject_label
 from inference_econ.report.page import Bar, Block, Pieces, RecordPage
-from inference_econ.report.power import power_basis
-from inference_econ.report.service import milliseconds
+from inference_econ.report.service import milliseconds, power_basis
 from inference_econ.report.startable import doubts, startable_notes, started
 
 

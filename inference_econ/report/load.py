@@ -14,14 +14,12 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup, bounds
 from inference_econ.inputs.percentiles import in_order
 from inference_econ.report import bands, charts
-from inference_econ.report.burstiness import arrivals_label, burstiness_note
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import Pieces, RowsPage
-from inference_econ.report.power import power_columns
-from inference_econ.report.promises import chances_column, chances_notes
-from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked, service_title
+from inference_econ.report.promises import arrivals_label, burstiness_note, chances_column, chances_notes
+from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked, power_columns, service_title
 from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import doubts, grounds, with_notes
 from inference_econ.report.table import Table, amount, dollars

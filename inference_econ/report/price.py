@@ -14,10 +14,9 @@ from inference_econ.report import charts
 from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import Pieces, RowsPage
-from inference_econ.report.power import power_notes
 from inference_econ.report.promises import kept_with
 from inference_econ.report.recommend import choice_label
-from inference_econ.report.service import fleet_label, fleet_name, load_notes, picked, service_title
+from inference_econ.report.service import fleet_label, fleet_name, load_notes, picked, power_notes, service_title
 from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import doubts, grounds, with_notes
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars

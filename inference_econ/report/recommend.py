@@ -20,14 +20,19 @@ from inference_econ.answers.service_record import SEEN, layout_of
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.report import charts
-from inference_econ.report.burstiness import promises_note
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, Record, details, view
 from inference_econ.report.heading import promises_label
 from inference_econ.report.page import Pieces, RowsPage
-from inference_econ.report.power import power_columns
-from inference_econ.report.promises import chances_column, planned_notes
-from inference_econ.report.service import fleet_label, fleet_name, milliseconds, service_title, slots_notes
+from inference_econ.report.promises import chances_column, planned_notes, promises_note
+from inference_econ.report.service import (
+    fleet_label,
+    fleet_name,
+    milliseconds,
+    power_columns,
+    service_title,
+    slots_notes,
+)
 from inference_econ.report.start import start_of_fleet, start_of_instances
 from inference_econ.report.startable import doubts, grounds, started, with_engines, with_notes, with_recipes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour

@@ -14,9 +14,8 @@ from inference_econ.report.charts.plot import Plot, Series, Tornado, TornadoBar
 from inference_econ.report.fields import attributes
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.quantities import quantity
 from inference_econ.report.speed_cost import frontiers_title
-from inference_econ.report.table import Frame, Table, amount, dollars, frame_of, layout_label, size, warnings
+from inference_econ.report.table import Frame, Table, amount, dollars, frame_of, layout_label, quantity, size, warnings
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.what_if import Effect, Step, WhatIf
 

@@ -17,8 +17,7 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Settings
-from inference_econ.studies.instance_curves import InstanceCurves
-from inference_econ.studies.layout_curves import Best, Held, LayoutCurves, LayoutKey
+from inference_econ.studies.layout_curves import Best, Held, InstanceCurves, LayoutCurves, LayoutKey
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import frontier_of
 from inference_econ.studies.what_if_inputs import Input, chosen, ratios

@@ -12,7 +12,7 @@ from inference_econ.engine import PROPOSERS, Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import Free, GroupedQueryAttention, Settings, model_keys
 from inference_econ.inputs.rounding import heads, nearest
-from inference_econ.studies.numbers import number, with_numbers
+from inference_econ.studies.settings import number, with_numbers
 
 #: Counts of a model, by short key, and what people read.
 _COUNTS = {
@@ -40,7 +40,7 @@ class Input:
     label, unit : str
         What people read; the unit as in :mod:`inference_econ.inputs.units`, empty of counts.
     numbers : mapping of str to float
-        Numbers of the question (:func:`inference_econ.studies.numbers.number`) that change together, with what they
+        Numbers of the question (:func:`inference_econ.studies.settings.number`) that change together, with what they
         are; the first is its value.
     changes : tuple of str
         What-ifs that go with any change of it.
@@ -108,7 +108,7 @@ def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
     settings : Settings
         The question.
     keys : sequence of str
-        Keys of :func:`inputs_of`, or names of :func:`inference_econ.studies.numbers.number`; all usual ones if empty.
+        Keys of :func:`inputs_of`, or names of :func:`inference_econ.studies.settings.number`; all usual ones if empty.
 
     Raises
     ------

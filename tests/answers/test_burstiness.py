@@ -9,7 +9,7 @@ import pytest
 
 from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, burstiness_record, other_scv
 from inference_econ.answers.promises import Targets
-from inference_econ.report.burstiness import arrivals_label, burstiness_note, promises_note
+from inference_econ.report.promises import arrivals_label, burstiness_note, promises_note
 from inference_econ.serving import Gamma, Service, Statistics, loaded, served
 from tests.offered import service_of
 

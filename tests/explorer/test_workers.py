@@ -11,8 +11,7 @@ import anyio
 import pytest
 
 from inference_econ.explorer.questions import RefusedError
-from inference_econ.explorer.turns import BusyError, Turns
-from inference_econ.explorer.workers import Limits, Workers
+from inference_econ.explorer.workers import BusyError, Limits, Turns, Workers
 
 
 async def _limited() -> None:

@@ -15,7 +15,7 @@ from inference_econ.report.charts import tornado_chart
 from inference_econ.report.charts.plot import Tornado, TornadoBar
 from inference_econ.report.charts.tornado import ticks
 from inference_econ.report.page import csv_text, json_text
-from inference_econ.report.quantities import quantity
+from inference_econ.report.table import quantity
 from inference_econ.report.what_if import WhatIfPage, effects_table, steps_table, tornados
 from tests import charted
 

@@ -16,9 +16,17 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import ObservedOffer, Priors, catalog, observed_offer, recorded_offers
 from inference_econ.report.infer import InferencePage, inferred_charts
 from inference_econ.studies.inference import frontiers
-from inference_econ.studies.inference.architectures import sized, with_experts
 from inference_econ.studies.inference.draws import Draws, draw, manners_on, sobol
-from inference_econ.studies.inference.frontiers import COST, SPEED, Manner, Surfaces, shipped_points, table_line
+from inference_econ.studies.inference.frontiers import (
+    COST,
+    SPEED,
+    Manner,
+    Surfaces,
+    shipped_points,
+    sized,
+    table_line,
+    with_experts,
+)
 from inference_econ.studies.inference.infer import drawn, infer
 from inference_econ.studies.inference.likelihood import log_likelihood, markup, revenue
 from inference_econ.studies.inference.posterior import interval, posterior

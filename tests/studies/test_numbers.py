@@ -4,8 +4,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.inputs import Settings
-from inference_econ.studies.numbers import number, with_numbers
-from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.settings import frontier_of, number, with_numbers
 
 QUESTION = Settings(
     model="deepseek_v3", hardware="h200_sxm", weights="fp8_block", acceptance=0.8, changes=("hardware.watts=900 W",)

@@ -12,8 +12,7 @@ import inference_econ as ie
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.inputs import Settings
 from inference_econ.studies.layout_curves import LayoutCurves
-from inference_econ.studies.numbers import number, with_numbers
-from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.settings import frontier_of, number, with_numbers
 from inference_econ.studies.what_if import Effect, WhatIf, slope, what_if
 from inference_econ.studies.what_if_inputs import chosen, inputs_of, ratios
 

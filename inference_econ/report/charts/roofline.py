@@ -10,8 +10,8 @@ import altair as alt
 
 from inference_econ.formulas.roofline import attainable
 from inference_econ.report.charts import marks, theme
-from inference_econ.report.quantities import prefixed
 from inference_econ.report.step_pictures import Roofline, RooflinePoint
+from inference_econ.report.table import prefixed
 
 #: What can take longest of an operator, in the order of the palette.
 _BOUNDS = ("memory", "compute", "network", "launch")

@@ -1,6 +1,5 @@
 """What other packages may use; see ``__init__.py``."""
 
-from . import architectures as architectures
 from . import frontiers as frontiers
 from . import infer as infer
 from . import predictive as predictive

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,8 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.offer import offer
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.engine import Setup, Space, Speculation
-from inference_econ.errors import NothingFitsError
-from inference_econ.inputs import Dtype, Family, Priors, ProposerName, Requests, catalog
-from inference_econ.studies.inference.architectures import sized
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import Dtype, Family, ModelSpec, Priors, ProposerName, Requests, catalog, scaled
 
 #: Points that a frontier is kept as, from the cheapest to the fastest at equal ratios of speed [1].
 POINTS = 8
@@ -275,3 +274,68 @@ def table_line(case: Case, points: Array | None = None) -> str:
     texts = [" ".join(f"{value:.3f}" for value in column if math.isfinite(value)) for column in columns]
     named = ("" if value is None else f"{value:g}" if isinstance(value, float) else str(value) for value in case)
     return ",".join((*named, *texts))
+
+
+@lru_cache(maxsize=256)
+def sized(name: str, parameters: float, experts: int | None = None) -> ModelSpec:
+    """A model in the proportions of a known one.
+
+    Parameters
+    ----------
+    name : str
+        Of the known one, or its path.
+    parameters : float
+        About how many it has [1]; what embeddings have besides does not follow its size.
+    experts : int, optional
+        Routed experts of a layer [1]; as in the known one if not given.
+
+    Returns
+    -------
+    ModelSpec
+        In whole numbers that split over chips; the known one itself if it is asked for what it has.
+
+    Raises
+    ------
+    InputError
+        If there is no such model, it has no experts or too few are asked for, or it cannot be scaled.
+
+    Examples
+    --------
+    >>> sized("deepseek_v3", catalog.model("deepseek_v3").total_parameters, 256) == catalog.model("deepseek_v3")
+    True
+    """
+    template = catalog.model(name)
+    spread = template if experts is None else with_experts(template, experts)
+    return scaled(spread, parameters / spread.total_parameters)
+
+
+def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
+    """Model with another number of routed experts; as many of them work on a token.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        A mixture.
+    experts : int
+        In every layer that has some [1].
+
+    Raises
+    ------
+    InputError
+        If the model has no experts, or more work on a token than there would be.
+    """
+    mixtures = model.mixtures
+    if not mixtures:
+        raise InputError(f"{model.name} has no experts; leave 'experts' out, or name a mixture")
+    active = max(part.active_experts for part in mixtures)
+    if experts < active:
+        raise InputError(f"{model.name} works with {active} experts per token, and {experts} are fewer")
+    if all(part.experts == experts for part in mixtures):
+        return model
+    blocks = tuple(
+        block.model_copy(update={"feed_forward": block.feed_forward.model_copy(update={"experts": experts})})
+        if block.feed_forward.routed_experts
+        else block
+        for block in model.blocks
+    )
+    return model.replace(name=f"{model.name} of {experts} experts", blocks=blocks)

@@ -2,4 +2,3 @@
 
 from . import answer as answer
 from . import design as design
-from . import shares as shares

@@ -15,13 +15,11 @@ from inference_econ.answers.sources import UsedSource, sources
 from inference_econ.errors import InputError
 from inference_econ.formulas import decisions
 from inference_econ.inputs import PROFILE, Distribution, Scenario, Settings, UncertaintyAsk
-from inference_econ.studies.numbers import number
 from inference_econ.studies.results import AnyFrontier, Study
-from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.settings import frontier_of, number
 from inference_econ.studies.speeds import common_speeds
-from inference_econ.studies.uncertainty.design import CHEAP, Design, Variable, design, variables
+from inference_econ.studies.uncertainty.design import CHEAP, Design, Shares, Variable, design, shares, variables
 from inference_econ.studies.uncertainty.sampling import SampledSeries
-from inference_econ.studies.uncertainty.shares import Shares, shares
 
 #: Points of a design by default: where no sample needs a frontier of its own, and where some do [1].
 _MANY, _FEW = 4096, 256
@@ -285,7 +283,7 @@ def _check_name(settings: Settings, variable: Variable) -> None:
     Raises
     ------
     InputError
-        As :func:`inference_econ.studies.numbers.number` does, or as the specification that has the number does.
+        As :func:`inference_econ.studies.settings.number` does, or as the specification that has the number does.
     """
     if variable.name == PROFILE:
         return

@@ -12,9 +12,8 @@ from inference_econ.answers.serving_frontier import ServiceFrontier, service_fro
 from inference_econ.answers.settings import promises_of
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import PROFILE, Distribution, Settings, with_defaults
-from inference_econ.studies.numbers import number, with_numbers
 from inference_econ.studies.results import AnyFrontier
-from inference_econ.studies.settings import frontier_of
+from inference_econ.studies.settings import frontier_of, number, with_numbers
 from inference_econ.studies.uncertainty.design import CHEAP, Variable
 from inference_econ.studies.uncertainty.errors import Errors, errors_of
 
