@@ -4,7 +4,8 @@ Every shipped row that was fitted is predicted under the profile of its engine a
 generation and engine, of those with enough runs: how many deployments are held by an interval of 80 % that is made
 from the others and from all engines of the generation, how wide it is, and by how much its own distances are off those
 of all engines. The variance of these logarithms, less what comes of few runs, is what ``BASE_GROUPS`` of
-``inference_econ/calibration/spread.py`` rests on (docs/howto/confidence.md).
+``inference_econ/calibration/spread.py`` rests on, and by how much rows of a run are held together what ``by_chance``
+there does (docs/howto/confidence.md).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.calibration import QUANTITIES, Servers, coverage, joined, validation
 from inference_econ.calibration.rows import deployment_key
-from inference_econ.calibration.spread import error_quantiles, without_misfits
+from inference_econ.calibration.spread import error_quantiles, held_by_run, without_misfits
 from inference_econ.calibration.validation.servers import servers
 from inference_econ.inputs import LEVELS, catalog, likely_ends, profiles
 
@@ -34,7 +35,7 @@ Engines = dict[str, list[list[Array]]]
 
 def main() -> None:
     """Print a line for each, and the variance."""
-    report, squares = servers(list(validation.SERVERS)), []
+    report, squares, alike = servers(list(validation.SERVERS)), [], []
     for name in _SHOWN:
         for generation, engines in errors_by_run(report, name).items():
             everything = [group for groups in engines.values() for group in groups]
@@ -44,9 +45,11 @@ def main() -> None:
                     continue
                 off = float(np.mean(np.log(_distances(groups) / _distances(everything))))
                 squares.append(off**2 - _OF_ONE / len(groups))
+                alike.append(correlation([run for group in held_by_run(groups, base) for run in group]))
                 held = f"{100 * coverage(groups, base):.0f} % held, {width(groups, base):.2f} wide"
                 print(f"{name} {generation} {engine}: {len(groups)} runs, {held}, own distances {off:+.2f}")  # noqa: T201
     print(f"variance of logarithms of distances: {np.mean(squares):.2f}")  # noqa: T201
+    print(f"intraclass correlation of being held: {np.median(alike):.2f}")  # noqa: T201
 
 
 def errors_by_run(report: Servers, name: str) -> dict[str, Engines]:
@@ -71,6 +74,17 @@ def width(groups: Sequence[Sequence[Array]], base: Sequence[float] | None) -> fl
     """Highest over lowest value of an interval of 80 % [1]."""
     low, high = likely_ends(error_quantiles(groups, base) or (math.nan,) * len(LEVELS))
     return math.exp(high - low)
+
+
+def correlation(runs: Sequence[Array]) -> float:
+    """Intraclass correlation of rows of a run, by the analysis of variance of one factor [1]."""
+    sizes, means = np.array([run.size for run in runs]), np.array([run.mean() for run in runs])
+    rows, everything = int(sizes.sum()), np.concatenate(runs)
+    between = float(np.sum(sizes * (means - everything.mean()) ** 2)) / (sizes.size - 1)
+    within = sum(float(np.sum((run - run.mean()) ** 2)) for run in runs) / (rows - sizes.size)
+    usual = (rows - float(np.sum(sizes**2)) / rows) / (sizes.size - 1)
+    total = between + (usual - 1.0) * within
+    return max(between - within, 0.0) / total if total else 0.0
 
 
 def _distances(groups: Sequence[Sequence[Array]]) -> Array:

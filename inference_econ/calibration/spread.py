@@ -1,8 +1,10 @@
 """Quantiles of errors for a server that a fit has not seen, from those of servers that it had not seen either.
 
 What counts is the median of the errors, and how far their quantiles are from it: those of the rows, of which misfits
-are left out; stretched, as groups of rows are few; and, the fewer groups there are, the nearer to those of the base,
-which was fitted to more engines or chips. docs/howto/confidence.md derives each of them.
+are left out but counted; stretched, as groups of rows are few; and, the fewer groups there are, the nearer to those of
+the base, which was fitted to more engines or chips. docs/howto/confidence.md derives each of them. How many errors an
+interval holds is a share of rows that go together by runs: :func:`by_chance` says how far that may be from what it
+should be.
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ _NORMAL = 1.4826
 BASE_GROUPS = 4.0
 #: Share of an interval that coverage is counted of, and distances that are as good as none [1].
 _LEVEL, _LEAST = 0.8, 1e-3
+#: Intraclass correlation of being held: by how much rows of a run go together (``sh run.sh error-spreads``) [1].
+_ALIKE = 0.4
+#: Shares of samples that have less and more than what chance leaves [1].
+_BEYOND = (0.025, 0.975)
 _MIDDLE = LEVELS.index(0.5)
+_SIDES = np.sign(np.asarray(LEVELS) - 0.5)
 
 
 def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tuple[float, ...] | None:
@@ -50,7 +57,9 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
     Notes
     -----
     The errors are those of predictions with constants that other rows gave, so that what the constants are uncertain
-    by, which their covariance says, is in them already, and is not added again.
+    by, which their covariance says, is in them already, and is not added again. Of a bias that the base does not have,
+    a part is believed of few groups; what is left of that of a single one, of which no stretch says how others differ,
+    widens the interval on its side.
 
     Examples
     --------
@@ -60,12 +69,17 @@ def error_quantiles(groups: Groups, base: Sequence[float] | None = None) -> tupl
     kept = without_misfits(groups)
     if not kept:
         return None
-    quantiles = np.quantile(joined(kept), LEVELS)
+    quantiles = _of_all(groups, kept)
     middle = quantiles[_MIDDLE]
     distances = np.abs(quantiles - middle) * stretch(len(kept))
-    if base is not None:
-        distances = _pooled(distances, np.abs(np.asarray(base) - base[_MIDDLE]), own_share(len(kept)))
-    return _around(middle, distances)
+    if base is None:
+        return _around(middle, distances)
+    share = own_share(len(kept))
+    doubted = (1.0 - share) * (middle - base[_MIDDLE])
+    distances = _pooled(distances, np.abs(np.asarray(base) - base[_MIDDLE]), share)
+    if len(kept) == 1:
+        distances += np.maximum(_SIDES * doubted, 0.0)
+    return _around(middle - doubted, distances)
 
 
 def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | None:
@@ -76,15 +90,23 @@ def no_narrower(groups: Groups, base: Sequence[float]) -> tuple[float, ...] | No
     kept = without_misfits(groups)
     if not kept:
         return None
-    quantiles = np.quantile(joined(kept), LEVELS)
+    quantiles = _of_all(groups, kept)
     distances = [np.abs(levels - levels[_MIDDLE]) for levels in (quantiles, np.asarray(base))]
     return _around(quantiles[_MIDDLE], np.maximum(*distances))
 
 
+def _of_all(groups: Groups, kept: Groups) -> Array:
+    """Quantiles of the errors that are kept between which lie as many of all errors as there should, misfits included.
+
+    How far off misfits are moves none of them, how many they are does.
+    """
+    share = joined(kept).size / joined(groups).size
+    return np.quantile(joined(kept), np.clip(0.5 + (np.asarray(LEVELS) - 0.5) / share, 0.0, 1.0))
+
+
 def _around(middle: float, distances: Array) -> tuple[float, ...]:
-    signs = np.sign(np.asarray(LEVELS) - 0.5)
     # Beyond a factor of e^10 nothing is said of errors.
-    return tuple(float(value) for value in (middle + signs * distances).round(4).clip(-10.0, 10.0))
+    return tuple(float(value) for value in (middle + _SIDES * distances).round(4).clip(-10.0, 10.0))
 
 
 def _pooled(own: Array, base: Array, share: float) -> Array:
@@ -151,12 +173,59 @@ def coverage(groups: Groups, base: Sequence[float] | None = None, level: float =
     float
         NaN with fewer than two groups.
     """
-    if len(groups) < 2:
-        return float("nan")
-    inside = 0
-    for index, group in enumerate(groups):
+    held = held_by_run(groups, base, level)
+    return float(np.mean(joined(held))) if held else float("nan")
+
+
+def held_by_run(
+    groups: Groups, base: Sequence[float] | None = None, level: float = _LEVEL
+) -> list[list[npt.NDArray[np.bool_]]]:
+    """Whether each error lies in an interval made from the other groups, by group and run; see :func:`coverage`.
+
+    Empty with fewer than two groups.
+    """
+    held = []
+    for index, group in enumerate(groups if len(groups) > 1 else ()):
         quantiles = error_quantiles([*groups[:index], *groups[index + 1 :]], base) or (0.0,) * len(LEVELS)
         low, high = likely_ends(quantiles, level)
-        errors = joined([group])
-        inside += int(np.sum((errors >= low) & (errors <= high)))
-    return inside / joined(groups).size
+        runs = [np.asarray(run, dtype=float) for run in group]
+        held.append([(run >= low) & (run <= high) for run in runs])
+    return held
+
+
+def by_chance(sizes: Sequence[float], level: float = _LEVEL) -> tuple[float, float]:
+    """Between which shares of rows an interval that should hold a share of them does in nineteen samples of twenty.
+
+    Parameters
+    ----------
+    sizes : sequence of float
+        Rows of each run, or of what else was left out together, at least one [1].
+    level : float
+        Share that should be held [1].
+
+    Returns
+    -------
+    (float, float)
+        Quantiles of 2.5 and 97.5 % [1].
+
+    Notes
+    -----
+    Rows of a run are held or not together. With an intraclass correlation r, a share of n rows in runs of k has the
+    variance of one of n / (1 + (k - 1) r) rows by themselves (Kish's design effect); the beta distribution of that
+    mean and variance is what its share follows, as far as two moments say.
+
+    Examples
+    --------
+    >>> [round(end, 2) for end in by_chance([1] * 100)]
+    [0.72, 0.87]
+    >>> [round(end, 2) for end in by_chance([5, 5, 5])]
+    [0.39, 0.99]
+    """
+    from scipy.stats import beta
+
+    rows = np.asarray(sizes, dtype=float)
+    alone = float(rows.sum() ** 2 / np.sum(rows * (1.0 + (rows - 1.0) * _ALIKE)))
+    if alone <= 1.0:
+        return 0.0, 1.0
+    low, high = beta.ppf(_BEYOND, level * (alone - 1.0), (1.0 - level) * (alone - 1.0))
+    return float(low), float(high)

@@ -14,7 +14,9 @@ from scipy.stats import norm
 from inference_econ._types import Array
 from inference_econ.calibration import coverage, joined
 from inference_econ.calibration.spread import (
+    _ALIKE,
     BASE_GROUPS,
+    by_chance,
     error_quantiles,
     no_narrower,
     own_share,
@@ -60,6 +62,29 @@ def test_few_groups_lie_between_their_errors_and_those_of_the_base() -> None:
     # As many as tell as much as the base count half.
     assert own_share(int(BASE_GROUPS)) == 0.5
     assert own_share(60) > 0.9
+
+
+def test_a_bias_of_few_groups_is_believed_in_part() -> None:
+    # Four groups 0.3 above a base without a bias: as many as tell as much as the base.
+    groups = [[np.array([0.2, 0.3, 0.4])] for _ in range(4)]
+    quantiles = error_quantiles(groups, NORMAL)
+    assert quantiles is not None
+    low, middle, high = (quantiles[LEVELS.index(level)] for level in (0.1, 0.5, 0.9))
+    distance = math.sqrt(0.1 * stretch(4) * 0.12816)
+    assert (low, middle, high) == pytest.approx((0.15 - distance, 0.15, 0.15 + distance), abs=1e-4)
+    # Without a base all of it is.
+    alone = error_quantiles(groups)
+    assert alone is not None and alone[LEVELS.index(0.5)] == 0.3
+
+
+def test_a_bias_of_one_group_may_be_its_own_or_that_of_all() -> None:
+    # A fifth of it moves the middle, the rest widens the side that it is on: the prediction stays well inside.
+    quantiles = error_quantiles([[np.array([0.4, 0.5, 0.6])]], NORMAL)
+    assert quantiles is not None
+    low, middle, high = (quantiles[LEVELS.index(level)] for level in (0.1, 0.5, 0.9))
+    distance = 0.08**0.2 * 0.12816**0.8
+    assert (low, middle, high) == pytest.approx((0.1 - distance, 0.1, 0.5 + distance), abs=1e-4)
+    assert low < 0.0
 
 
 def test_where_nothing_was_left_out_the_interval_of_the_base_moves_to_the_median() -> None:
@@ -115,12 +140,26 @@ def test_every_interval_is_ordered_and_holds_the_prediction(
 
 
 @given(st.integers(0, 1000), st.sampled_from([-3.0, 2.0, 6.0]), st.integers(1, 6))
-def test_a_broken_run_moves_no_interval(seed: int, off: float, rows: int) -> None:
-    """Six broken rows beside a hundred of ten runs: they are left out, so that the width stays as it was."""
+def test_a_broken_run_moves_an_interval_by_its_rows_alone(seed: int, off: float, rows: int) -> None:
+    """Six broken rows beside a hundred: 85 % of the others are to be held, however far off they are."""
     groups = _groups(np.random.default_rng(seed), 10, 10, 0.1, 0.1)
     broken = [*groups, [np.full(rows, off)]]
     assert joined(without_misfits(broken)).size == 100
-    assert error_quantiles(broken) == error_quantiles(groups)
+    quantiles = error_quantiles(broken)
+    assert quantiles is not None
+    others, reach = joined(groups), 0.4 * (100 + rows) / 100
+    for level, side in ((0.1, 0.5 - reach), (0.9, 0.5 + reach)):
+        middle, end = np.quantile(others, (0.5, side))
+        assert quantiles[LEVELS.index(level)] == pytest.approx(middle + (end - middle) * stretch(10), abs=1e-4)
+
+
+def test_misfits_that_are_many_are_held_by_none() -> None:
+    # A fifth of the rows: all others have to be held for 80 % of all.
+    groups = _groups(np.random.default_rng(1), 8, 10, 0.1, 0.1)
+    quantiles = error_quantiles([*groups, [np.full(20, 5.0)]])
+    assert quantiles is not None
+    low, high = likely_ends(quantiles)
+    assert low <= joined(groups).min() and joined(groups).max() <= high < 5.0
 
 
 def test_six_scattered_outliers_widen_an_interval_by_a_third_at_most() -> None:
@@ -158,3 +197,18 @@ def test_few_groups_with_a_base_of_their_kind_hold_what_they_say(groups: int) ->
         new = joined(_groups(chance, 50, 10, 0.1, 0.1))
         shares.append(np.mean((new >= low) & (new <= high)))
     assert np.mean(shares) == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("sizes", [(1,) * 60, (5,) * 12, (2, 3, 30, 4, 9, 1, 7)])
+def test_chance_leaves_nineteen_of_twenty_shares_of_rows_that_go_together(sizes: tuple[int, ...]) -> None:
+    # The chance that a row of a run is held is beta-distributed: of mean 0.8, with the correlation that is assumed.
+    chance = np.random.default_rng(3)
+    weight = 1.0 / _ALIKE - 1.0
+    held = [chance.binomial(size, chance.beta(0.8 * weight, 0.2 * weight, 4000)) for size in sizes]
+    shares = np.sum(held, axis=0) / sum(sizes)
+    low, high = by_chance(sizes)
+    assert np.mean((shares >= low - 1e-9) & (shares <= high + 1e-9)) == pytest.approx(0.95, abs=0.025)
+
+
+def test_a_single_row_may_be_held_or_not() -> None:
+    assert by_chance([1]) == (0.0, 1.0)
