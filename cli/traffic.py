@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import inference_econ as ie
 from inference_econ import inputs, report
 from inference_econ.errors import InputError
@@ -37,6 +39,8 @@ def traffic(name: str | None, target: str | None, output: options.Output) -> Non
         return
 
     if not (inputs.catalog.files_allowed() and inputs.catalog.is_file(name)):
+        if Path(name).suffix:
+            raise InputError(f"{name}: no such file; give that of a trace, or the name of a traffic")
         inputs.catalog.meaning("traffic", name)
     with show.progress_bar(quiet=output.quiet):
         profile = ie.trace(name)

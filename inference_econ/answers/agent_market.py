@@ -25,6 +25,7 @@ from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import affordable
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import as_candidates, some_of_each_chip
+from inference_econ.answers.relax import best_reachable
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.serving import Router, Services
@@ -105,8 +106,10 @@ class AgentMarket:
         together = self.together(agents, means, most)
         every: list[AnyAgentChoice] = [*together, *self.apart(together, agents, means)]
         if not every:
+            reached = best_reachable([candidate.services for candidate in self.candidates], self.wanted)
             raise NothingFitsError(
-                f"nothing keeps {self.wanted.text} for a single agent of {self.work.name}; promise less"
+                f"nothing keeps {self.wanted.text} for a single agent of {self.work.name}; promise less. {reached}, "
+                "with the mean turn alone"
             )
         return some_of_each_chip(sorted(every, key=rank), most)
 

@@ -55,7 +55,7 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
         ways.append(f"{' or '.join(helpless)} alone, however long, would not")
     sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
     would_do = f": {'; '.join(ways)}" if ways else ""
-    return f"{sentence}{would_do}. {_best_reachable(every, targets)}"
+    return f"{sentence}{would_do}. {best_reachable(every, targets)}"
 
 
 def relaxations(
@@ -113,7 +113,7 @@ def _label(service: Service) -> str:
     return f"{chips}, {named}" if named else chips
 
 
-def _best_reachable(every: Sequence[Services], targets: Targets) -> str:
+def best_reachable(every: Sequence[Services], targets: Targets) -> str:
     """Latencies that the quickest layouts on each chip reach with a single request in flight."""
     chips: dict[str, list[tuple[Loaded, Service]]] = {}
     for layouts in every:

@@ -168,7 +168,7 @@ class AgentChoicesPage(RecommendationPage):
         ]
         title = _title(self._counted, setups, use, targets)
         rows = [{**shown_record(choice, targets), **choice.use_record()} for choice in choices]
-        least = (*_LEAST, "hit_rate", "agents_per_accelerator")
+        least = (*_LEAST, "hit_rate", "agents_per_accelerator", "dollars_per_task")
         why = ["Agents per MW: of the facility as provisioned, boards at their limit.", _meaning(setups)]
         return (choices_table(title, choices, rows, columns, notes=notes, why=why, least=least),)
 

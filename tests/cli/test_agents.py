@@ -226,6 +226,17 @@ def test_shipped_sessions_beyond_a_model_are_written_to_a_file_to_be_changed(com
     assert "3 side agents" in " ".join(outcome.out.split())
 
 
+def test_rows_of_one_engine_say_their_recipes_and_what_is_reached_where_nothing_fits(
+    command: Command, refused: Command, helpers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_play, "_LEAST", 600)
+    asked = ("recommend", *ONE, "--engine", "vllm", "--traffic", helpers, "--agents", 20)
+    outcome = command(*asked)
+    assert outcome.code == 0 and "bf16 cache, EAGLE 3" in outcome.out, outcome.err
+    told = " ".join(refused(*asked, "--tpot", "0.1 ms", code=1).err.split())
+    assert "promise less. Best reachable: NVIDIA H100 SXM5 80GB: TTFT" in told and "with the mean turn alone" in told
+
+
 @pytest.mark.parametrize("name", ["chat", "rag", "batch", "coding_agent"])
 def test_shipped_sessions_are_played(command: Command, name: str) -> None:
     outcome = command("load", "llama_3_70b", "h100_sxm", "--tp", 8, "--traffic", name, "--agents", 3, "--csv")
