@@ -27,6 +27,7 @@ from inference_econ.answers.recommend import (
     PooledChoice,
     _worthwhile,
     choice_chances,
+    fleets,
     natural_rate,
     recommend,
 )
@@ -358,6 +359,15 @@ def test_pools_at_the_same_cost_are_a_row_where_instances_hardly_keep_an_slo() -
     # Others of the same cost are likelier than the pools, or likely enough.
     assert not _worthwhile(offers, 6.0, targets, level, 1.0)
     assert not _worthwhile(offers, 6.0, targets, level[:1], 1.0)
+
+
+def test_pools_are_below_their_limit_with_the_whole_of_their_machines() -> None:
+    """Six chips of MI300X are rented as eight, and cost as much."""
+    offers = market(ie.Setup.of("gpt_oss_120b", "mi300x", engine="sglang"), Requests(2000, 500), arrangement="apart")
+    targets = Targets(tpot_seconds=0.02, tpot_percentile="mean")
+    (best,) = fleets(offers, 30.0, targets, math.inf, 1.0)
+    assert best.accelerators < best.rented
+    assert not fleets(offers, 30.0, targets, best.dollars_per_hour, 1.0)
 
 
 def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:
