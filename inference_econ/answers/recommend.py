@@ -196,9 +196,9 @@ def recommend(
     -------
     Recommendation
         Ascending in cost, and at equal cost descending in the least probability that an SLO is met; one per practice
-        and size of instances that do both, and one per practice of pools that are cheaper than these by 5 %; if there
-        are none, the best that cost no more, where one of the cheapest of these is unlikely to meet an SLO. Chips that
-        no server was fitted with come last: their numbers are bounds.
+        and size of instances that do both, and one per practice of pools that are cheaper than those on their chip by
+        5 %; if there are none, the best that cost no more, where one of the cheapest instances is unlikely to meet an
+        SLO. Chips that no server was fitted with come last: their numbers are bounds.
 
     Raises
     ------
@@ -219,11 +219,15 @@ def recommend(
             choices += cheapest(both, rate, targets, arrival_scv=arrival_scv, most=most, play=play, progress=progress)
     except NothingFitsError as error:
         failure = error
-    try:
-        fitted = [choice for choice in choices if not choice.service.setup.is_bound]
-        choices += _worthwhile(candidates, rate, targets, fitted or choices, arrival_scv)
-    except (InputError, NothingFitsError) as error:
-        failure = failure or error
+    # What a chip does is asked of each by itself: the answer is the same whatever else competes.
+    for chip in dict.fromkeys(candidate.setup.hardware.name for candidate in candidates):
+        several = [candidate for candidate in candidates if candidate.setup.hardware.name == chip]
+        alike = [choice for choice in choices if choice.service.setup.hardware.name == chip]
+        fitted = [choice for choice in alike if not choice.service.setup.is_bound]
+        try:
+            choices += _worthwhile(several, rate, targets, fitted or alike, arrival_scv)
+        except (InputError, NothingFitsError) as error:
+            failure = failure or error
     if not choices:
         assert failure is not None
         raise failure

@@ -26,6 +26,7 @@ from inference_econ.answers.recommend import (
     PooledChoice,
     _worthwhile,
     choice_chances,
+    fleets,
     natural_rate,
     recommend,
 )
@@ -348,6 +349,28 @@ def test_pools_at_the_same_cost_are_a_row_where_instances_hardly_keep_an_slo() -
     # Others of the same cost are likelier than the pools, or likely enough.
     assert not _worthwhile(offers, 6.0, targets, level, 1.0)
     assert not _worthwhile(offers, 6.0, targets, level[:1], 1.0)
+
+
+def test_what_a_chip_does_is_the_same_whatever_else_competes() -> None:
+    """Pools of a dear chip are shown that are cheaper than its instances, though no cheaper than those of another."""
+    targets, requests = Targets(tpot_seconds=0.025, tpot_percentile="mean"), Requests(2000, 500)
+    setups = {chip: ie.Setup.of("llama_3_70b", chip, engine="trtllm", weights="fp8") for chip in ("b200", "h200_sxm")}
+    chips = {chip: market(setup, requests) for chip, setup in setups.items()}
+    alone = {chip: recommend(offers, 100.0, targets)[0] for chip, offers in chips.items()}
+    together = recommend([offer for offers in chips.values() for offer in offers], 100.0, targets)
+    for best in alone.values():
+        assert isinstance(best, PooledChoice)
+        alike = [choice for choice in together if choice.service.setup.hardware == best.service.setup.hardware]
+        assert alike[0].dollars_per_hour == pytest.approx(best.dollars_per_hour)
+
+
+def test_pools_are_below_their_limit_with_the_whole_of_their_machines() -> None:
+    """Six chips of MI300X are rented as eight, and cost as much."""
+    offers = market(ie.Setup.of("gpt_oss_120b", "mi300x", engine="sglang"), Requests(2000, 500), arrangement="apart")
+    targets = Targets(tpot_seconds=0.02, tpot_percentile="mean")
+    (best,) = fleets(offers, 30.0, targets, math.inf, 1.0)
+    assert best.accelerators < best.rented
+    assert not fleets(offers, 30.0, targets, best.dollars_per_hour, 1.0)
 
 
 def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:

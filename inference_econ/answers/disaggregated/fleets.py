@@ -85,13 +85,14 @@ def smallest(
     check_instances(fewest, seconds, "requests_per_second")
     best: Fleet | None = None
     for bound, reader, writer in search.pairs():
-        limit = limit if best is None else best.dollars_per_hour
-        if bound >= limit:
+        room = limit if best is None else best.dollars_per_hour
+        if bound >= room:
             break
         if layouts not in (None, (reader, writer)):
             continue
-        for fleet in search.fleets(reader, writer, limit):
-            if best is None or _rank(fleet) < _rank(best):
+        for fleet in search.fleets(reader, writer, room):
+            # Machines that are not full are paid for as well, which may be more than its chips have room for.
+            if fleet.dollars_per_hour < limit and (best is None or _rank(fleet) < _rank(best)):
                 best = fleet
     if best is None and math.isinf(limit):
         raise NothingFitsError(unreachable(pools, terms))
