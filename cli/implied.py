@@ -38,7 +38,7 @@ def acceptance(speedup: float, draft_length: int, draft_cost: float) -> options.
 
 @question("revealed-exponent")
 def exponent(offers: tuple[str, ...], recorded: str | None, **choices: Any) -> options.Shown:
-    """Exponents of the preference speed^a / price (eq. 45) with which a buyer would choose each of several offers."""
+    """Exponents of the preference speed^a / price, equation (45), with which a buyer chooses each of some offers."""
     if bool(offers) == (recorded is not None):
         raise InputError("give either --offer, twice at least, or --recorded")
     seen = [inputs.observed_offer(text) for text in offers] if recorded is None else ie.recorded_offers(recorded)

@@ -30,18 +30,20 @@ def price(api_prices: str | None, any_speed: bool, progress: options.Progress | 
     requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
     layouts, rate = market.candidates(choices, requests), options.request_rate(choices, requests)
     settings = {name: choices[name] for name in ("replicas", "arrival_scv")}
-    return _compared(ie.price(layouts, rate, targets=targets, progress=progress, **settings), api_prices)
+    # Prices that mean nothing are refused before anything is computed.
+    compared = _compared(layouts[0].setup.model, api_prices)
+    return replace(ie.price(layouts, rate, targets=targets, progress=progress, **settings), **compared)
 
 
-def _compared(sheet: ie.Sheet, text: str | None) -> ie.Sheet:
-    """The sheet beside prices that are typed, or those of a provider's recorded offer."""
+def _compared(model: ie.ModelSpec, text: str | None) -> dict[str, Any]:
+    """What a sheet has of prices that are typed, or of those of a provider's recorded offer."""
     from inference_econ.answers import buyer
 
     if text is None or "=" in text:
-        return replace(sheet, api=api_prices(text))
+        return {"api": api_prices(text)}
     with of_option("api_prices"):
-        offer = buyer.offer_by(sheet.service.setup.model, text)
-    return replace(sheet, api=buyer.prices_of(offer), offer=offer)
+        offer = buyer.offer_by(model, text)
+    return {"api": buyer.prices_of(offer), "offer": offer}
 
 
 def api_prices(text: str | None) -> dict[str, float] | None:

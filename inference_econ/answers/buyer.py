@@ -149,8 +149,8 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
     exact = [offer for offer in matching if written and offer.model_as_written.lower() == written]
     if len(exact or matching) == 1:
         return (exact or matching)[0]
-    listed = ", ".join(_written(offer) for offer in matching or recorded) or "none"
-    what = "several offers" if matching else "no offer"
+    names = map(_written, matching) if matching else sorted({offer.provider.lower() for offer in recorded})
+    listed, what = ", ".join(names) or "none", "several offers" if matching else "no offer"
     raise InputError(f"{text!r} names {what} of {model.name}; recorded: {listed}; 'inference-econ offers' has the rest")
 
 

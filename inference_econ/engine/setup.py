@@ -303,6 +303,11 @@ class Setup:
         left_open = Open(engine_name is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)
         return replace(setup, left_open=left_open)
 
+    def __repr__(self) -> str:
+        """What is served on what, in which formats, under which assumptions: all of it is as long as a book."""
+        formats = f"weights {self.precision.weights}, KV {self.precision.kv}"
+        return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
+
     @property
     def has_recipes(self) -> bool:
         """True if it is served as engines' recipes have it: under their own profiles, and no other assumptions."""

@@ -239,7 +239,7 @@ def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
         words = [{"hardware": "a chip", "models": "a model"}[role] for role in (other, kind)]
         return (
             f"{name!r} is {words[0]}, not {words[1]}: a model comes before its chip (llama_3_70b h100_sxm), and --on "
-            "names further chips"
+            "names further chips, of 'compare' all of them"
         )
     # Eight of them, as people say 8xH100.
     wanted = _COUNTED.sub("", name.lower().replace("-", "_").replace(" ", "_"))

@@ -174,8 +174,10 @@ class FieldsPage(Page):
         """Refuse names that mean nothing."""
         if self.name is None or self.name in _kinds() or self._fields():
             return
-        names = {*_kinds(), *(_in_records(field) for field in glossary().values())}
-        near = get_close_matches(self.name, sorted(names), n=4)
+        names = sorted({*_kinds(), *(_in_records(field) for field in glossary().values())})
+        # Whoever types the beginning of a name means it more than one that only resembles it.
+        begun = [name for name in names if self.name and name.startswith(self.name.lower())]
+        near = [*dict.fromkeys((*begun, *get_close_matches(self.name, names, n=4)))][:4]
         hint = f"did you mean {', '.join(near)}?" if near else f"questions: {', '.join(questions())}"
         raise UnknownNameError(
             f"{self.name!r} is no field, record or question; {hint} 'inference-econ fields' lists all fields"

@@ -178,7 +178,14 @@ def cost_table(study: Uncertainty) -> Table:
 def _cost_cells(study: Uncertainty, index: int, at: int, *, several: bool) -> tuple[str, ...]:
     costs = (study.present[at, index], *study.bands[:, at, index])
     chance = (_percent(study.chance(index, at)),) if several else ()
-    return (*map(_dollars, costs), f"{100 * study.reached[at, index]:.0f} %", *chance)
+    return (*map(_dollars, costs), _share(float(study.reached[at, index])), *chance)
+
+
+def _share(share: float) -> str:
+    """A share as text, in which nearly all are not all, and nearly none not none."""
+    if 0.995 <= share < 1.0:
+        return ">99 %"
+    return "<1 %" if 0.0 < share < 0.005 else f"{100 * share:.0f} %"
 
 
 def _method(study: Uncertainty) -> list[str]:

@@ -59,7 +59,7 @@ def test_a_model_where_hardware_is_needed(refused: Command) -> None:
     path = str(catalog.folder("models") / "llama_3_8b.yaml")
     outcome = refused("frontier", "llama_3_8b", path)
     assert re.search(
-        r"llama_3_8b\.yaml:1: another kind of file is needed here: .* allowed: dense_flops_per_second", outcome.err
+        r"llama_3_8b\.yaml:1: another kind of file is needed .* allowed: dense_flops_per_second", outcome.err
     )
 
 

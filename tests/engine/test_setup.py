@@ -53,6 +53,13 @@ def test_the_engine_that_is_named_has_its_cache_under_other_assumptions_too() ->
     assert cache(engine="vllm", assumptions="profiles/vllm_hopper", kv="bf16") == "bf16"
 
 
+def test_a_setup_is_shown_in_a_line() -> None:
+    setup = ie.Setup.of("llama_3_8b", "h100_sxm", weights="fp8")
+    line = "<Setup: Llama 3.1 8B on NVIDIA H100 SXM5 80GB; weights fp8, KV fp8; profiles/hopper>"
+    assert repr(setup) == line
+    assert line in repr(ie.offer(setup, ie.Requests(isl=1000, osl=200)))
+
+
 @pytest.mark.rows
 def test_bad_input(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):

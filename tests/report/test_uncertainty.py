@@ -11,7 +11,15 @@ import pytest
 from inference_econ.answers.likely import chance_below
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.table import chance_percent
-from inference_econ.report.uncertainty import UncertaintyPage, band_plot, chance_plot, explained, findings, share_bars
+from inference_econ.report.uncertainty import (
+    UncertaintyPage,
+    _share,
+    band_plot,
+    chance_plot,
+    explained,
+    findings,
+    share_bars,
+)
 from inference_econ.studies.uncertainty.answer import Uncertainty
 from tests.studies.uncertainty.studies import TWO, answered, factor
 
@@ -90,6 +98,10 @@ def test_speeds_that_are_not_always_reached_have_no_shares_and_say_which_have(tw
     assert fast.knowledge[0].dollars is None
     record: Any = UncertaintyPage(fast).plain()
     assert record["all_known"]["saved_dollars_per_million_output_tokens"] is None
+
+
+def test_nearly_all_samples_are_not_all() -> None:
+    assert [_share(share) for share in (0.0, 0.001, 0.5, 0.999, 1.0)] == ["0 %", "<1 %", "50 %", ">99 %", "100 %"]
 
 
 def test_data_say_the_same(two: Uncertainty) -> None:

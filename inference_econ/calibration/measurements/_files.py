@@ -79,10 +79,12 @@ def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurem
     Raises
     ------
     InputError
-        If it cannot be read, or its columns are those of no kind.
+        If it cannot be read, its columns are those of no kind, or it has nothing else.
     """
     header, lines = _table(path)
     kind = _kind(path, header, kinds)
+    if not lines:
+        raise InputError(f"{path}: only column names; one line for each measurement is needed")
     return kind, [
         _measurement(kind, path.stem, number, line, cells) for number, (line, cells) in enumerate(lines, start=1)
     ]
