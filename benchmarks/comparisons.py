@@ -46,7 +46,7 @@ EXCEPTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """What must not take longer, beside what may; arrays of shape (cuts, plans), or (plans).
+    """Times that must not be longer than others; arrays of shape (cuts, plans), or (plans).
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def domain(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
 
 
 def _study(setup: Setup) -> bool:
-    """Whether collectives are those of the published study."""
+    """Return whether collectives are those of the published study."""
     model = setup.assumptions.network.collectives
     return isinstance(model, NcclTree) and getattr(model, "chain", None) is None
 
@@ -191,7 +191,7 @@ def batch(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
 
 
 def _crossing(setup: Setup, plans: Plans, grown: Plans) -> Flags:
-    """Whether the study spreads experts for the larger batch, and not for the smaller."""
+    """Return whether the study spreads experts for the larger batch, and not for the smaller."""
     marks = expert_thresholds(setup.model, setup.assumptions.experts) if has_experts(setup.model) else []
     counted = plans.new_tokens if setup.assumptions.experts.parallel_counts == "tokens" else 1.0
     crossed = np.zeros(plans.shape, dtype=bool)
@@ -260,7 +260,7 @@ def formats(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
 
 
 def _alike(one: Setup, other: Setup, wide: str, narrow: str) -> bool:
-    """Whether two setups differ in the bytes of weights alone."""
+    """Return whether two setups differ in the bytes of weights alone."""
     kinds = ("dense", "experts")
     same = all(one.kernel(wide, kind) == other.kernel(narrow, kind) for kind in kinds)  # type: ignore[arg-type]
     sent = {name in ("fp8", "fp8_block", "nvfp4") for name in (wide, narrow)}

@@ -157,7 +157,7 @@ async def heavy_crowd(address: str, users: int) -> tuple[Sequence[tuple[int, flo
 
 
 def heavy(users: int) -> Table:
-    """What a crowd and one user beside it have."""
+    """Times of a crowd, and of one user beside it."""
     table = Table("who", "questions", "answered", "p50 s", "longest s", title="Heavy questions at once")
     with served() as address:
         first_answer(address)

@@ -110,7 +110,7 @@ def _degrees(plan: Plans) -> tuple[int, int, int, int]:
 
 
 def _written(setup: Setup, plan: Plans, engines: Sequence[str]) -> bool:
-    """Whether a layout can be typed into one of some engines, and its chips rented as they are."""
+    """Return whether a layout can be typed into one of some engines, and its chips rented as they are."""
     chips, rack = int(plan.accelerators[0]), setup.hardware.link_domain > 8
     parts = (1, 2, 4, 8, 16, 32, 64) if rack else (1, 2, 4, 8)
     rented = chips in parts or chips % (72 if rack else 8) == 0

@@ -62,7 +62,7 @@ def commands() -> list[str]:
 
 
 def ask(command: str) -> Any:
-    """What a command would show, or its message."""
+    """Answer of a command that it would show, or its message."""
     words = shlex.split(command)
     try:
         # A page is made when it is written, and needs no context.

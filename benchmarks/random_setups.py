@@ -31,7 +31,7 @@ class Case:
     plans: Plans
 
     def __str__(self) -> str:
-        """What was drawn, without the plans."""
+        """Words for the setup that was drawn, without its plans."""
         asked = self.setup
         formats = f"{asked.precision.weights}, KV {asked.precision.kv}"
         return f"{asked.model.name}, {asked.hardware.name}, {asked.assumptions.name}, {formats}, {asked.context:g}"

@@ -64,7 +64,7 @@ def question_of(model: str, weights: str | None) -> Setup:
 
 
 def naive_model(setup: Setup) -> naive.Llm:
-    """The same language model in the terms of :mod:`benchmarks.naive`."""
+    """Language model of a setup in the terms of :mod:`benchmarks.naive`."""
     model, (block,) = setup.model, setup.model.blocks
     ff, attention = block.feed_forward, block.attention
     assert ff.kind != "none" and attention.kind in ("latent", "grouped_query")
@@ -91,7 +91,7 @@ def naive_model(setup: Setup) -> naive.Llm:
 
 
 def naive_chip(setup: Setup) -> naive.Chip:
-    """The same chip; an all-reduce gets half of a direction of each link."""
+    """Chip of a setup in these terms; an all-reduce gets half of a direction of each link."""
     hardware = setup.hardware
     inside, between = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
     assert inside is not None
@@ -128,7 +128,7 @@ def naive_frontier(case: Case, grid: Grid) -> tuple[Array, Array]:
 
 
 def our_frontier(case: Case, grid: Grid) -> Frontier:
-    """The same by this package."""
+    """Frontier of a case by this package."""
     speculation = None
     if case.speculative:
         draft = catalog.model("paper/llama_3_8b")

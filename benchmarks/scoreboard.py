@@ -84,7 +84,7 @@ Written by `sh run.sh scoreboard` (`benchmarks/scoreboard.py`) on {date}: {versi
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a predictor says of a row: values by field of :data:`QUANTITIES` in base units, or why there are none."""
+    """Prediction of a row: values by field of :data:`QUANTITIES` in base units, or why there are none."""
 
     values: Mapping[str, float]
     refused: str = ""

@@ -87,12 +87,12 @@ def ran(
 
 
 def unwritten(outcome: subprocess.CompletedProcess[str]) -> bool:
-    """Whether a command was refused because its file cannot be written."""
+    """Return whether a command was refused because its file cannot be written."""
     return refused(outcome) and "cannot be written" in " ".join(outcome.stderr.split())
 
 
 def refused(outcome: subprocess.CompletedProcess[str]) -> bool:
-    """Whether a command was refused with one message."""
+    """Return whether a command was refused with one message."""
     return outcome.returncode == 2 and outcome.stderr.count("Error: ") == 1 and "Traceback" not in outcome.stderr
 
 
@@ -267,7 +267,7 @@ def killed(folder: Path, kills: int) -> Row:
 
 
 def _whole(path: Path) -> bool:
-    """Whether a file that was written ends as its kind does; leftovers of writing are no such files."""
+    """Return whether a file that was written ends as its kind does; leftovers of writing are no such files."""
     text = path.read_bytes()
     ends = {
         ".svg": b"</svg>",
@@ -435,12 +435,12 @@ BETTER: Mapping[str, Sequence[str]] = {
 
 
 class Compared(NamedTuple):
-    """What a better setup costs over what the other does, all at one speed or promise."""
+    """Costs of a better setup over those of the other, all at one speed or promise."""
 
     answer: float
     """Cost of the answers [1]; infinite where only the other has one."""
     least: float
-    """The same of whatever candidate is cheapest, which answers are not where pools save less than 5 % [1]."""
+    """Cost of whatever candidate is cheapest, which answers are not where pools save less than 5 % [1]."""
     above: float = 1.0
     """The answer of the better setup over what that rule gives of its candidates [1]."""
 
@@ -514,7 +514,7 @@ def _better(model: str, chip: str) -> Iterator[tuple[str, ie.Setup]]:
 
 
 def _bills(setup: ie.Setup, requests: ie.Requests, gpus: int, rate: float, targets: ie.Targets) -> dict[str, float]:
-    """What the cheapest deployment costs by question [USD/h]; none where nothing fits or keeps the promises."""
+    """Bills of the cheapest deployment by question [USD/h]; none where nothing fits or keeps the promises."""
     with contextlib.suppress(NothingFitsError, InputError):
         offers = ie.market(setup, requests, ie.Space(max_accelerators=gpus))
         return {
@@ -577,7 +577,7 @@ def _dearer(base: ie.ServiceFrontier, other: ie.ServiceFrontier | None) -> Itera
 
 
 def _costs(front: ie.ServiceFrontier, speed: float) -> list[tuple[float, bool]]:
-    """What every candidate that is as fast costs at a speed [USD per 1e6 output tokens], and whether it is pools."""
+    """Cost of every candidate that is as fast, at a speed [USD per 1e6 output tokens], and whether it is pools."""
     costs = []
     for candidate in front.candidates:
         place = pareto.least_from(1.0 / candidate.seen.tpot_seconds, candidate.kept_dollars(front.promises), speed)

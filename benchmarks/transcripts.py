@@ -58,7 +58,7 @@ class Transcript:
     printed: tuple[str, ...]
     """Without indentation, nor empty lines at the end."""
     python: bool = False
-    """Whether it is Python, not a command of a shell."""
+    """True if it is Python, not a command of a shell."""
 
     @property
     def excepted(self) -> str | None:
@@ -68,7 +68,7 @@ class Transcript:
         return next((why for start, why in EXCEPTED.items() if self.command.startswith(start)), None)
 
     def cut(self, text: str) -> tuple[str, ...]:
-        """What the command prints, cut where the document cuts it."""
+        """Text that the command prints, cut where the document cuts it."""
         lines = tuple(line.rstrip() for line in text.strip("\n").split("\n")) if text.strip() else ()
         if CUT not in self.printed:
             return lines
@@ -127,13 +127,13 @@ def again(text: str, run: Callable[[Transcript], str]) -> str:
 
 
 class Session:
-    """What the commands of one document run in: the names that its Python has bound."""
+    """Surroundings of the commands of one document: the names that its Python has bound."""
 
     def __init__(self) -> None:
         self._names: dict[str, object] = {}
 
     def __call__(self, transcript: Transcript) -> str:
-        """What a command prints on both streams, in this folder."""
+        """Text that a command prints on both streams, in this folder."""
         if not transcript.python:
             return run(transcript.command)
         streams = io.StringIO()
@@ -146,7 +146,7 @@ class Session:
 
 
 def run(command: str) -> str:
-    """What a command prints on both streams, in this folder: ``inference-econ ...`` or ``cat FILE``."""
+    """Text that ``inference-econ ...`` or ``cat FILE`` prints on both streams, in this folder."""
     program, *arguments = shlex.split(command, comments=True)
     if program == "cat":
         return "".join(Path(name).read_text(encoding="utf-8") for name in arguments)

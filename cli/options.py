@@ -14,8 +14,6 @@ from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
 from . import prices
 from .decorators import Choices as Choices
 from .decorators import of as of
-from .degrees import as_option as as_option
-from .degrees import fewest as fewest
 from .lengths import context_or_lengths as context_or_lengths
 from .lengths import is_given as is_given
 from .lengths import mean_traffic as mean_traffic
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from inference_econ.engine import Pins, Setup, Space, Speculation
     from inference_econ.report.page import Page as Page
     from inference_econ.serving import Services
+from itertools import takewhile
 
 Answer = TypeVar("Answer")
 
@@ -242,3 +241,27 @@ def offer(
     """Every layout that the options leave open, as a service of some requests."""
     layouts = ie.offer(setup(choices, hardware), requests, space(choices), speculation)
     return layouts if choices.get("slots") is None else answers.slots.with_slots(layouts, choices["slots"])
+
+
+def fewest(choices: Choices, answer: Callable[[Choices], Answer]) -> Answer:
+    """The answer for the fewest GPUs that hold the model, where no degree is given; for one GPU and those otherwise.
+
+    Raises
+    ------
+    NothingFitsError
+        If none of the instances that are tried holds it: of 1, 2, 4, .. GPUs of a link domain. That of a single one.
+    """
+    if any(choices[name] not in (None, 1) for name in ("tp", "pp", "dp", "ep")) or choices["tp"] is not None:
+        return answer({**choices, "tp": choices["tp"] or 1})
+    domain, failures = inputs.catalog.hardware(choices["hardware"]).link_domain or 1, []
+    for size in takewhile(lambda size: size <= domain, (2**power for power in range(10))):
+        try:
+            return answer({**choices, "tp": size})
+        except NothingFitsError as error:
+            failures.append(error)
+    raise failures[0]
+
+
+def as_option(name: str, value: object) -> str:
+    """An option as it is typed."""
+    return f"--{name.replace('_', '-')} {value}"

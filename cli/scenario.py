@@ -1,14 +1,16 @@
-"""Commands that answer scenarios: files with questions, among them the published tables and figures."""
+"""Commands that answer scenarios: files with questions, among them published tables, figures and claims."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import inference_econ as ie
 from inference_econ import report, studies
 
 from . import options, show
 from .help import command, question
 from .parameters import PICTURE
+from .places import check_apart
 
 
 @question("run")
@@ -31,3 +33,27 @@ def figure(name: str, changes: tuple[str, ...], path: str | None, quiet: bool) -
         answer = studies.scenario.run(name, changes=changes, progress=progress)
     report.pages.page(answer).draw(target)
     show.remark(f"wrote {target}", quiet=quiet)
+
+
+@command("claims")
+def claims(name: str | None, progress: options.Progress | None) -> options.Page:
+    """Hold claims of publications against our numbers: what was published, ours, and whether it holds.
+
+    NAME is a claim, or a scenario of the kind 'claims' with those of one publication (seeds/claims_study, or a path);
+    all claims without it. Ours are computed under the preset of the published study and under today's profiles.
+    """
+    from inference_econ.report.claims import ClaimsPage
+
+    return ClaimsPage(ie.claims(name, progress=progress))
+
+
+@command("reproduce")
+def reproduce(folder: str, output: options.Output, progress: options.Progress | None) -> options.Page:
+    """Make every table and figure of "Inference economics of language models", and compare cell by cell.
+
+    One table or figure, under other assumptions: 'table paper/table_4 --set KEY=VALUE', 'run paper/figure_1 --set ..'.
+    """
+    if output.path is not None:
+        for place in report.gallery.places(folder):
+            check_apart({"-o": output.path, "--folder": str(place)})
+    return report.gallery.ReproductionPage(ie.reproduce(folder, progress=progress))

@@ -61,7 +61,7 @@ def _of_action(action: argparse.Action) -> dict[str, Any]:
 
 
 def _type(reader: Any) -> str:
-    """What kind of value a reader of texts gives."""
+    """Kind of value that a reader of texts gives."""
     if reader is None:
         return "str"
     if reader in _SCALARS:
@@ -75,7 +75,7 @@ def _type(reader: Any) -> str:
 
 
 def _plain(value: Any) -> bool:
-    """Whether a default can be written down: no object, no stand-in for a number, and no text that looks like one."""
+    """True if a default can be written down: no object, no stand-in for a number, and no text that looks like one."""
     if isinstance(value, list):
         return bool(value) and all(_plain(item) for item in value)
     if type(value) is str:
@@ -123,7 +123,7 @@ def vllm_parsers() -> Parsers:
 
 
 def vllm() -> Commands:
-    """The same with the keys of options whose values are JSON."""
+    """Options with the keys of options whose values are JSON."""
     commands = {command: of_argparse(parser) for command, parser in vllm_parsers().items()}
     for option, name in (("speculative", "Speculative"), ("compilation", "Compilation"), ("kv-transfer", "KVTransfer")):
         keys = of_dataclass(f"--{option}-config", getattr(_first("vllm.config"), f"{name}Config"))

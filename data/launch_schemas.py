@@ -61,7 +61,7 @@ def _beside(file: str) -> Any:
 
 
 def _at(root: Mapping[str, Any], reference: str) -> Any:
-    """What a reference points to, inside the schema or in a file beside it; all files beside it are one."""
+    """Schema that a reference points to, inside the schema or in a file beside it; all files beside it are one."""
     file, _, pointer = reference.partition("#/")
     found: Any = _beside(file) if file else root if pointer.split("/")[0] in root else _beside("_definitions.json")
     for part in pointer.split("/"):

@@ -28,7 +28,7 @@ FREE = Lognormal(median=1, spread=4)
 
 
 class Level(NamedTuple):
-    """What prices or speeds of a model have in common, in natural logarithms."""
+    """Level that prices or speeds of a model have in common, in natural logarithms."""
 
     mean: float
     variance: float
@@ -76,7 +76,7 @@ def together(each: list[Level]) -> Mean:
 
 
 def is_mixture(model: ModelSpec) -> bool:
-    """Whether a model has experts."""
+    """Return whether a model has experts."""
     return any(block.feed_forward.kind == "experts" for block in model.blocks)
 
 

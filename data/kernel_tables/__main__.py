@@ -87,7 +87,7 @@ Exchanged: TypeAlias = "Mapping[tuple[str, str], tuple[str, str]]"
 def picks(
     family: str, fact: Literal["expert_kernels", "exchanged_expert_kernels"] = "expert_kernels"
 ) -> Mapping[str, Mapping[str, str]]:
-    """What engines pick for experts on a family of chips: by engine, by format."""
+    """Kernels that engines pick for experts on a family of chips: by engine, by format."""
     facts = {name: getattr(catalog.engine(name).at(), fact) for name in ENGINES}
     return {name: cast("Mapping[str, Mapping[str, str]]", known).get(family, {}) for name, known in facts.items()}
 
@@ -212,7 +212,7 @@ def write_scores(family: str) -> Iterator[str]:
 
 
 def _attention(curves: Iterable[scores.Curve], engine: str) -> Mapping[scores.Kind, Entries]:
-    """What is known of both phases, by what is cached and in which format."""
+    """Rates of both phases that are known, by what is cached and in which format."""
     known = {
         (curve.kind, curve.dtype, curve.phase): curve for curve in curves if curve.engine == engine and curve.is_usable
     }

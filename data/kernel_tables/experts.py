@@ -220,5 +220,5 @@ def fits(family: str, dtype: str, kernel: str, rows: pd.DataFrame) -> Iterator[t
 
 
 def published(family: str, dtype: str, kernel: str) -> bool:
-    """What DeepGEMM publishes was measured on Hopper, where TensorRT-LLM's block-wise kernels are made alike."""
+    """True of kernels that DeepGEMM publishes: on Hopper, where TensorRT-LLM's block-wise kernels are made alike."""
     return (family, dtype, kernel) == ("hopper", "fp8_block", "cutlass")

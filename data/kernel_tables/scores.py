@@ -78,7 +78,7 @@ class Curve:
 
     @property
     def is_usable(self) -> bool:
-        """Whether a curve describes its shapes; some tables of latent attention on small chips have no such curve."""
+        """True if a curve describes its shapes; some tables of latent attention on small chips have no such curve."""
         return float(np.quantile(np.abs(self.fitted.errors), 0.9)) < _MOST_P90
 
     @property

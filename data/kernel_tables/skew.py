@@ -1,4 +1,4 @@
-"""What a router with a power law of experts costs over a balanced one, measured and by popularity."""
+"""Cost of a router with a power law of experts over a balanced one, measured and by popularity."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def main(*, judge: bool) -> None:
 
 
 def tables(fitted: Fitted) -> str:
-    """What levels change for rows that they have not seen, and each curve by one point of it."""
+    """Errors that levels change of rows that they have not seen, and each curve by one point of it."""
     rows, spreads = fitted.rows, fitted.spreads
     splits = {"other loads known": judged.other_loads_known(rows, spreads)}
     splits |= {f"{name} left out": judged.left_out(rows, spreads, by) for name, by in judged.SPLITS.items()}

@@ -35,7 +35,7 @@ class OwnRuns(Spec):
 
 
 class SourceFacts(Spec):
-    """What is known of the servers of a source, and stands in none of its rows."""
+    """Facts about the servers of a source that stand in none of its rows."""
 
     within_source: dict[str, dict[str, str]]
     """Source to what a name of hardware means there, as a catalogue name."""
@@ -126,7 +126,7 @@ class DraftLength(Spec):
     drafts: Count
     """Proposals of a round [1]."""
     drafts_of_attention_dp: Count | None = None
-    """The same where attention is data-parallel [1]; no other number if absent."""
+    """Number where attention is data-parallel [1]; no other one if absent."""
     source: Source
     """The scripts, with a commit."""
 

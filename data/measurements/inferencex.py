@@ -25,18 +25,18 @@ _PRECISIONS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp4": "fp4", "int4": "int4", "bf
 
 
 def is_run(source: str, name: str = "") -> bool:
-    """Whether a row is of these runs, by its source or its id."""
+    """Return whether a row is of these runs, by its source or its id."""
     return any(word in text.lower() for text in (source, name) for word in ("inferencex", "inferencemax"))
 
 
 def has_nominal_lengths(source: str, isl: float, osl: float, name: str = "") -> bool:
-    """Whether the lengths of a row are those that the scripts are told, not those of the requests."""
+    """Return whether the lengths of a row are those that the scripts are told, not those of the requests."""
     return is_run(source, name) and isl % _NOMINAL == osl % _NOMINAL == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """What rows say of a server that a script began.
+    """Fields of a row about a server that a script began.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What is known of the script of a run: what the lines of the table say that can be meant.
+    """Settings of the script of a run, as far as the lines of the table that can be meant agree on them.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Script:
 
 
 def script(server: Server) -> Script:
-    """What the table of scripts says of a server.
+    """Fields that the table of scripts has of a server.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def _within(runs: Iterable[MeasuredRun], since: str, until: str) -> tuple[Measur
 
 
 def _began(run: MeasuredRun, server: Server) -> bool:
-    """Whether a script began such a server."""
+    """Return whether a script began such a server."""
     low, high = run.concurrency or (0, server.concurrency)
     return (
         _has_lengths(run, server)

@@ -117,7 +117,7 @@ def _of_one_demand(runs: Sequence[Measurement], recipes: Sequence[Recipe]) -> It
 
 
 def _has(recipe: Recipe, row: Measurement) -> bool:
-    """Whether a recipe has the subject, the lengths, the layout as far as it is recorded, and the requests of a row."""
+    """True if a recipe has the subject, the lengths, the layout as far as it is recorded, and the requests of a row."""
     subject = (recipe.model, recipe.weights, recipe.hardware, recipe.engine)
     lengths = (MEAN_LENGTH * recipe.isl, MEAN_LENGTH * recipe.osl)
     *_, prefill, decode, ep = _demand(row)
@@ -194,13 +194,13 @@ def _assignments(results: Sequence[Sequence[Measurement]], recipes: Sequence[Rec
 
 
 def _faster(recipe: Recipe, other: Recipe) -> bool:
-    """Whether a recipe has more workers or drafted tokens than another, fewer of none, and else the same pools."""
+    """True if a recipe has more workers or drafted tokens than another, fewer of none, and else the same pools."""
     more = [a - b for a, b in zip((*_workers(recipe), recipe.drafted), (*_workers(other), other.drafted), strict=True)]
     return _layout(recipe) == _layout(other) and min(more) >= 0 and max(more) > 0
 
 
 def _has_workers(recipe: Recipe, row: Measurement) -> bool:
-    """Whether a recipe has the workers that are recorded for a row, if any are."""
+    """Return whether a recipe has the workers that are recorded for a row, if any are."""
     assert row.prefill is not None and row.decode is not None
     recorded = (row.prefill.workers, row.decode.workers)
     return all(said in (None, workers) for said, workers in zip(recorded, _workers(recipe), strict=True))

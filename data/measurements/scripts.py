@@ -1,4 +1,4 @@
-"""What the scripts of measured runs told the engines, which the results do not say."""
+"""Settings that the scripts of measured runs told the engines, which the results do not say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Range = Annotated[tuple[Count, Count], Field(strict=False)]
 
 
 class MeasuredRun(Spec):
-    """What a script did with some runs: which runs they are, and what it told the engine.
+    """Settings of a script: the runs that it made, and what it told the engine.
 
     A field without a value says nothing: the engine did what it does by itself.
     """
@@ -44,13 +44,13 @@ class MeasuredRun(Spec):
     ep: Counts = ()
     """Expert-parallel ranks, as the scripts were started; empty: any, or not asked for [1]."""
     dp_attention: bool | None = None
-    """Whether the scripts were started with attention that is data-parallel; None: not asked for."""
+    """True if the scripts were started with attention that is data-parallel; None: not asked for."""
     concurrency: Range | None = None
     """Fewest and most requests at a time of these runs; None: any [1]."""
     speculation: str = "none"
     """Method of speculative decoding."""
     checkpoint: str = Field(min_length=1)
-    """What was served: a repository of Hugging Face."""
+    """Repository of Hugging Face that was served."""
     attention_groups: Count
     """Groups of attention ranks with sequences of their own, really [1]."""
     expert_ranks: Count
@@ -86,13 +86,13 @@ class MeasuredRun(Spec):
     captured_tokens: Count | None = None
     """Tokens of the largest step with prompts that was captured in pieces [tokens]."""
     asynchronous: bool | None = None
-    """Whether the host prepares a step while the one before runs, where the script says so."""
+    """True if the host prepares a step while the one before runs, where the script says so."""
     prefix_cache: bool = False
-    """Whether prompts that begin alike were read once."""
+    """True if prompts that begin alike were read once."""
     eager: bool = False
     """Kernels of decode steps were launched one by one."""
     warm_up: bool = False
-    """Whether twice as many requests as there are at a time went before those that were measured."""
+    """True if twice as many requests as there are at a time went before those that were measured."""
     source: str = Field(pattern=r".+ @ [0-9a-f]{7,40}$")
     """Path of the script in the repository of InferenceX, and the commit from which it holds."""
 

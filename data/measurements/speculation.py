@@ -84,7 +84,7 @@ def _fitting(row: Measurement, runs: SpeculatingRuns, points: Iterable[RunPoint]
 
 
 def _fits(row: Measurement, point: RunPoint) -> bool:
-    """Whether a row has the traffic and the layout of a point."""
+    """Return whether a row has the traffic and the layout of a point."""
     lengths = (MEAN_LENGTH * point.isl, MEAN_LENGTH * point.osl)
     layout = (point.tp, point.dp, point.ep)
     fewest, most = point.concurrency

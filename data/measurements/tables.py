@@ -243,7 +243,7 @@ def _point(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
 
 
 def _built_ahead(row: Row) -> bool:
-    """Whether a submission to MLPerf says that its engine is TensorRT's, which is built ahead."""
+    """Return whether a submission to MLPerf says that its engine is TensorRT's, which is built ahead."""
     text = row.text("engine") or row.text("notes")
     return row.text("source_id").startswith("mlperf") and "tensorrt" in text.lower()
 

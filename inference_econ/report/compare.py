@@ -23,8 +23,7 @@ from inference_econ.report.speed_cost import curve_line, frontiers_title, speed_
 from inference_econ.report.startable import is_bound, with_engines, with_notes
 from inference_econ.report.table import Frame, Table, amount, chance_percent, dollars, frame_of, layout_label, size
 from inference_econ.search import Metric, Point
-from inference_econ.studies.results import AnyFrontier, Curve, Result
-from inference_econ.studies.speeds import common_speeds
+from inference_econ.studies.results import AnyFrontier, Curve, Result, common_speeds
 
 #: That the first is cheaper than the second: with less it is no winner [1].
 _ALIKE = 0.55

@@ -104,5 +104,5 @@ def _preferred(fronts: Mapping[str, AnyFrontier]) -> list[Instances]:
 
 
 def setups_of(curves: Sequence[Curve]) -> list[Setup]:
-    """What, on what, how of series that have a frontier."""
+    """Setups of series that have a frontier."""
     return [curve.frontier.setup for curve in curves if curve.frontier is not None]

@@ -16,14 +16,10 @@ from inference_econ.report.heading import promises_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.service import service_title
 from inference_econ.report.startable import doubts
-from inference_econ.report.table import Table, amount, assumptions_label
+from inference_econ.report.table import Table, amount, assumptions_label, words
 
 #: What an autoscaler looks at, in words.
-_LOOKS = {
-    "in_flight": "requests in flight",
-    "rate": "requests per second",
-    "utilization": "how busy replicas are",
-}
+_LOOKS = words("policy")
 
 
 class FleetPage(RowsPage[DayOfFleet]):

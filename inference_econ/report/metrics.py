@@ -3,50 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
+from inference_econ.inputs.options import rows
 from inference_econ.search import Metric
 
 
 class Axis(NamedTuple):
-    """A metric as the vertical axis of a picture."""
+    """A metric as the vertical axis of a picture: a row of ``metrics.csv``.
+
+    Attributes
+    ----------
+    field : str
+        Its name in the glossary of fields.
+    label : str
+        Label of the axis, with the unit.
+    head : str
+        Above the picture.
+    good : str
+        Good end of it: ``low`` or ``high``; empty where neither is.
+    question : str
+        Question that a picture of it answers, where that is not one of cost.
+    factor : float
+        Factor from base units to the drawn number [1].
+    dollars : bool
+        True if it is in proportion to the price of a chip.
+    """
 
     field: str
-    """Its name in the glossary of fields."""
     label: str
-    """Label of the axis, with the unit."""
     head: str
-    """Above the picture."""
-    factor: float = 1.0
-    """Factor from base units to the drawn number [1]."""
-    good: str = "low"
-    """Good end of it: ``low`` or ``high``; empty where neither is."""
-    dollars: bool = False
-    """True if it is in proportion to the price of a chip."""
-    question: str = "What do chips give at each speed?"
-    """Question that a picture of it answers, where that is not one of cost."""
+    good: str
+    question: str
+    factor: float
+    dollars: bool
+
+
+def _axis(row: Mapping[str, str]) -> Axis:
+    values: dict[str, Any] = {name: row[name] for name in Axis._fields}
+    return Axis(**{**values, "factor": float(row["factor"]), "dollars": row["dollars"] == "yes"})
 
 
 #: By name, as ``--y`` has them.
 AXES: Mapping[Metric, Axis] = {
-    "cost": Axis(
-        "dollars_per_million_output_tokens", "US dollars per million output tokens", "Cost of output tokens",
-        dollars=True,
-    ),
-    "blended": Axis(
-        "dollars_per_million_tokens", "US dollars per million tokens", "Cost of input and output tokens together",
-        dollars=True,
-    ),
-    "throughput": Axis(
-        "tokens_per_second_per_accelerator", "output tokens per second per GPU", "Output tokens of a GPU", good="high"
-    ),
-    "power": Axis(
-        "tokens_per_second_per_megawatt", "thousand output tokens/s per MW", "Output tokens of a megawatt", 1e-3, "high"
-    ),
-    "joules": Axis("joules_per_output_token", "joules per output token", "Energy of output tokens"),
-    "gpus": Axis(
-        "accelerators", "GPUs of an instance", "Size of the instance", good="",
-        question="How many GPUs does each speed take?",
-    ),
-    "mfu": Axis("mfu", "MFU: % of the theoretical peak", "Use of the arithmetic", 100.0, "high"),
-}  # fmt: skip
+    cast("Metric", row["name"]): _axis(row) for row in rows(Path(__file__).with_suffix(".csv"))
+}

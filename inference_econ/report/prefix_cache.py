@@ -18,13 +18,10 @@ from inference_econ.report.heading import heading, subject_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.service import milliseconds
 from inference_econ.report.startable import doubts, grounds
-from inference_econ.report.table import Table, dollars, layout_label
+from inference_econ.report.table import Table, dollars, layout_label, words
 
 #: Where turns go, in words.
-_ROUTED: dict[Routing, str] = {
-    "round_robin": "dealt round robin",
-    "prefix_aware": "sent to the instance that holds the conversation",
-}
+_ROUTED = words("routing")
 #: Lengths that a chart shows [tokens].
 _LENGTHS = 2.0 ** np.arange(4.0, 17.5, 0.5)
 

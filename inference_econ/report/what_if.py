@@ -15,7 +15,18 @@ from inference_econ.report.fields import attributes
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.speed_cost import frontiers_title
-from inference_econ.report.table import Frame, Table, amount, dollars, frame_of, layout_label, quantity, size, warnings
+from inference_econ.report.table import (
+    Frame,
+    Table,
+    amount,
+    dollars,
+    frame_of,
+    layout_label,
+    quantity,
+    size,
+    warnings,
+    words,
+)
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.what_if import Effect, Step, WhatIf
 
@@ -170,13 +181,7 @@ def _why(answer: WhatIf) -> tuple[str, ...]:
 
 
 #: What happens at a step, in words.
-_HAPPENS = {
-    "layout": "from here on {layout} is the cheapest layout, before {before}",
-    "flat_from": "from here on more of it changes no cost",
-    "flat_to": "below less of it changes no cost",
-    "nothing_from": "from here on nothing is as fast",
-    "nothing_to": "below nothing is as fast",
-}
+_HAPPENS = words("step")
 
 
 def steps_table(answer: WhatIf) -> Table:

@@ -7,6 +7,5 @@ from . import one_line as one_line
 from . import results as results
 from . import sampling_rule as sampling_rule
 from . import scenario as scenario
-from . import speeds as speeds
 from . import uncertainty as uncertainty
 from . import what_if as what_if

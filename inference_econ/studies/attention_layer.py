@@ -55,7 +55,7 @@ def layout(tp: float, dp: float, ep: float, batch: float, new_tokens: float = 1)
 
 
 def fits(setup: Setup, plans: Plans, implementation: Implementation = "absorbed") -> bool:
-    """Whether weights, cache, what a step decompresses and what an implementation keeps besides fit.
+    """Return whether weights, cache, what a step decompresses and what an implementation keeps besides fit.
 
     Raises
     ------

@@ -211,7 +211,7 @@ class InstanceCurves:
 
     @property
     def continuous(self) -> bool:
-        """Whether sizes are no whole numbers, so that every other value of an input has an instance of its own."""
+        """True if sizes are no whole numbers, so that every other value of an input has an instance of its own."""
         return isinstance(self.front.grid.layouts, ContinuousLayouts)
 
     @cached_property

@@ -40,14 +40,14 @@ class Finding:
     missing: Mapping[Basis, str]
 
     def holds(self, basis: Basis) -> bool | None:
-        """Whether it holds under a basis; None if it was not asked of it."""
+        """Return whether it holds under a basis; None if it was not asked of it."""
         if basis not in self.claim.bases:
             return None
         return basis in self.ours and met(self.ours[basis], self.claim.published, self.claim.tolerance)
 
     @property
     def verdict(self) -> str:
-        """Whether it holds, or under what."""
+        """Words for whether it holds, or under which basis."""
         answers = {basis: self.holds(basis) for basis in self.claim.bases}
         kept = [basis for basis, holds in answers.items() if holds]
         if len(kept) == len(answers):
@@ -78,7 +78,7 @@ class Ledger(Study):
 
 
 def met(ours: float, published: Published, tolerance: float) -> bool:
-    """Whether a number is what was published, or within its bounds, give or take a tolerance.
+    """Return whether a number is what was published, or within its bounds, give or take a tolerance.
 
     Examples
     --------

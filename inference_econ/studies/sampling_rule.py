@@ -98,7 +98,7 @@ class Check:
 
     @property
     def exact(self) -> bool:
-        """Whether all that the drawn tokens differ from the target's distribution may be chance."""
+        """True if all that the drawn tokens differ from the target's distribution may be chance."""
         return self.fit.p_value >= UNLIKELY
 
 

@@ -53,7 +53,7 @@ class Best:
 
     @property
     def is_measured(self) -> bool:
-        """Whether its errors are known: measured servers stand behind its assumptions."""
+        """True if its errors are known: measured servers stand behind its assumptions."""
         return self.point["dollars_per_million_output_tokens_low"] is not None
 
 

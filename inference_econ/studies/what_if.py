@@ -173,7 +173,7 @@ def what_if(
     progress: Progress | None = None,
     **settings: Any,
 ) -> WhatIf:
-    """What speed and cost depend on: per cent per per cent of every input (``inference-econ what-if``).
+    """Elasticities of speed and cost: per cent per per cent of every input (``inference-econ what-if``).
 
     Parameters
     ----------

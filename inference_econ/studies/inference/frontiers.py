@@ -125,7 +125,7 @@ class Manner(NamedTuple):
     weights: Dtype
     """Number format."""
     speculates: bool
-    """Whether tokens are proposed."""
+    """True if tokens are proposed."""
 
 
 def manners(priors: Priors) -> dict[Manner, float]:

@@ -46,7 +46,7 @@ class Interval(NamedTuple):
     """Less with 90 % [as the quantity]."""
 
     def holds(self, value: float) -> bool:
-        """Whether a value is between the ends."""
+        """Return whether a value is between the ends."""
         return self.low <= value <= self.high
 
 

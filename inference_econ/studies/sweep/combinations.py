@@ -150,7 +150,7 @@ class Combinations:
 
     @property
     def several_chips(self) -> bool:
-        """Whether chips are compared, at prices that no axis says."""
+        """True if chips are compared, at prices that no axis says."""
         points = [point for axis in self.axes.values() for point in axis.values()]
         return not any("price" in point for point in points) and len(_chips(points)) > 1
 

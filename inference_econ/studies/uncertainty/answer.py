@@ -15,9 +15,8 @@ from inference_econ.answers.sources import UsedSource, sources
 from inference_econ.errors import InputError
 from inference_econ.formulas import decisions
 from inference_econ.inputs import PROFILE, Distribution, Scenario, Settings, UncertaintyAsk
-from inference_econ.studies.results import AnyFrontier, Study
+from inference_econ.studies.results import AnyFrontier, Study, common_speeds
 from inference_econ.studies.settings import frontier_of, number
-from inference_econ.studies.speeds import common_speeds
 from inference_econ.studies.uncertainty.design import CHEAP, Design, Shares, Variable, design, shares, variables
 from inference_econ.studies.uncertainty.sampling import SampledSeries
 

@@ -16,7 +16,7 @@ from inference_econ.engine.bounds import subjects_of
 from inference_econ.inputs import LEVELS, UncertaintyAsk, catalog
 from inference_econ.studies.settings import frontier_of
 from inference_econ.studies.uncertainty.answer import answer
-from inference_econ.studies.uncertainty.errors import errors_of, quantile
+from inference_econ.studies.uncertainty.sampling import errors_of, quantile
 from tests.studies.uncertainty.studies import COMMON, MEMORY_BOUND, TWO, answered, factor, study
 
 
