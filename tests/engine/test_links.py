@@ -33,18 +33,7 @@ def _sent(kind: str, ranks: float, domains: float = 1.0, *, own_link: bool = Fal
     return Collective(kind, ranks * ones, domains * ones, 448e6 * ones, own_link=own_link)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("kind", "ranks", "own_link", "milliseconds"),
-    [
-        # Links of 64 GB/s. Each rank sends R - 1 parts of 448 MB / R over one link each, and again to gather.
-        ("all_reduce", 2, False, 2 * 224 / 64),
-        ("all_reduce", 4, False, 2 * 112 / 64),
-        ("all_reduce", 8, False, 2 * 56 / 64),
-        # 448 MB of every rank, one part for each: 448 / R over each link.
-        ("all_to_all", 2, True, 224 / 64),
-        ("all_to_all", 8, True, 56 / 64),
-    ],
-)
+@pytest.mark.rows
 def test_every_pair_of_a_mesh_has_a_seventh_of_the_links(
     kind: str, ranks: int, own_link: bool, milliseconds: float
 ) -> None:

@@ -34,21 +34,14 @@ OWNERSHIP = _entry(1.5, "tco", "2026-07", seller="neocloud")
 GUESS = _entry(0.5, "estimate", "2026-05")
 
 
-@pytest.mark.parametrize(
-    ("listed", "dollars"),
-    [
-        ((INDEX, FIRM), 3.0),  # on-demand first
-        ((FIRM, DEAR), 3.0),  # then the order of the file
-        ((UNDATED, INDEX), 2.0),  # what is verified and dated before what is not
-        ((HEARSAY, SPOT), 1.0),
-        ((GUESS, UNDATED), 4.0),
-        ((GUESS,), 0.5),
-    ],
-)
-def test_the_best_price_is_dated_and_verified_and_what_anybody_can_have(
-    listed: tuple[Mapping[str, object], ...], dollars: float
-) -> None:
-    best = prices.best(_chip(*listed))
+def _named(name: str) -> dict[str, object]:
+    """One of the above, for tables."""
+    return dict(globals()[name])
+
+
+@pytest.mark.rows
+def test_the_best_price_is_dated_and_verified_and_what_anybody_can_have(listed: list[str], dollars: float) -> None:
+    best = prices.best(_chip(*map(_named, listed)))
     assert best is not None
     assert best.dollars == dollars
 
@@ -58,17 +51,9 @@ def test_a_file_without_prices_has_no_best_one() -> None:
     assert prices.of_kind(_chip(FIRM), "spot") is None
 
 
-@pytest.mark.parametrize(
-    ("listed", "doubt", "terms"),
-    [
-        (FIRM, "", "on-demand, 2026-05"),
-        (UNDATED, "undated", "on-demand, undated"),
-        (HEARSAY, "not verified", "on-demand, 2026-05, not verified"),
-        (GUESS, "an estimate", "estimate, 2026-05"),
-    ],
-)
-def test_what_can_be_doubted_is_said(listed: Mapping[str, object], doubt: str, terms: str) -> None:
-    (price,) = prices.listed(_chip(listed))
+@pytest.mark.rows
+def test_what_can_be_doubted_is_said(listed: str, doubt: str, terms: str) -> None:
+    (price,) = prices.listed(_chip(_named(listed)))
     assert (price.doubt, price.terms) == (doubt, terms)
     assert (prices.HourPrice(2.0).doubt, prices.HourPrice(2.0).terms) == ("", "given")
 
@@ -91,36 +76,12 @@ def test_a_price_of_a_node_is_that_of_its_accelerators() -> None:
         prices.amount(_chip(FIRM, machines=()), "24.0/node")
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "asked", "meant"),
-    [
-        ((FIRM, INDEX), (INDEX, FIRM), None, "on_demand"),
-        ((FIRM, INDEX), (UNDATED, INDEX), None, "index"),  # without doubts
-        ((FIRM, SPOT), (UNDATED, INDEX), None, "on_demand"),  # with doubts, where there is no other
-        ((FIRM,), (INDEX,), None, None),
-        ((FIRM,), (), None, None),
-        ((CLOUD, LISTED), (LISTED,), None, "on_demand:hyperscaler"),  # one seller before no doubts
-        (
-            (CLOUD, LISTED, RENT),
-            (LISTED, RENT),
-            None,
-            "reserved:survey:erdil2025",
-        ),  # no doubts before what anybody can have
-        ((CLOUD,), (LISTED,), None, "on_demand"),  # sellers differ, which is remarked
-        ((CLOUD, LISTED, RENT), (LISTED, RENT), "on_demand", "on_demand:hyperscaler"),
-        ((CLOUD, RENT), (LISTED, RENT), "on_demand", "on_demand"),
-        ((CLOUD,), (LISTED,), "reserved", "reserved"),  # which is refused where it is taken
-        ((CLOUD, LISTED), (LISTED,), 2.0, 2.0),
-    ],
-)
+@pytest.mark.rows
 def test_several_chips_are_compared_at_one_kind_and_seller(
-    first: tuple[Mapping[str, object], ...],
-    second: tuple[Mapping[str, object], ...],
-    asked: float | str | None,
-    meant: float | str | None,
+    first: list[str], second: list[str], asked: float | str | None, meant: float | str | None
 ) -> None:
-    assert prices.compared([_chip(*first), _chip(*second)], asked) == meant
-    assert prices.compared([_chip(*second), _chip(*first)], asked) == meant
+    chips = [_chip(*map(_named, listed)) for listed in (first, second)]
+    assert prices.compared(chips, asked) == prices.compared(chips[::-1], asked) == meant
 
 
 def test_prices_of_one_source_come_before_the_first_of_each_file() -> None:

@@ -152,11 +152,6 @@ def test_quantities_are_numbers_or_text_in_the_schema() -> None:
     assert {option["type"] for option in field["anyOf"]} == {"number", "string"}
 
 
-def test_an_unknown_kind_of_schema() -> None:
-    with pytest.raises(InputError, match=r"unknown kind 'chip'; kinds: .*, scenario, engine"):
-        json_schema("chip")
-
-
 def test_the_page_of_assumptions_is_what_the_fields_say() -> None:
     page = reference_page()
     assert all(f"\n## {group}\n" in page for group in GROUPS)
