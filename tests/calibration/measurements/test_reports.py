@@ -157,4 +157,4 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_deployments_that_cannot_be(tmp_path: Path, deployment: dict[str, Any] | None, message: str) -> None:
     (tmp_path / "mine.json").write_text(json.dumps(BENCH), encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        measurements.read(tmp_path / "mine.json", deployment and MeasuredServer(**deployment))
+        measurements.read(tmp_path / "mine.json", MeasuredServer(**deployment) if deployment else None)

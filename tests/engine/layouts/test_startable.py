@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ def test_any_layout_is_the_bound() -> None:
 
 @pytest.mark.rows
 def test_pins_that_nobody_can_start_get_the_nearest(
-    model: str, engine: str | None, pins: dict[str, int], message: str
+    model: str, engine: str | None, pins: dict[str, Any], message: str
 ) -> None:
     setup = Setup.of(model, "h200_sxm", engine=engine)
     with pytest.raises(InputError, match=re.escape(message)):
