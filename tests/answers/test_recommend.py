@@ -21,14 +21,7 @@ from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.price import KINDS, price
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import (
-    Choice,
-    PooledChoice,
-    _worthwhile,
-    choice_chances,
-    natural_rate,
-    recommend,
-)
+from inference_econ.answers.recommend import Choice, PooledChoice, _worthwhile, choice_chances, natural_rate, recommend
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests

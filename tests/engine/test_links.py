@@ -60,11 +60,7 @@ def test_a_switch_and_links_that_are_pooled_give_a_pair_all_of_it(ranks: int, fa
 
 
 @settings(deadline=None)
-@given(
-    ranks=st.tuples(st.floats(1.0, 64.0), st.floats(1.0, 8.0)),
-    domains=st.floats(1.0, 8.0),
-    at=st.floats(0.0, 1.0),
-)
+@given(ranks=st.tuples(st.floats(1.0, 64.0), st.floats(1.0, 8.0)), domains=st.floats(1.0, 8.0), at=st.floats(0.0, 1.0))
 def test_floors_hold_in_a_mesh(ranks: tuple[float, float], domains: float, at: float) -> None:
     low, high = ranks[0] * domains, ranks[0] * ranks[1] * domains
     network = _network()

@@ -70,12 +70,7 @@ def test_plain_numbers_are_taken_as_well() -> None:
     assert float(nccl_seconds("all_reduce", 1, 1, 1e6, _protocols(), per_byte)) == 0.0
 
 
-@given(
-    kind=kinds,
-    ranks=st.floats(0.5, 4096.0),
-    domains=st.floats(1.0, 512.0),
-    size=st.floats(0.0, 1e10),
-)
+@given(kind=kinds, ranks=st.floats(0.5, 4096.0), domains=st.floats(1.0, 512.0), size=st.floats(0.0, 1e10))
 def test_total_is_the_sum_of_its_parts(kind: Kind, ranks: float, domains: float, size: float) -> None:
     groups = min(domains, max(ranks, 1.0))
     per_byte = transfer_seconds_per_byte(max(ranks, 1.0), groups, 450e9, 50e9)

@@ -67,10 +67,7 @@ def test_thousands_of_slots_neither_over_nor_underflow() -> None:
         assert (np.diff(found.in_flight) > 0.0).all()
 
 
-@given(
-    rates=st.lists(st.floats(0.1, 10.0), min_size=1, max_size=20),
-    use=st.floats(0.01, 0.99),
-)
+@given(rates=st.lists(st.floats(0.1, 10.0), min_size=1, max_size=20), use=st.floats(0.01, 0.99))
 def test_work_is_done_as_fast_as_it_arrives(rates: list[float], use: float) -> None:
     found = load(use * rates[-1], rates)
     completed = float(found.probabilities[1:] @ np.array(rates))
@@ -189,11 +186,7 @@ def test_vectors_broadcast() -> None:
     assert mixture_quantiles([1.0, 2.0, 3.0], alone.work, 0.5).shape == ()
 
 
-@given(
-    values=st.lists(st.floats(-5.0, 5.0), min_size=1, max_size=15),
-    share=st.floats(0.01, 1.0),
-    data=st.data(),
-)
+@given(values=st.lists(st.floats(-5.0, 5.0), min_size=1, max_size=15), share=st.floats(0.01, 1.0), data=st.data())
 def test_mixture_quantiles_are_those_of_repeated_values(values: list[float], share: float, data: st.DataObject) -> None:
     counts = data.draw(st.lists(st.integers(0, 9), min_size=len(values), max_size=len(values)).filter(any))
     repeated = np.repeat(values, counts)

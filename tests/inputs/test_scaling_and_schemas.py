@@ -13,14 +13,7 @@ from inference_econ.answers.frontier import decode_frontier
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.engine.layouts.divisibility import attention_degrees
 from inference_econ.errors import InputError
-from inference_econ.inputs import (
-    Block,
-    GroupedQueryAttention,
-    LatentAttention,
-    ModelSpec,
-    Traffic,
-    catalog,
-)
+from inference_econ.inputs import Block, GroupedQueryAttention, LatentAttention, ModelSpec, Traffic, catalog
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.assumptions import GROUPS, field_names
 from inference_econ.inputs.scaling import scaled

@@ -41,7 +41,7 @@ def fitted(name: str = "made up") -> ie.Assumptions:
             "model": {
                 "tpot": ErrorSpread(rows=1234, quantiles=QUANTILES),
                 "ttft": ErrorSpread(rows=30, quantiles=tuple(2 * one for one in QUANTILES)),
-            },
+            }
         },
     )
     return catalog.assumptions("deployable").model_copy(update={"calibration": calibration, "name": name})
