@@ -55,13 +55,7 @@ def test_best_step_seconds_takes_scalars_fractions_and_nothing() -> None:
 def test_a_batch_of_pairs_equals_its_pairs_one_by_one(size: float, batch: float, tokens: int) -> None:
     def best(sizes: object, batches: object, new_tokens: int, *, pipeline: bool = False) -> list[float | None]:
         found = asking.best_step_seconds(
-            "paper/llama_3_70b",
-            "paper/h100",
-            sizes,
-            batches,
-            context=5,
-            new_tokens=new_tokens,
-            pipeline=pipeline,
+            "paper/llama_3_70b", "paper/h100", sizes, batches, context=5, new_tokens=new_tokens, pipeline=pipeline
         )
         seconds = found.tolist()
         return seconds if isinstance(seconds, list) else [seconds]

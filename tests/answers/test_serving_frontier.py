@@ -18,10 +18,7 @@ from inference_econ.answers.market import market
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.report.serving_frontier import (
-    service_frontier_charts,
-    service_frontier_table,
-)
+from inference_econ.report.serving_frontier import service_frontier_charts, service_frontier_table
 from inference_econ.report.table import dollars
 from inference_econ.search import METRICS
 from inference_econ.serving import Services

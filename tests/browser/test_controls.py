@@ -9,17 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.explorer import (
-    QUICK,
-    address,
-    command,
-    commands,
-    open_page,
-    panel,
-    settled,
-    typed,
-    wrong,
-)
+from tests.browser.explorer import QUICK, address, command, commands, open_page, panel, settled, typed, wrong
 from tests.reading import tables
 
 CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "l40s", "a100_sxm_80")

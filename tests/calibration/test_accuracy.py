@@ -9,7 +9,6 @@ import pytest
 
 from inference_econ.calibration import by_group
 from inference_econ.calibration.accuracy import accuracy, log_errors
-from inference_econ.errors import InputError
 
 
 def test_half_and_double_are_equally_wrong() -> None:
@@ -59,10 +58,3 @@ def test_groups() -> None:
     assert found["b"][:2] == (2, 1)
     assert found["b"][2:] == pytest.approx([math.log(2)] * 4, rel=1e-12)
     assert found["a"].bias == 0.0
-
-
-def test_what_cannot_be_compared() -> None:
-    with pytest.raises(InputError, match=r"measured values must be positive and finite, got -1"):
-        accuracy([1.0, -1.0], [1.0, 1.0])
-    with pytest.raises(InputError, match=r"must be lists of equal length, got \(2,\) and \(1,\)"):
-        accuracy([1.0, 2.0], [1.0])

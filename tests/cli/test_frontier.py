@@ -147,8 +147,7 @@ def test_what_ifs(command: Command) -> None:
     faster = _points(command, "--set", "hardware.hbm_bytes_per_second=6.7 TB/s")
     assert faster[-1]["tokens_per_second_per_user"] > base[-1]["tokens_per_second_per_user"]
     both = command(
-        *SUBJECT,
-        *("--set", "model.blocks.0.layers=16", "--set", "assumptions.host.launch=0 us", "--format", "json"),
+        *SUBJECT, *("--set", "model.blocks.0.layers=16", "--set", "assumptions.host.launch=0 us", "--format", "json")
     )
     record = parsed(both.out)
     assert isinstance(record["sources"], list)

@@ -238,8 +238,7 @@ def test_pools_of_a_saved_answer_are_started_by_their_engine(
 
 
 @pytest.mark.parametrize(
-    ("to", "option"),
-    [("vllm", "--max-num-seqs"), ("sglang", "--max-running-requests"), ("trtllm", "--max_batch_size")],
+    ("to", "option"), [("vllm", "--max-num-seqs"), ("sglang", "--max-running-requests"), ("trtllm", "--max_batch_size")]
 )
 def test_decode_instances_are_started_with_the_slots_that_keep_the_tpot(
     command: Command, tmp_path: Path, to: str, option: str

@@ -10,12 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from data.measurements.matches import (
-    NO_RECIPE,
-    SEVERAL_RECIPES,
-    SPECULATION,
-    with_recipes,
-)
+from data.measurements.matches import NO_RECIPE, SEVERAL_RECIPES, SPECULATION, with_recipes
 from data.measurements.recipes import COLUMNS, Recipe, read, recipes
 from inference_econ.calibration.measurements import Measurement, Pool, Skipped, shipped
 from inference_econ.errors import InputError

@@ -176,10 +176,7 @@ def test_further_choices_of_the_study_can_be_set(change: str, slower: bool | Non
     sizes, batches = [20.0, 45.0], [3.0, 200.0]
     preset = asking.best_step_seconds(accelerators=sizes, batch=batches, assumptions="paper", **asked)
     changed = asking.best_step_seconds(
-        accelerators=sizes,
-        batch=batches,
-        assumptions=ie.assumptions("paper", changes=[change]),
-        **asked,
+        accelerators=sizes, batch=batches, assumptions=ie.assumptions("paper", changes=[change]), **asked
     )
     assert (preset != changed).any()
     if slower is False:

@@ -33,18 +33,7 @@ def _sent(kind: str, ranks: float, domains: float = 1.0, *, own_link: bool = Fal
     return Collective(kind, ranks * ones, domains * ones, 448e6 * ones, own_link=own_link)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("kind", "ranks", "own_link", "milliseconds"),
-    [
-        # Links of 64 GB/s. Each rank sends R - 1 parts of 448 MB / R over one link each, and again to gather.
-        ("all_reduce", 2, False, 2 * 224 / 64),
-        ("all_reduce", 4, False, 2 * 112 / 64),
-        ("all_reduce", 8, False, 2 * 56 / 64),
-        # 448 MB of every rank, one part for each: 448 / R over each link.
-        ("all_to_all", 2, True, 224 / 64),
-        ("all_to_all", 8, True, 56 / 64),
-    ],
-)
+@pytest.mark.rows
 def test_every_pair_of_a_mesh_has_a_seventh_of_the_links(
     kind: str, ranks: int, own_link: bool, milliseconds: float
 ) -> None:
@@ -71,11 +60,7 @@ def test_a_switch_and_links_that_are_pooled_give_a_pair_all_of_it(ranks: int, fa
 
 
 @settings(deadline=None)
-@given(
-    ranks=st.tuples(st.floats(1.0, 64.0), st.floats(1.0, 8.0)),
-    domains=st.floats(1.0, 8.0),
-    at=st.floats(0.0, 1.0),
-)
+@given(ranks=st.tuples(st.floats(1.0, 64.0), st.floats(1.0, 8.0)), domains=st.floats(1.0, 8.0), at=st.floats(0.0, 1.0))
 def test_floors_hold_in_a_mesh(ranks: tuple[float, float], domains: float, at: float) -> None:
     low, high = ranks[0] * domains, ranks[0] * ranks[1] * domains
     network = _network()

@@ -9,7 +9,6 @@ import pytest
 
 from inference_econ.engine import Setup, group_steps, saved_seconds
 from inference_econ.engine.prefill import prefill
-from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from tests.planned import plan_of
 
@@ -33,8 +32,3 @@ def test_every_time_of_a_prompt_is_longer_by_the_factor() -> None:
 def test_a_mixed_step_saves_as_much_as_before() -> None:
     saved = [saved_seconds(_setup(f), plan_of(batch=64.0), 500.0, 0.0, np.ones(1)) for f in (1.0, 1.3)]
     assert saved[1] == pytest.approx(saved[0])
-
-
-def test_a_factor_that_cannot_be() -> None:
-    with pytest.raises(InputError, match=r"serving\.prefill_factor must be >= 0\.1, got 0"):
-        catalog.assumptions("deployable", changes=["serving.prefill_factor=0"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ.errors import InputError, SpecError, UnknownNameError
+from inference_econ.errors import InputError
 
 
 def test_everything_is_resolved_once() -> None:
@@ -64,17 +64,6 @@ def test_a_setup_is_shown_in_a_line() -> None:
 def test_bad_input(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         ie.Setup.of("llama_3_8b", "h100_sxm", **settings)  # type: ignore[arg-type]
-
-
-def test_unknown_names_and_fields() -> None:
-    with pytest.raises(UnknownNameError, match="unknown hardware 'h10'; did you mean"):
-        ie.Setup.of("llama_3_8b", "h10")
-    with pytest.raises(UnknownNameError, match="'h100' is a chip, not a model: a model comes before its chip"):
-        ie.Setup.of("h100", "llama_3_8b")
-    with pytest.raises(UnknownNameError, match=r"'qwen3' is a model, not a chip: .* --on names further chips"):
-        ie.Setup.of("llama_3_8b", "qwen3")
-    with pytest.raises(SpecError, match=r"unknown key 'launch'; it is now 'host\.launch' or 'host\.graph_launch'"):
-        ie.Setup.of("llama_3_8b", "h100_sxm", changes=["assumptions.launch=0 us"])
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,7 @@ def test_plain_numbers_are_taken_as_well() -> None:
     assert float(nccl_seconds("all_reduce", 1, 1, 1e6, _protocols(), per_byte)) == 0.0
 
 
-@given(
-    kind=kinds,
-    ranks=st.floats(0.5, 4096.0),
-    domains=st.floats(1.0, 512.0),
-    size=st.floats(0.0, 1e10),
-)
+@given(kind=kinds, ranks=st.floats(0.5, 4096.0), domains=st.floats(1.0, 512.0), size=st.floats(0.0, 1e10))
 def test_total_is_the_sum_of_its_parts(kind: Kind, ranks: float, domains: float, size: float) -> None:
     groups = min(domains, max(ranks, 1.0))
     per_byte = transfer_seconds_per_byte(max(ranks, 1.0), groups, 450e9, 50e9)
@@ -317,33 +312,7 @@ def test_between_many_domains_a_tree_beats_the_ring() -> None:
     assert times[0] > 10 * times[1]
 
 
-@pytest.mark.parametrize(
-    ("collectives", "size", "measured"),
-    [
-        # Custom kernels on eight chips in a CUDA graph [us], middle of what is published.
-        ("engines_hopper", 256, 3.5),
-        ("engines_hopper", 8192, 3.7),
-        ("engines_hopper", 65536, 4.75),
-        ("engines_hopper", 262144, 10.2),
-        ("engines_hopper", 524288, 16.8),
-        ("engines_hopper", 2 << 20, 31.5),
-        ("engines_hopper", 8 << 20, 79),
-        ("engines_blackwell", 256, 5.0),
-        ("engines_blackwell", 8192, 5.6),
-        ("engines_blackwell", 65536, 6.0),
-        ("engines_blackwell", 262144, 7.9),
-        ("engines_blackwell", 524288, 10.9),
-        ("engines_blackwell", 2 << 20, 30),
-        ("engines_ampere", 256, 5.7),
-        ("engines_ampere", 8192, 6.3),
-        ("engines_ampere", 65536, 8.4),
-        ("engines_ampere", 262144, 17),
-        # NCCL, with NVLink SHARP but on the A100.
-        ("engines_ampere", 537e6, 4226),
-        ("engines_hopper", 537e6, 2111),
-        ("engines_blackwell", 537e6, 1355),
-    ],
-)
+@pytest.mark.rows
 def test_all_reduces_of_engines_as_measured(collectives: str, size: float, measured: float) -> None:
     network = _network(collectives)
     per_byte = transfer_seconds_per_byte(8, 1, network.inside, network.between)

@@ -14,10 +14,7 @@ Array = npt.NDArray[np.float64]
 #: A few distinct values make ties likely.
 coarse = st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.0, 5.0])
 fine = st.floats(1e-3, 1e3)
-clouds = st.one_of(
-    st.lists(st.tuples(coarse, coarse), max_size=20),
-    st.lists(st.tuples(fine, fine), max_size=20),
-)
+clouds = st.one_of(st.lists(st.tuples(coarse, coarse), max_size=20), st.lists(st.tuples(fine, fine), max_size=20))
 
 
 def _columns(points: list[tuple[float, float]]) -> tuple[Array, Array]:

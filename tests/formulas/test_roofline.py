@@ -110,12 +110,7 @@ def test_equations_13_and_14_equal_a_numerical_minimum(
     parameters: float, layers: int, bandwidth: float, hop: float, reductions: float
 ) -> None:
     best = toy_minimum_latency(
-        parameters,
-        layers,
-        bytes_per_parameter=P,
-        bytes_per_second=bandwidth,
-        reductions=reductions,
-        hop_seconds=hop,
+        parameters, layers, bytes_per_parameter=P, bytes_per_second=bandwidth, reductions=reductions, hop_seconds=hop
     )
 
     def latency(log_size: float) -> float:

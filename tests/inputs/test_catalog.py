@@ -36,22 +36,12 @@ def test_parts_of_assumptions_are_neither_presets_nor_scenarios() -> None:
     assert not [name for name in catalog.names("scenarios") if name.startswith(("assumptions/", "engines/"))]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "message"),
-    [
-        ("hardware", "H100-SMX", "unknown hardware 'H100-SMX'; did you mean h100_sxm"),
-        ("hardware", "h10", "unknown hardware 'h10'; did you mean h100_nvl, h100_pcie, h100_sxm"),
-        ("hardware", "paper/h10", "unknown hardware 'paper/h10'; did you mean paper/h100"),
-        ("hardware", "zzz", "unknown hardware 'zzz'; known: a10, a100_pcie_40, a100_pcie_80"),
-        ("hardware", "\0", "unknown hardware '\\x00'; known: "),
-        ("hardware", "x" * 5000, "unknown hardware 'xxx"),
-        ("models", "lama3_70b", "unknown model 'lama3_70b'; did you mean llama_3_70b"),
-        ("models", "deepseek", "deepseek_v2"),
-        ("assumptions", "papr", "unknown assumptions 'papr'; did you mean paper"),
-        ("scenarios", "table_99999", "unknown scenario 'table_99999'"),
-        ("hardware", "zzz", "('inference-econ hardware' lists all; a path to a YAML file works too)"),
-    ],
-)
+def test_a_name_may_be_long() -> None:
+    with pytest.raises(UnknownNameError, match="unknown hardware 'xxx"):
+        catalog.locate("hardware", "x" * 5000)
+
+
+@pytest.mark.rows
 def test_unknown_names_get_the_nearest(kind: catalog.Kind, name: str, message: str) -> None:
     with pytest.raises(UnknownNameError, match=re.escape(message)):
         catalog.locate(kind, name)
@@ -339,11 +329,6 @@ def test_assumptions_for_a_family_of_chips() -> None:
     assert mine.for_chip(a100.replace(family="mine")).chip.math_efficiency == 0.9
 
 
-def test_an_empty_name_is_refused() -> None:
-    with pytest.raises(InputError, match="the name of the hardware is empty; 'inference-econ hardware' lists all"):
-        catalog.hardware(" ")
-
-
 def test_paths_may_be_paths_of_the_standard_library() -> None:
     chip = catalog.folder("hardware") / "h100_sxm.yaml"
     assert catalog.hardware(chip) == catalog.hardware("h100_sxm")
@@ -368,8 +353,3 @@ def test_titles_are_the_names_that_whole_files_have(kind: catalog.Kind) -> None:
     read = {"models": catalog.model, "hardware": catalog.hardware}[kind]
     for name in catalog.names(kind):
         assert catalog.title(kind, name) == read(name).name
-
-
-def test_there_is_no_title_of_an_unknown_entry() -> None:
-    with pytest.raises(UnknownNameError, match="unknown model 'lama'"):
-        catalog.title("models", "lama")

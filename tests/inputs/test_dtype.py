@@ -30,15 +30,6 @@ def test_bf16_on_a_v100_is_an_error_that_lists_its_peaks() -> None:
         math_unit("bf16", peaks, chip.name)
 
 
-def test_an_unknown_format_lists_the_known_ones() -> None:
-    with pytest.raises(
-        InputError, match="weights: unknown number format 'fp7'; known: fp32, bf16, fp16, fp8, fp8_block, mxfp8"
-    ):
-        check_dtype("fp7", "weights")
-    with pytest.raises(InputError, match="number format: unknown number format 'fp7'"):
-        math_unit("fp7", {"bf16": 1e15}, "chip")
-
-
 def test_stored_bytes_count_block_scales() -> None:
     # OCP MX: one 8-bit scale per 32 elements; NVFP4: one per 16; DeepSeek-V3: one of 32 bits per 128 x 128;
     # GPTQ and AWQ: one of 16 bits per 128 in a row; Kimi K2 Thinking: per 32.
@@ -58,16 +49,7 @@ def test_stored_bytes_count_block_scales() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("dtype", "bits", "kernels", "width"),
-    [
-        ("fp8_block_64x64", 8 + 32 / 64**2, "fp8_block", 64),
-        ("mxfp8_32x32", 8 + 8 / 32**2, "mxfp8", 32),
-        ("mxfp8_1x64", 8 + 8 / 64, "mxfp8", 1),
-        ("int4_g64", 4 + 16 / 64, "int4", 1),
-        ("int8_g32", 8 + 16 / 32, "int8_g128", 1),
-    ],
-)
+@pytest.mark.rows
 def test_formats_in_blocks_of_any_size(dtype: str, bits: float, kernels: str, width: int) -> None:
     assert BYTES_PER_ELEMENT[dtype] == bits / 8
     assert (family(dtype), block_width(dtype)) == (kernels, width)
@@ -105,13 +87,6 @@ def test_files_of_larger_models_are_met_within_a_hundredth() -> None:
     for name, gigabytes in (("llama_3_70b", 43.1), ("llama_3_405b", 249.1)):
         model = catalog.model(name)
         assert weight_bytes(model, Precision.of(model, "q4_k_m")) == pytest.approx(gigabytes * 1e9, rel=0.01)
-
-
-def test_no_cache_is_in_the_format_of_a_file() -> None:
-    with pytest.raises(
-        InputError, match=r"cannot hold a KV cache of q4_k_m: it is of files; kv can be .*int4_channel$"
-    ):
-        check_cache_dtype("q4_k_m", {"bf16": 312e12, "int8": 624e12}, "A100")
 
 
 def test_every_list_of_formats_is_the_same() -> None:

@@ -74,12 +74,3 @@ def test_keys_of_a_file_are_known() -> None:
         trtllm.check_file("trtllm-serve config", {"kv_cache_config": {"free_gpu_memory": 0.8}})
     with pytest.raises(InputError, match=r"cuda_graph_config\.max_batch_size 'many': a whole number is needed"):
         trtllm.check_file("trtllm-serve config", {"cuda_graph_config": {"max_batch_size": "many"}})
-
-
-def test_unknown_engines_and_versions_name_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"no options of vllm 0\.33\.1 are recorded; nearest: 0\.33\.0; recorded: 0"):
-        starting.options("vllm", "0.33.1")
-    with pytest.raises(
-        InputError, match="no options of 'ollama' are recorded; known: aiperf, guidellm, llama_cpp, mlx, sglang"
-    ):
-        starting.options("ollama")

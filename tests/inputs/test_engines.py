@@ -98,17 +98,7 @@ def test_formats_of_tokens_on_their_way(
     assert exchange.dispatched(weights) == sent
 
 
-@pytest.mark.parametrize(
-    ("sent", "payload"),
-    [
-        # Tokens of 7,168 elements: DeepEP's low-latency message is 7,408 B with 16 B of header (internode_ll.cu), and
-        # the payloads printed for NVLinkOneSided are 7,392 B (MXFP8), 4,032 B (NVFP4) and 14,336 B (BF16).
-        ("fp8_g128", 7408 - 16),
-        ("mxfp8", 7392),
-        ("nvfp4", 4032),
-        ("bf16", 14336),
-    ],
-)
+@pytest.mark.rows
 def test_bytes_on_the_wire_are_the_published_ones(sent: str, payload: int) -> None:
     assert 7168 * WIRE_BYTES_PER_ELEMENT[sent] == payload  # type: ignore[index]
 

@@ -57,11 +57,6 @@ def test_a_checkpoint_is_its_model_in_its_format_under_its_id(
     assert embeddings is None or Precision.of(checkpoint).embeddings == embeddings
 
 
-def test_an_id_that_no_shell_should_see_is_no_checkpoint() -> None:
-    with pytest.raises(UnknownNameError):
-        catalog.meaning("models", "Qwen/Qwen3-32B-FP8;reboot")
-
-
 def test_formats_that_a_message_tells_to_write_are_formats() -> None:
     with pytest.raises(UnknownNameError) as refusal:
         catalog.meaning("models", "Qwen3-32B-quantized.w4a16")

@@ -4,50 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import HardwareSpec, catalog, prices
+from tests.reading import tables
+
+#: Listed prices, by name.
+PRICES: dict[str, dict[str, Any]] = tables(Path(__file__))["PRICES"]
 
 
-def _chip(*listed: Mapping[str, object], machines: tuple[int, ...] = (1, 8)) -> HardwareSpec:
+def _chip(*listed: str | Mapping[str, Any], machines: tuple[int, ...] = (1, 8)) -> HardwareSpec:
     """An H100 with prices of its own."""
-    entries = [{"ref": "erdil2025", "where": "here", **entry} for entry in listed]
+    known = [PRICES[entry] if isinstance(entry, str) else entry for entry in listed]
+    entries = [{"ref": "erdil2025", "where": "here", **entry} for entry in known]
     return catalog.hardware("h100_sxm").replace(prices=entries, rented_as=machines)
 
 
-def _entry(dollars: float, kind: str, date: str, **more: object) -> dict[str, object]:
-    return {"dollars_per_accelerator_hour": dollars, "kind": kind, "date": date, **more}
-
-
-FIRM = _entry(3.0, "on-demand", "2026-05")
-DEAR = _entry(9.0, "on-demand", "2026-09")
-INDEX = _entry(2.0, "index", "2026-04")
-SPOT = _entry(1.0, "spot", "2026-04")
-UNDATED = _entry(4.0, "on-demand", "undated")
-HEARSAY = _entry(5.0, "on-demand", "2026-05", verified=False)
-CLOUD = _entry(6.0, "on-demand", "2026-09", seller="neocloud")
-LISTED = _entry(14.0, "on-demand", "undated", seller="hyperscaler")
-RENT = _entry(2.5, "reserved", "2026-07", seller="survey", years=3)
-OWNERSHIP = _entry(1.5, "tco", "2026-07", seller="neocloud")
-GUESS = _entry(0.5, "estimate", "2026-05")
-
-
-@pytest.mark.parametrize(
-    ("listed", "dollars"),
-    [
-        ((INDEX, FIRM), 3.0),  # on-demand first
-        ((FIRM, DEAR), 3.0),  # then the order of the file
-        ((UNDATED, INDEX), 2.0),  # what is verified and dated before what is not
-        ((HEARSAY, SPOT), 1.0),
-        ((GUESS, UNDATED), 4.0),
-        ((GUESS,), 0.5),
-    ],
-)
-def test_the_best_price_is_dated_and_verified_and_what_anybody_can_have(
-    listed: tuple[Mapping[str, object], ...], dollars: float
-) -> None:
+@pytest.mark.rows
+def test_the_best_price_is_dated_and_verified_and_what_anybody_can_have(listed: list[str], dollars: float) -> None:
     best = prices.best(_chip(*listed))
     assert best is not None
     assert best.dollars == dollars
@@ -55,19 +33,11 @@ def test_the_best_price_is_dated_and_verified_and_what_anybody_can_have(
 
 def test_a_file_without_prices_has_no_best_one() -> None:
     assert prices.best(_chip()) is None
-    assert prices.of_kind(_chip(FIRM), "spot") is None
+    assert prices.of_kind(_chip("FIRM"), "spot") is None
 
 
-@pytest.mark.parametrize(
-    ("listed", "doubt", "terms"),
-    [
-        (FIRM, "", "on-demand, 2026-05"),
-        (UNDATED, "undated", "on-demand, undated"),
-        (HEARSAY, "not verified", "on-demand, 2026-05, not verified"),
-        (GUESS, "an estimate", "estimate, 2026-05"),
-    ],
-)
-def test_what_can_be_doubted_is_said(listed: Mapping[str, object], doubt: str, terms: str) -> None:
+@pytest.mark.rows
+def test_what_can_be_doubted_is_said(listed: str, doubt: str, terms: str) -> None:
     (price,) = prices.listed(_chip(listed))
     assert (price.doubt, price.terms) == (doubt, terms)
     assert (prices.HourPrice(2.0).doubt, prices.HourPrice(2.0).terms) == ("", "given")
@@ -85,61 +55,40 @@ def test_texts_that_are_no_price(text: str, message: str) -> None:
 
 
 def test_a_price_of_a_node_is_that_of_its_accelerators() -> None:
-    assert prices.amount(_chip(FIRM), "24.0/node") == 3.0
-    assert prices.amount(_chip(FIRM), "24.0/gpu") == 24.0
+    assert prices.amount(_chip("FIRM"), "24.0/node") == 3.0
+    assert prices.amount(_chip("FIRM"), "24.0/gpu") == 24.0
     with pytest.raises(InputError, match="does not say how many accelerators a node of it has; give USD per GPU-hour"):
-        prices.amount(_chip(FIRM, machines=()), "24.0/node")
+        prices.amount(_chip("FIRM", machines=()), "24.0/node")
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "asked", "meant"),
-    [
-        ((FIRM, INDEX), (INDEX, FIRM), None, "on_demand"),
-        ((FIRM, INDEX), (UNDATED, INDEX), None, "index"),  # without doubts
-        ((FIRM, SPOT), (UNDATED, INDEX), None, "on_demand"),  # with doubts, where there is no other
-        ((FIRM,), (INDEX,), None, None),
-        ((FIRM,), (), None, None),
-        ((CLOUD, LISTED), (LISTED,), None, "on_demand:hyperscaler"),  # one seller before no doubts
-        (
-            (CLOUD, LISTED, RENT),
-            (LISTED, RENT),
-            None,
-            "reserved:survey:erdil2025",
-        ),  # no doubts before what anybody can have
-        ((CLOUD,), (LISTED,), None, "on_demand"),  # sellers differ, which is remarked
-        ((CLOUD, LISTED, RENT), (LISTED, RENT), "on_demand", "on_demand:hyperscaler"),
-        ((CLOUD, RENT), (LISTED, RENT), "on_demand", "on_demand"),
-        ((CLOUD,), (LISTED,), "reserved", "reserved"),  # which is refused where it is taken
-        ((CLOUD, LISTED), (LISTED,), 2.0, 2.0),
-    ],
-)
+@pytest.mark.rows
 def test_several_chips_are_compared_at_one_kind_and_seller(
-    first: tuple[Mapping[str, object], ...],
-    second: tuple[Mapping[str, object], ...],
-    asked: float | str | None,
-    meant: float | str | None,
+    first: list[str], second: list[str], asked: float | str | None, meant: float | str | None
 ) -> None:
-    assert prices.compared([_chip(*first), _chip(*second)], asked) == meant
-    assert prices.compared([_chip(*second), _chip(*first)], asked) == meant
+    chips = [_chip(*listed) for listed in (first, second)]
+    assert prices.compared(chips, asked) == prices.compared(chips[::-1], asked) == meant
 
 
 def test_prices_of_one_source_come_before_the_first_of_each_file() -> None:
     """What two providers ask for two chips differs by the providers, too."""
-    first, second = _chip(CLOUD, {**CLOUD, "ref": "there"}), _chip({**DEAR, "seller": "neocloud", "ref": "there"}, DEAR)
+    first, second = (
+        _chip("CLOUD", {**PRICES["CLOUD"], "ref": "there"}),
+        _chip({**PRICES["DEAR"], "seller": "neocloud", "ref": "there"}, "DEAR"),
+    )
     assert prices.compared([first, second]) == prices.compared([second, first]) == "on_demand:neocloud:there"
     assert prices.checked("on-demand:neocloud:there") == "on_demand:neocloud:there"
-    doubted = _chip({**LISTED, "seller": "neocloud", "ref": "there"}, {**CLOUD, "ref": "elsewhere"})
+    doubted = _chip({**PRICES["LISTED"], "seller": "neocloud", "ref": "there"}, {**PRICES["CLOUD"], "ref": "elsewhere"})
     assert prices.compared([first, doubted]) == "on_demand:neocloud"
 
 
 def test_a_single_chip_is_asked_for_what_was_asked() -> None:
     assert prices.compared([]) is None
-    assert prices.compared([_chip(CLOUD)]) is None
-    assert prices.compared([_chip(CLOUD)], "on_demand") == "on_demand"
+    assert prices.compared([_chip("CLOUD")]) is None
+    assert prices.compared([_chip("CLOUD")], "on_demand") == "on_demand"
 
 
 def test_costs_of_ownership_and_contracts_of_years_are_taken_only_by_those_who_ask() -> None:
-    chip = _chip(OWNERSHIP, RENT, GUESS)
+    chip = _chip("OWNERSHIP", "RENT", "GUESS")
     best, owned, rent = prices.best(chip), prices.of_kind(chip, "tco"), prices.of_kind(chip, "reserved:survey")
     assert best is not None and owned is not None and rent is not None
     assert (best.kind, owned.terms, rent.terms) == (

@@ -13,14 +13,7 @@ from inference_econ.answers.frontier import decode_frontier
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.engine.layouts.divisibility import attention_degrees
 from inference_econ.errors import InputError
-from inference_econ.inputs import (
-    Block,
-    GroupedQueryAttention,
-    LatentAttention,
-    ModelSpec,
-    Traffic,
-    catalog,
-)
+from inference_econ.inputs import Block, GroupedQueryAttention, LatentAttention, ModelSpec, Traffic, catalog
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.assumptions import GROUPS, field_names
 from inference_econ.inputs.scaling import scaled
@@ -150,11 +143,6 @@ def test_a_class_that_was_put_together_has_descriptions_only_of_what_it_is_made_
 def test_quantities_are_numbers_or_text_in_the_schema() -> None:
     field = json_schema("hardware")["properties"]["hbm_bytes"]
     assert {option["type"] for option in field["anyOf"]} == {"number", "string"}
-
-
-def test_an_unknown_kind_of_schema() -> None:
-    with pytest.raises(InputError, match=r"unknown kind 'chip'; kinds: .*, scenario, engine"):
-        json_schema("chip")
 
 
 def test_the_page_of_assumptions_is_what_the_fields_say() -> None:

@@ -34,11 +34,6 @@ def test_a_traffic_needs_lengths(tmp_path: Path) -> None:
         ie.traffic(tmp_path / "mine.yaml")
 
 
-def test_a_traffic_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ie.InputError, match="unknown traffic 'nowhere'"):
-        ie.traffic("nowhere")
-
-
 def test_the_longest_request_is_that_of_the_lengths_of_a_table_or_of_a_session() -> None:
     assert ie.Requests(isl=2000, osl="uniform:400:600").longest == 2600
     table = Lengths(isl=(100.0, 900.0), osl=(80.0, 20.0), shares=(0.5, 0.5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def fitted(name: str = "made up") -> ie.Assumptions:
             "model": {
                 "tpot": ErrorSpread(rows=1234, quantiles=QUANTILES),
                 "ttft": ErrorSpread(rows=30, quantiles=tuple(2 * one for one in QUANTILES)),
-            },
+            }
         },
     )
     return catalog.assumptions("deployable").model_copy(update={"calibration": calibration, "name": name})
@@ -141,30 +142,9 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
     assert catalog.assumptions(str(mine)).calibration is None
 
 
-@pytest.mark.parametrize(
-    ("instances", "reasons"),
-    [
-        (Instances(setup()), ""),
-        (Instances(setup(), [1, 8], [1, 512]), ""),
-        (Instances(setup(context=0)), ""),
-        (Instances(setup(context=5000)), ""),
-        (Instances(setup(context=9000)), "context of 9000 tokens (measured: 400 to 4500)"),
-        (Instances(setup(context=9000), isl=500, osl=500), ""),
-        (Instances(setup(), isl=50), "isl of 50 tokens (measured: 400 to 4000)"),
-        (
-            Instances(setup(), [1, 16, 64], [64, 16, 64], 500, 500),
-            "among the rows, 64 accelerators (measured: 1 to 8)",
-        ),
-        (Instances(setup(), [64], [64]), "64 accelerators (measured: 1 to 8)"),
-        (
-            Instances(setup(), [4, 1], [1, 256]),
-            "among the rows, 0.25 requests per accelerator (measured: 1 to 64); "
-            "256 requests per accelerator (measured: 1 to 64)",
-        ),
-        (Instances(setup(), speculates=True), "its constants were fitted to no server that speculates"),
-    ],
-)
-def test_what_is_unlike_the_measurements(instances: Instances, reasons: str) -> None:
+@pytest.mark.rows
+def test_what_is_unlike_the_measurements(context: float, shown: dict[str, Any], reasons: str) -> None:
+    instances = Instances(setup(context=context), **shown)
     text = f"Unlike what made up was fitted to, so that errors may be larger: {reasons}."
     assert caveats.extrapolations(instances) == ([text] if reasons else [])
     record = calibration_record(instances)

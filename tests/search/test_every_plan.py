@@ -184,10 +184,7 @@ def test_layouts_that_only_the_list_has_widen_its_intervals() -> None:
     known = hopper.calibration.model_copy(update={"layouts": tuple(sorted(shown)), "errors": errors})
     fitted = replace(front, setup=replace(front.setup, assumptions=hopper.model_copy(update={"calibration": known})))
     low, high = "tokens_per_second_per_user_low", "tokens_per_second_per_user_high"
-    points, plans = (
-        fitted.to_frame(),
-        replace(listed, setup=fitted.setup).to_frame(),
-    )
+    points, plans = (fitted.to_frame(), replace(listed, setup=fitted.setup).to_frame())
     assert (points[high] / points[low]).max() < 1.2
     assert (plans[high] / plans[low]).min() > 10.0
 

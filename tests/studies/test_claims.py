@@ -364,17 +364,6 @@ def test_an_id_names_one_claim() -> None:
         ask.replace(claims=(ask.claims[0], ask.claims[0]))
 
 
-def test_names_that_are_not_there() -> None:
-    with pytest.raises(InputError, match="did you mean tokens_per_round"):
-        claims("token_per_round")
-    with pytest.raises(InputError, match="unknown claim 'xyz'; of a publication: seeds/claims_study"):
-        claims("xyz")
-    with pytest.raises(InputError, match="Table 4 has no claims: it is a scenario of the kind 'frontier'"):
-        claims("paper/table_4")
-    with pytest.raises(InputError, match=r"nowhere\.yaml: no such file"):
-        claims("nowhere.yaml")
-
-
 def test_a_scenario_of_claims_is_run_like_others() -> None:
     result = run("seeds/claims_note")
     assert isinstance(result.study, Ledger)

@@ -116,11 +116,6 @@ def test_a_series_that_fits_nowhere_is_reported() -> None:
         run(result.scenario)
 
 
-def test_nothing_at_all_fits() -> None:
-    with pytest.raises(NothingFitsError, match=r"(?s)^l4: nothing fits: .*\nrtx_4090: nothing fits: "):
-        ie.compare("llama_3_405b", ["l4", "rtx_4090"], price=1.0, max_instance_gpus=2)
-
-
 def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
     result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
     speeds = compare.ComparisonPage(result).speeds

@@ -20,14 +20,8 @@ COMMON = {
     "model": "llama_3_8b", "hardware": "h100_sxm", "max_instance_gpus": 2, "assumptions": "profiles/hopper",
     "arrangement": "together",
 }  # fmt: skip
-HEADS = {
-    "name": "heads",
-    "choices": [{"label": "8 heads"}, {"label": "16 heads", "changes": ["model.kv_heads=16"]}],
-}
-LAYERS = {
-    "name": "layers",
-    "choices": [{"label": "32 layers"}, {"label": "24 layers", "changes": ["model.layers=24"]}],
-}
+HEADS = {"name": "heads", "choices": [{"label": "8 heads"}, {"label": "16 heads", "changes": ["model.kv_heads=16"]}]}
+LAYERS = {"name": "layers", "choices": [{"label": "32 layers"}, {"label": "24 layers", "changes": ["model.layers=24"]}]}
 MEMORY = {
     "name": "memory",
     "choices": [

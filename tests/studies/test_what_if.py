@@ -234,11 +234,6 @@ def test_the_model_of_the_study_is_varied_on_its_grid() -> None:
     assert "context" not in {each.key for each in inputs_of(Settings(model="llama_3_8b", hardware="h100_sxm"))}
 
 
-def test_a_speed_that_nothing_has() -> None:
-    with pytest.raises(ie.NothingFitsError, match=r"nothing serves 5000 tokens/s per user: at most \d+"):
-        what_if("llama_3_8b", "h100_sxm", speeds=5000, max_instance_gpus=2)
-
-
 def test_too_many_values_are_refused_first() -> None:
     with ie.allow(seconds=1), pytest.raises(ie.TooMuchError, match=r"\d+ values of inputs with \d+ layouts each"):
         what_if("llama_3_8b", "h100_sxm", max_instance_gpus=2)

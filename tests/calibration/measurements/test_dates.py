@@ -23,20 +23,7 @@ def _read(tmp_path: Path, engine: str = "vLLM", source: str = "", version_date: 
     return row
 
 
-@pytest.mark.parametrize(
-    ("text", "since", "until"),
-    [
-        ("2026-04-17", date(2026, 4, 17), date(2026, 4, 17)),
-        ("20260417", date(2026, 4, 17), date(2026, 4, 17)),
-        ("2026-04-17T08:30:00.000Z", date(2026, 4, 17), date(2026, 4, 17)),
-        ("2024-02", date(2024, 2, 1), date(2024, 2, 29)),
-        ("2024", date(2024, 1, 1), date(2024, 12, 31)),
-        ("2023-24", date(2023, 1, 1), date(2024, 12, 31)),
-        ("2025-03..06", date(2025, 3, 1), date(2025, 6, 30)),
-        ("2025-02-27..28", date(2025, 2, 27), date(2025, 2, 28)),
-        ("2025-12..2026-02", date(2025, 12, 1), date(2026, 2, 28)),
-    ],
-)
+@pytest.mark.rows
 def test_dates_as_people_write_them(text: str, since: date, until: date) -> None:
     assert (days(text).since, days(text).until) == (since, until)
 

@@ -238,22 +238,7 @@ def test_layouts_of_points(tmp_path: Path, changes: dict[str, str], layout: list
 # Values.
 
 
-@pytest.mark.parametrize(
-    ("metric", "unit", "field", "value"),
-    [
-        ("TPOT_median", "ms", "tpot_seconds", 9.5e-3),
-        ("ITL_mean", "us", "tpot_seconds", 9.5e-6),
-        ("elapsed/osl (approx TPOT incl. prefill share)", "ms", "tpot_seconds", 9.5e-3),
-        ("prompt_time(TTFT, whole batch)", "ms", "ttft_seconds", 9.5e-3),
-        ("elapsed (prefill, 1 output token)", "s", "ttft_seconds", 9.5),
-        ("e2e_batch_latency", "s", "request_seconds", 9.5),
-        ("tok_s_per_user", "tok/s/user", "tpot_seconds", 1 / 9.5),
-        ("output_tok_s_total", "tok/s", "output_tokens_per_second_per_accelerator", 9.5 / 2),
-        ("output_tok_s_per_gpu", "tok/s/GPU", "output_tokens_per_second_per_accelerator", 9.5),
-        ("input_tok_s_per_gpu", "tokens/s/GPU", "input_tokens_per_second_per_accelerator", 9.5),
-        ("total token throughput", "tokens/s", "total_tokens_per_second_per_accelerator", 9.5 / 2),
-    ],
-)
+@pytest.mark.rows
 def test_metrics_and_units(tmp_path: Path, metric: str, unit: str, field: str, value: float) -> None:
     one = _point(tmp_path, metric=metric, unit=unit)
     assert getattr(one, field) == pytest.approx(value, rel=1e-12)

@@ -153,21 +153,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         measurements.read(tmp_path / "bytes.json", HERE)
 
 
-@pytest.mark.parametrize(
-    ("deployment", "message"),
-    [
-        (
-            MeasuredServer(hardware="Abacus"),
-            "unknown hardware 'Abacus'; 'inference-econ hardware' and 'inference-econ models'",
-        ),
-        (MeasuredServer(hardware=""), "mine.json: results do not say what they were measured on; give --hardware"),
-        (MeasuredServer(hardware="h100", model="GPT-9"), "unknown model 'GPT-9'; "),
-        (MeasuredServer(hardware="h100", kv="exl9"), "unknown number format 'exl9'; "),
-        (MeasuredServer(hardware="h100", tp=0), "tp must be at least 1, got 0"),
-        (None, "mine.json: results do not say what they were measured on; give --hardware, --tp and so on"),
-    ],
-)
-def test_deployments_that_cannot_be(tmp_path: Path, deployment: MeasuredServer | None, message: str) -> None:
+@pytest.mark.rows
+def test_deployments_that_cannot_be(tmp_path: Path, deployment: dict[str, Any] | None, message: str) -> None:
     (tmp_path / "mine.json").write_text(json.dumps(BENCH), encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        measurements.read(tmp_path / "mine.json", deployment)
+        measurements.read(tmp_path / "mine.json", MeasuredServer(**deployment) if deployment else None)

@@ -18,11 +18,7 @@ from inference_econ.serving.simulation import play
 
 @cache
 def _service(
-    isl: int = 512,
-    osl: int = 256,
-    chunk: int = 8192,
-    model: str = "qwen3_30b_a3b",
-    changes: tuple[str, ...] = (),
+    isl: int = 512, osl: int = 256, chunk: int = 8192, model: str = "qwen3_30b_a3b", changes: tuple[str, ...] = ()
 ) -> Service:
     """One H100 with room for 256 requests."""
     spec, chip = catalog.model(model), catalog.hardware("h100_sxm")

@@ -13,7 +13,6 @@ from inference_econ.calibration import Measurement
 from inference_econ.calibration.measurements import Days, Pool
 from inference_econ.calibration.prediction import deployed
 from inference_econ.calibration.prediction.predict import Prediction, predict
-from inference_econ.errors import SpecError
 from inference_econ.inputs import Assumptions, catalog
 
 #: Llama 3 70B in FP8 on four H100s: 32 requests of 1000 and 200 tokens.
@@ -121,11 +120,6 @@ def test_prompts_wait_for_the_steps_that_were_prepared() -> None:
     assert ahead.ttft_seconds - plain.ttft_seconds == pytest.approx(2.0 * plain.tpot_seconds, rel=0.05)  # type: ignore[operator]
     # Nothing is prepared for a server that has nothing to do.
     assert _with("host.steps_ahead=2", concurrency=1.0).ttft_seconds == _with(concurrency=1.0).ttft_seconds
-
-
-def test_steps_are_prepared_as_a_whole() -> None:
-    with pytest.raises(SpecError, match=r"steps_ahead: Input should be a valid integer, got 0\.5"):
-        catalog.assumptions("deployable", changes=["host.steps_ahead=0.5"])
 
 
 @pytest.mark.parametrize("first", [False, True])

@@ -16,16 +16,7 @@ import pytest
 from benchmarks import error_spreads
 from benchmarks.validation import document, held_out
 from data.measurements.__main__ import TABLES
-from inference_econ.calibration import (
-    CONSTANTS,
-    QUANTITIES,
-    Row,
-    Servers,
-    coverage,
-    joined,
-    measurements,
-    validation,
-)
+from inference_econ.calibration import CONSTANTS, QUANTITIES, Row, Servers, coverage, joined, measurements, validation
 from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.spread import error_quantiles

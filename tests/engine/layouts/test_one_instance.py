@@ -8,7 +8,6 @@ import itertools
 import pytest
 
 from inference_econ.engine import Pins, instance_pins
-from inference_econ.errors import InputError
 from tests.asking import pinned
 
 
@@ -29,13 +28,6 @@ def test_degrees_that_are_not_given_are_one_beside_others(
     degrees: dict[str, int | str | None], size: float | None, pins: Pins
 ) -> None:
     assert instance_pins(degrees, size) == pins
-
-
-def test_sizes_that_contradict_the_degrees_are_refused_with_what_to_type() -> None:
-    with pytest.raises(InputError, match=r"tp: 4 is an instance of 4, which contradicts instance_gpus: 8; .*: dp: any"):
-        instance_pins({"tp": 4}, 8)
-    with pytest.raises(InputError, match=r"leave one of them out$"):
-        instance_pins({"tp": 4, "pp": 1, "dp": 1}, 8)
 
 
 def test_in_python_degrees_mean_what_they_mean_on_the_command_line() -> None:

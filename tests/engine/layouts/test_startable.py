@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,27 +104,13 @@ def test_any_layout_is_the_bound() -> None:
 # Pins that no engine can start.
 
 
-@pytest.mark.parametrize(
-    ("model", "engine", "pins", "message"),
-    [
-        (
-            "llama_3_70b",
-            None,
-            Pins(tp=2, dp=2),
-            "tp=2, dp=2, pp=1: no layout with that can be started; data parallelism of Llama 3.1 70B is replicas in "
-            "sglang 0.5.23, trtllm 1.3.0rc20, vllm 0.33.0, each an instance of its own: dp must be 1. Nearest that can "
-            "be: tp=4, dp=1, pp=1; any layout is answered with --any-layout",
-        ),
-        ("deepseek_v3", "vllm", Pins(tp=1, dp=16, ep=8), "Nearest that can be: tp=1, dp=16, pp=1, ep=16"),
-        ("deepseek_v3", "trtllm", Pins(tp=2, dp=8), "tp or dp must be 1. Nearest that can be: tp=1, dp=16, pp=1, ep=1"),
-        ("gemma_3_27b", "sglang", Pins(pp=2), "there is no pipeline parallelism of Gemma 3 27B in sglang 0.5.23"),
-        ("llama_3_70b", "trtllm", Pins(tp=16, dcp=2), "dcp must be 1. Nearest that can be: tp=16, dp=1, pp=1"),
-    ],
-)
-def test_pins_that_nobody_can_start_get_the_nearest(model: str, engine: str | None, pins: Pins, message: str) -> None:
+@pytest.mark.rows
+def test_pins_that_nobody_can_start_get_the_nearest(
+    model: str, engine: str | None, pins: dict[str, Any], message: str
+) -> None:
     setup = Setup.of(model, "h200_sxm", engine=engine)
     with pytest.raises(InputError, match=re.escape(message)):
-        setup.check_startable(pins)
+        setup.check_startable(Pins(**pins))
 
 
 @settings(deadline=None)

@@ -33,23 +33,7 @@ def _read(setup: Setup, plan: Plans, name: str) -> float:
     return sum(float(np.ravel(row.kv_bytes_per_sequence * row.repeats)[0]) for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("context", "spread", "tokens"),
-    [
-        # Within the first chunk a token sees all that is cached.
-        (0.0, 0.0, 0.0),
-        (1000.0, 0.0, 1000.0),
-        (7000.0, 0.0, 7000.0),
-        (8191.0, 0.0, 8191.0),
-        # Further on it stands anywhere: (0 + 1 + .. + 8191) / 8192.
-        (8192.0, 0.0, 4095.5),
-        (100_000.0, 0.0, 4095.5),
-        # Answers of 2,000 tokens after prompts of 7,000: 1,192 steps at 7,000 to 8,191, and 809 at 0 to 808.
-        (8000.0, 2000.0, (1192 * 7595.5 + 809 * 404.0) / 2001),
-        # And of 1,000 after 1,000, all in the first chunk.
-        (1500.0, 1000.0, 1500.0),
-    ],
-)
+@pytest.mark.rows
 def test_what_a_decode_step_reads(context: float, spread: float, tokens: float) -> None:
     setup = _setup(context, spread)
     assert _read(setup, plan_of(whole=False), ROW) == pytest.approx(CHUNKED * tokens)

@@ -30,41 +30,14 @@ def _per_layer(setup: Setup, tp: float) -> float:
     return sum(scalar(row.repeats * setup.kernels(row, work)) for row in rows) / setup.model.layers
 
 
-@pytest.mark.parametrize(
-    ("engine", "tp", "kernels"),
-    [
-        # Norms 2; qkv, output, in, out, and quantisation 4 x 2; rotation with cache write, attention, sum; activation.
-        (None, 8, 2 + 4 * 2 + 3 + 1),
-        # Norms (quantise) 2, qkv 1, two rotations, cache write, attention, sum 5, output 2, in, activation, out 1 each.
-        ("vllm 0.12.0", 8, 2 + 1 + 5 + 2 + 1 + 1 + 1),
-        # Norms are a part of the all-reduces, where there are any.
-        ("vllm 0.18.0", 8, 1 + 5 + 2 + 1 + 1 + 1),
-        ("vllm 0.18.0", 1, 2 + 1 + 5 + 2 + 1 + 1 + 1),
-        # Norms 2; qkv, output, in, out 2 each; rotation, cache write, attention, sum; activation.
-        ("sglang 0.5.6", 8, 2 + 4 * 2 + 4 + 1),
-        # All-reduces norm and quantise; qkv, rotation with cache write, attention, output, in, activation, out.
-        ("trtllm 1.1.0", 8, 7),
-        # One rank: two norms, and two quantisations after them.
-        ("trtllm 1.1.0", 1, 7 + 4),
-    ],
-)
-def test_llama_70b_in_8_bits_on_h200_by_hand(engine: str | None, tp: int, kernels: int) -> None:
-    assert _per_layer(_setup("llama_3_70b", "h200_sxm", engine, "fp8"), tp) == kernels
+@pytest.mark.rows
+def test_llama_70b_in_8_bits_on_h200_by_hand(engine: str | None, tp: int, kernels: list[int]) -> None:
+    assert _per_layer(_setup("llama_3_70b", "h200_sxm", engine, "fp8"), tp) == sum(kernels)
 
 
-@pytest.mark.parametrize(
-    ("engine", "chip", "kernels"),
-    [
-        # qkv, rotation with cache write, attention, output; router, top-k; quantise, product, product, sum.
-        ("trtllm 1.2.0", "b200", 1 + 2 + 1 + 2 + 2 + 2),
-        # Norms 2 (0.15.1 does not fuse them); qkv, two rotations, cache write, attention; the same experts.
-        ("vllm 0.15.1", "b200", 2 + 1 + 4 + 1 + 2 + 2 + 2),
-        # qkv, two rotations, cache write, attention, sum, output; router, top-k; four to route, product, product, sum.
-        ("vllm 0.18.0", "h200_sxm", 1 + 5 + 1 + 2 + 5 + 2),
-    ],
-)
-def test_gpt_oss_with_experts_in_4_bits_by_hand(engine: str, chip: str, kernels: int) -> None:
-    assert _per_layer(_setup("gpt_oss_120b", chip, engine), 4) == kernels
+@pytest.mark.rows
+def test_gpt_oss_with_experts_in_4_bits_by_hand(engine: str, chip: str, kernels: list[int]) -> None:
+    assert _per_layer(_setup("gpt_oss_120b", chip, engine), 4) == sum(kernels)
 
 
 def test_latent_attention_of_sglang_by_hand() -> None:

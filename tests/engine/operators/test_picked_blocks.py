@@ -13,13 +13,7 @@ from tests.planned import plan_of
 
 #: 64 query heads, 4 KV heads of 128, 4 index heads of 128, 16 blocks of 128 tokens.
 SPARSE = GroupedQueryAttention(
-    kind="grouped_query",
-    query_heads=64,
-    kv_heads=4,
-    head_dim=128,
-    index_heads=4,
-    index_head_dim=128,
-    index_top_k=2048,
+    kind="grouped_query", query_heads=64, kv_heads=4, head_dim=128, index_heads=4, index_head_dim=128, index_top_k=2048
 )
 
 

@@ -151,11 +151,7 @@ def test_chunks_ride_along_with_decoding() -> None:
 def test_chunks_are_shared_in_the_order_of_arrival() -> None:
     server = Server(always(1.0), per_token(0.1), 3, policy="chunked", chunk=20)
     # 20 + (10 of the first, 10 of the second) + (5 of the second alone, beside a decode step).
-    assert play(server, (0.0, 30, 3), (0.0, 15, 1), (0.0, 5, 1)) == [
-        (4.0, 7.0, 0.0),
-        (6.0, 6.0, 2.0),
-        (6.0, 6.0, 4.0),
-    ]
+    assert play(server, (0.0, 30, 3), (0.0, 15, 1), (0.0, 5, 1)) == [(4.0, 7.0, 0.0), (6.0, 6.0, 2.0), (6.0, 6.0, 4.0)]
 
 
 def test_chunks_know_what_is_cached() -> None:
@@ -262,11 +258,7 @@ def test_a_slot_that_gets_free_is_not_in_the_steps_that_are_prepared() -> None:
 @pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
 def test_a_full_server_makes_others_wait(policy: Policy) -> None:
     server = Server(always(1.0), always(0.0), 1, policy=policy)
-    assert play(server, (0.0, 1, 4), (0.5, 1, 2), (9.0, 1, 1)) == [
-        (0.0, 3.0, 0.0),
-        (3.0, 4.0, 3.0),
-        (9.0, 9.0, 9.0),
-    ]
+    assert play(server, (0.0, 1, 4), (0.5, 1, 2), (9.0, 1, 1)) == [(0.0, 3.0, 0.0), (3.0, 4.0, 3.0), (9.0, 9.0, 9.0)]
 
 
 def test_a_jump_over_many_steps_ends_with_the_step_that_an_arrival_finds() -> None:
@@ -464,11 +456,7 @@ def test_a_table_of_step_times() -> None:
 
 
 def _server(**changes: object) -> Server:
-    given: dict[str, object] = {
-        "decode_step_seconds": always(1.0),
-        "prefill_seconds": always(1.0),
-        "slots": 2,
-    }
+    given: dict[str, object] = {"decode_step_seconds": always(1.0), "prefill_seconds": always(1.0), "slots": 2}
     return Server(**{**given, **changes})  # type: ignore[arg-type]
 
 
@@ -525,10 +513,6 @@ def test_nothing_to_measure() -> None:
 
 
 def test_impossible_tables() -> None:
-    with pytest.raises(InputError, match=r"for 2 batches and 1 contexts needs that shape, got \(1, 2\)"):
-        StepTable([1, 2], [0], [[1.0, 2.0]])
-    with pytest.raises(InputError, match="the batches and contexts of a table of step times must ascend"):
-        StepTable([2, 2], [0], [[1.0], [2.0]])
     with pytest.raises(InputError, match="the table of step times is for batches from 1 to 2, got 3"):
         StepTable([1, 2], [0], [[1.0], [2.0]])(3, 0.0)
 

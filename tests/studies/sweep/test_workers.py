@@ -86,16 +86,8 @@ class _Future:
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (
-            ModuleNotFoundError("no", name="inference_econ"),
-            "error",
-            "lack inference_econ; install inference-econ",
-        ),
-        (
-            RuntimeError("gone"),
-            "cancelled",
-            "the scheduler tcp://x:1 is gone; what is done is kept",
-        ),
+        (ModuleNotFoundError("no", name="inference_econ"), "error", "lack inference_econ; install inference-econ"),
+        (RuntimeError("gone"), "cancelled", "the scheduler tcp://x:1 is gone; what is done is kept"),
         (InputError("a worker has other facts"), "error", "^a worker has other facts$"),
     ],
 )

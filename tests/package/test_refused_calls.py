@@ -1,0 +1,17 @@
+"""Functions say which argument cannot be; calls that need some preparation stand beside their tests."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import Any
+
+import pytest
+
+from inference_econ import errors
+
+
+@pytest.mark.rows
+def test_a_call_is_refused(error: str, call: str, arguments: list[Any], named: dict[str, Any], message: str) -> None:
+    function = resolve_name(f"inference_econ.{call}")
+    with pytest.raises(getattr(errors, error), match=message):
+        function(*arguments, **named)
