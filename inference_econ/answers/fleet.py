@@ -225,7 +225,7 @@ def fleet(
     check_day(day, policy, target, min_replicas, ways)
     left_out: list[str] = []
     busiest = max(needed(day))
-    offered = lots(offers, busiest, targets, arrival_scv=arrival_scv, ways=ways, told=left_out.append)
+    offered = lots(offers, busiest, targets, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
     left_out += _pools(offers, busiest, targets, arrival_scv)
     return planned(
         offered, day, targets, offers, stock=stock, policy=policy, target=target, min_replicas=min_replicas,
@@ -286,7 +286,7 @@ def planned(
         def decide(look: Look) -> Sequence[int]:
             return [int(count) for count in counts[:, int(look.second // 3600.0)]]
 
-        return playing(scaled, decide, [int(count) for count in counts[:, -1]], known=True)
+        return playing(scaled, decide, [int(count) for count in counts[:, -1]], foreseen=True)
 
     played = {"constant": fixed(constant.counts), "autoscaled": best, "planned": fixed(chosen.counts)}
     busiest = np.flatnonzero(np.any([run_played.most for run_played in played.values()], axis=0))
@@ -313,12 +313,12 @@ def _pools(
     return [apart_said(whole, best, f"--request-rate {requests_per_second:.4g}")]
 
 
-def apart_said(whole: AnyChoice, apart: AnyChoice, asked: str) -> str:
+def apart_said(whole: AnyChoice, apart: AnyChoice, question: str) -> str:
     """What pools would need in the busiest hour beside instances that do both, in words."""
     return (
         f"pools: instances here read prompts and decode, for the busiest hour {whole.accelerators} GPUs "
         f"(${whole.dollars_per_hour:,.2f} per hour); pools that prefill and decode apart would need "
-        f"{apart.accelerators} (${apart.dollars_per_hour:,.2f}), see 'recommend {asked}'"
+        f"{apart.accelerators} (${apart.dollars_per_hour:,.2f}), see 'recommend {question}'"
     )
 
 

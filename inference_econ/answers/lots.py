@@ -135,7 +135,7 @@ def lots(
     *,
     arrival_scv: float = 1.0,
     ways: Collection[Way] = WAYS,
-    told: Callable[[str], None] = lambda _: None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> tuple[Lot, ...]:
     """The instances of each chip whose fleet is the cheapest at a rate, in every way that they can be paid for.
 
@@ -151,7 +151,7 @@ def lots(
         See :func:`inference_econ.serving.load.loaded` [1].
     ways : collection of str
         How machines may be paid for. The price of a setup is that of its kind; of other kinds the chip's file lists.
-    told : callable
+    note : callable
         Told of each chip that nothing keeps the promises on, and of those that may be owned at no known price.
 
     Returns
@@ -176,7 +176,7 @@ def lots(
             best = cheapest(layouts, requests_per_second, targets, arrival_scv=arrival_scv, most=1, play=False)[0]
         except NothingFitsError as error:
             failures.append(error)
-            told(f"{chip}: {error}")
+            note(f"{chip}: {error}")
             continue
         scv = float(queueing.split_scv(arrival_scv, best.replicas))
         every_lot += _of_service(best.service, targets, scv, ways)
@@ -185,7 +185,7 @@ def lots(
     rented = dict.fromkeys(lot.chip for lot in every_lot if "owned" in ways)
     unpriced = [chip for chip in rented if not any(lot.chip == chip and lot.way == "owned" for lot in every_lot)]
     if unpriced:
-        told(
+        note(
             f"owned {', '.join(unpriced)}, of which no price of a purchase is listed: "
             "'inference-econ hour-cost HARDWARE --purchase USD' says what an hour costs, which --price takes"
         )
