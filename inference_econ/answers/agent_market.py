@@ -213,7 +213,7 @@ class AgentMarket:
             return best.fleet(agents, carried, wanted, router)
         if means is not None:
             return best.filled(carried, room, wanted, router)
-        return fullest_fleet(best, 1, wanted, carried, router, known=True)
+        return fullest_fleet(best, 1, wanted, carried, router, certain=True)
 
     def _check(self, wanted: Sequence[tuple[float, float]], agents: int | None) -> None:
         """Refuse plays of numbers of agents, quick and whole ones, that take too long."""

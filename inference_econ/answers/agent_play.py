@@ -225,15 +225,15 @@ def shortlist(
     carried = at_most if tiers else np.minimum(at_most, layouts.slots)
     setup, accelerators = layouts.setup, layouts.plans.accelerators
 
-    def ranked(each: Array) -> list[int]:
+    def ranked(capacity: Array) -> list[int]:
         """One row of each size, the best first, of instances that carry so many agents each [1]."""
-        value = each / setup.dollars_per_hour_in_bulk(accelerators)
-        first = -value if counts is None else -each * counts
+        value = capacity / setup.dollars_per_hour_in_bulk(accelerators)
+        first = -value if counts is None else -capacity * counts
         if agents is not None:
-            first = setup.dollars_per_hour(np.ceil(agents / np.maximum(each, 1e-9)), accelerators)
+            first = setup.dollars_per_hour(np.ceil(agents / np.maximum(capacity, 1e-9)), accelerators)
         sizes: dict[float, int] = {}
         for row in np.lexsort((-value, first)).tolist():
-            if each[row] > 0.0:
+            if capacity[row] > 0.0:
                 sizes.setdefault(float(accelerators[row]), row)
         return list(sizes.values())
 
@@ -304,14 +304,14 @@ def cheapest_fleet(
 
 
 def fullest_fleet(
-    instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router, *, known: bool = False
+    instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router, *, certain: bool = False
 ) -> AnyAgentChoice | None:
     """Some instances with the most agents that they carry, played together; None if not even one is carried.
 
     The guess is of an instance, or of all of them if that is known.
     """
     limits = instance.predicted(targets)
-    carried = guess if known else replicas * instance.carried(limits, guess)[0]
+    carried = guess if certain else replicas * instance.carried(limits, guess)[0]
     if not carried:
         return None
     agents, binding = edge(

@@ -189,7 +189,7 @@ class PlayedGroup(PlayedInstance):
             return None
         group = self.with_instances(readers, writers)
         guess = int(carried * group.accelerators / self.accelerators)
-        return fullest_fleet(group, parts, targets, parts * guess, router, known=True)
+        return fullest_fleet(group, parts, targets, parts * guess, router, certain=True)
 
     def best(self, targets: Targets, guess: int, most: int, room: float) -> tuple[PlayedGroup, int]:
         """The group with as many instances that read, within some chips [1], as carry most agents per chip; and these.
@@ -294,7 +294,7 @@ def groups(
 
 
 def _chips(
-    needed: Array, reading: Array, decoding: int, each: float, agents: int | None, room: float
+    needed: Array, reading: Array, decoding: int, per_writer: float, agents: int | None, room: float
 ) -> Array:  # fmt: skip
     """Chips of a fleet for some agents, or per agent of as many as some chips carry, by the layout that reads [1].
 
@@ -302,11 +302,11 @@ def _chips(
     kinds as they need, whatever their ratio is in a group.
     """
     if agents is not None:
-        share = agents / each
+        share = agents / per_writer
         return np.asarray(np.ceil(needed * share) * reading + math.ceil(share) * decoding)
     writers = np.floor(room / (needed * reading + decoding)) + np.array([[0.0], [1.0]])
     readers = np.floor((room - writers * decoding) / reading)
-    carried = each * np.minimum(writers, readers / needed).max(axis=0)
+    carried = per_writer * np.minimum(writers, readers / needed).max(axis=0)
     return np.asarray(np.where(carried >= 1.0, room / np.maximum(carried, 1.0), np.inf))
 
 

@@ -237,7 +237,7 @@ def buy(
 
     def found(promised: Targets) -> tuple[Lot, ...]:
         left_out.clear()
-        return lots(offers, None, promised, arrival_scv=arrival_scv, ways=ways, pools=True, told=left_out.append)
+        return lots(offers, None, promised, arrival_scv=arrival_scv, ways=ways, pools=True, note=left_out.append)
 
     usual = None
     if targets is None:
@@ -308,7 +308,7 @@ def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:
         days[offer.provider] = max(offer.date, days.get(offer.provider, ""))
     newest = max(days.values(), default="")
     prices: dict[str, dict[str, float]] = {}
-    for offer in sorted(offers, key=lambda each: each.dollars_per_million_output_tokens):
+    for offer in sorted(offers, key=lambda offer: offer.dollars_per_million_output_tokens):
         fresh = date.fromisoformat(newest) - date.fromisoformat(offer.date) <= _FRESH
         if offer.date == days[offer.provider] and fresh and offer.hours != "off-peak":
             prices.setdefault(f"{offer.provider}, {offer.date}", prices_of(offer))

@@ -226,7 +226,7 @@ def fleet(
     check_day(day, policy, target, min_replicas, ways)
     left_out: list[str] = []
     busiest = max(needed(day))
-    offered = lots(offers, busiest, targets, arrival_scv=arrival_scv, ways=ways, told=left_out.append)
+    offered = lots(offers, busiest, targets, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
     candidates = as_candidates(offers)
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     whole = cheapest(both, busiest, targets, arrival_scv=arrival_scv, most=1, play=False)[0].dollars_per_hour
@@ -294,7 +294,7 @@ def planned(
         def decide(look: Look) -> Sequence[int]:
             return [int(count) for count in counts[:, int(look.second // 3600.0)]]
 
-        return playing(scaled, decide, [int(count) for count in counts[:, -1]], known=True)
+        return playing(scaled, decide, [int(count) for count in counts[:, -1]], foreseen=True)
 
     played = {"constant": fixed(constant.counts), "autoscaled": best, "planned": fixed(chosen.counts)}
     busiest = np.flatnonzero(np.any([run_played.most for run_played in played.values()], axis=0))

@@ -106,9 +106,9 @@ class Fleet:
         # As autoscalers of several variants do: the cheapest request first.
         self._order = [index for index in cheapest_first(lots) if not lots[index].stays]
 
-    def _of(self, each: Sequence[float]) -> float:
+    def _of(self, values: Sequence[float]) -> float:
         """Of all reserved lots."""
-        return sum(count * value for count, value in zip(self._reserved, each, strict=True))
+        return sum(count * value for count, value in zip(self._reserved, values, strict=True))
 
     def wanted(self, requests_per_second: float) -> list[int]:
         """Lots for so much traffic within the promises: reserved ones, then the cheapest of which there are some."""
@@ -202,7 +202,7 @@ def play(
     start: Sequence[int],
     *,
     target: float = 1.0,
-    known: bool = False,
+    foreseen: bool = False,
     longest_wait: float = math.inf,
 ) -> Played:
     """Play a day.
@@ -221,7 +221,7 @@ def play(
         Lots that serve when the day begins [1].
     target : float
         Share of what replicas serve within the promises that the autoscaler holds them at [1].
-    known : bool
+    foreseen : bool
         Lots are ordered so early that they serve when they are wanted.
     longest_wait : float
         A queue in which nobody waits longer breaks no promise [s].
@@ -263,7 +263,7 @@ def play(
         missing = np.array(decide(look)) - up
         for _, index, count in orders:
             missing[index] -= count
-        if known:
+        if foreseen:
             # What is about to serve starts beside what still serves.
             chips_at_once = max(chips_at_once, int((up + np.maximum(missing, 0)) @ chips))
         for index in np.flatnonzero(missing).tolist():
@@ -271,7 +271,7 @@ def play(
             if count < 0:
                 orders, left = _taken_back(orders, index, -count)
                 up[index] -= left
-            elif known:
+            elif foreseen:
                 up[index] += count
                 rented[index, hour - 1] += count * behind / steps
             else:

@@ -28,7 +28,7 @@ class PooledDay(NamedTuple):
     """Prefill instances of each hour [1]."""
     writers: tuple[int, ...]
     """Decode instances of each hour [1]."""
-    asked: str
+    question: str
     """Option that asks 'recommend' for the busiest hour."""
 
     @classmethod
@@ -56,13 +56,13 @@ class PooledDay(NamedTuple):
         return cls(fleet, readers, writers, f"--request-rate {busiest:.4g}")
 
     @classmethod
-    def shared(cls, fleet: Fleet, shares: Sequence[float], asked: str) -> PooledDay:
+    def shared(cls, fleet: Fleet, shares: Sequence[float], question: str) -> PooledDay:
         """Pools of which each hour needs a share [1]."""
         readers, writers = (
             tuple(math.ceil(count * share - 1e-9) for share in shares)
             for count in (fleet.prefill_instances, fleet.decode_instances)
         )
-        return cls(fleet, readers, writers, asked)
+        return cls(fleet, readers, writers, question)
 
     def said(
         self, dollars: float, ways: Collection[Way], elasticity: Elasticity, stock: Mapping[str, int], min_replicas: int
@@ -92,7 +92,7 @@ class PooledDay(NamedTuple):
         return [
             f"pools: instances here read prompts and decode (${dollars:,.2f} as planned); {reading} instances that "
             f"prefill and {decoding} that decode apart, each as many as its hour needs, would cost ${planned:,.2f}. "
-            f"They are not played by the hour: 'recommend {self.asked}' has those of the busiest one"
+            f"They are not played by the hour: 'recommend {self.question}' has those of the busiest one"
         ]
 
 

@@ -236,12 +236,12 @@ class _Varied:
         return int(np.ravel(setup.reasons(plans, self.cut))[0]) == memory.FITS
 
 
-def _check(over: Axis, most: float | None, given: Mapping[str, float | None]) -> None:
+def _check(over: Axis, most: float | None, values: Mapping[str, float | None]) -> None:
     """Refuse what cannot be varied, is given too, or has no values."""
     if over not in _USUAL_MOST:
         raise InputError(f"over: got {over!r}; allowed: {', '.join(_USUAL_MOST)}")
-    if given[over] is not None:
-        raise InputError(f"{over} is what is varied, and {over}={given[over]:g} is given; leave it out")
+    if values[over] is not None:
+        raise InputError(f"{over} is what is varied, and {over}={values[over]:g} is given; leave it out")
     if most is not None and not 2 <= most <= _MOST:
         raise InputError(f"the largest {over} must be from 2 to {_MOST:,}, got {most:g}")
 

@@ -171,7 +171,7 @@ def lots(
     arrival_scv: float = 1.0,
     ways: Collection[Way] = WAYS,
     pools: bool = False,
-    told: Callable[[str], None] = lambda _: None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> tuple[Lot, ...]:
     """The instances of each chip whose fleet is the cheapest at a rate, in every way that they can be paid for.
 
@@ -189,7 +189,7 @@ def lots(
         How machines may be paid for. The price of a setup is that of its kind; of other kinds the chip's file lists.
     pools : bool
         Whether pools compete, and what closed forms do not prove is played; otherwise instances that do both do.
-    told : callable
+    note : callable
         Told of each chip that nothing keeps the promises on, and of those that may be owned at no known price.
 
     Returns
@@ -209,7 +209,7 @@ def lots(
 
     def failed(chip: str, error: InputError | NothingFitsError) -> None:
         failures.append(error)
-        told(f"{chip}: {error}")
+        note(f"{chip}: {error}")
 
     best = best_of_chips(candidates, requests_per_second, targets, arrival_scv=arrival_scv, play=pools, failed=failed)
     for choice in best.values():
@@ -223,7 +223,7 @@ def lots(
     rented = dict.fromkeys(lot.chip for lot in every_lot if "owned" in ways)
     unpriced = [chip for chip in rented if not any(lot.chip == chip and lot.way == "owned" for lot in every_lot)]
     if unpriced:
-        told(
+        note(
             f"owned {', '.join(unpriced)}, of which no price of a purchase is listed: "
             "'inference-econ hour-cost HARDWARE --purchase USD' says what an hour costs, which --price takes"
         )

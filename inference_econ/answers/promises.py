@@ -124,14 +124,14 @@ class Targets:
         confidence = self.confidence if any(limit < math.inf for limit in times.values()) else None
         return self._timed(times, confidence)
 
-    def like(self, ours: Loaded, seen: Loaded) -> Targets:
+    def like(self, first_load: Loaded, second_load: Loaded) -> Targets:
         """Promises about the first of two accounts of a load that are kept where these are kept of the second."""
         times = {}
         for name, seconds in self.every.items():
             if name not in self.given:
                 times[name] = seconds
                 continue
-            first, second = self.seen(name, ours), self.seen(name, seen)
+            first, second = self.seen(name, first_load), self.seen(name, second_load)
             times[name] = seconds * (first / second) if 0.0 < second < math.inf else seconds
         return self._timed(times, self.confidence)
 

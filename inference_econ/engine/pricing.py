@@ -7,14 +7,14 @@ from inference_econ.formulas import money
 from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, prices
 
 
-def hour_price(chip: HardwareSpec, asked: float | str | None) -> HourPrice | None:
+def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | None:
     """The price of an accelerator that is meant; None if nobody asked for one and its file lists none.
 
     Parameters
     ----------
     chip : HardwareSpec
         Of what.
-    asked : float, str or None
+    price : float, str or None
         A price [USD/h]; one of a whole node, ``23.60/node``; a kind that its file lists; ``owned``, which is built up;
         or the best of its file.
 
@@ -23,11 +23,11 @@ def hour_price(chip: HardwareSpec, asked: float | str | None) -> HourPrice | Non
     InputError
         If there is no such kind, the file lists no price of it, or it does not say how large a node is.
     """
-    if asked is None:
+    if price is None:
         return prices.best(chip)
-    if isinstance(asked, (int, float)):
-        return HourPrice(float(asked))
-    words = prices.checked(asked)
+    if isinstance(price, (int, float)):
+        return HourPrice(float(price))
+    words = prices.checked(price)
     if prices.is_amount(words):
         return HourPrice(prices.amount(chip, words))
     return owned_price(chip) if words == prices.OWNED else _of_kind(chip, words)

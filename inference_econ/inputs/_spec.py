@@ -316,8 +316,8 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _models_in(argument)
 
 
-def _nearest(given: str, allowed: list[str], moved: Mapping[str, str]) -> str:
-    best = difflib.get_close_matches(given, [*allowed, *(name for name in moved if name not in allowed)], n=2)
+def _nearest(key: str, allowed: list[str], moved: Mapping[str, str]) -> str:
+    best = difflib.get_close_matches(key, [*allowed, *(name for name in moved if name not in allowed)], n=2)
     if best:
         return f"did you mean {' or '.join(_names(moved.get(name, name)) for name in best)}?"
     return f"allowed: {', '.join(allowed)}"

@@ -443,11 +443,11 @@ def _kernels(engine_and_version: str) -> tuple[KernelCount, ...]:
     return engine(name).at(version or None).kernels
 
 
-def _load(cls: type[SpecT], kind: Kind, asked: Name, changes: tuple[str, ...]) -> SpecT:
+def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) -> SpecT:
     """A shipped file is read once, and copied so that nobody changes it for others; a user's may have changed."""
-    if not isinstance(asked, (str, os.PathLike)):
-        raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {asked!r}")
-    name, remark, base, *_ = meaning(kind, os.fspath(asked))
+    if not isinstance(spec, (str, os.PathLike)):
+        raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {spec!r}")
+    name, remark, base, *_ = meaning(kind, os.fspath(spec))
     if remark and not base:  # a checkpoint keeps its name, which every answer shows
         _LOG.warning(remark)
     if base or name in names(kind):

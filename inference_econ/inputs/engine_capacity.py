@@ -77,8 +77,8 @@ def divided(
 
 
 def with_engine(
-    assumptions: Assumptions, facts: EngineFacts, hardware: HardwareSpec, asked: Collection[str] = ()
+    assumptions: Assumptions, facts: EngineFacts, hardware: HardwareSpec, fixed: Collection[str] = ()
 ) -> Assumptions:
-    """Assumptions in which the engine divides the memory; fields that are ``asked`` for keep their values."""
+    """Assumptions in which the engine divides the memory; fields that are ``fixed`` for keep their values."""
     capacity = engine_capacity(facts, hardware)
-    return assumptions.changed({name: value for name, value in capacity.items() if name not in asked})
+    return assumptions.changed({name: value for name, value in capacity.items() if name not in fixed})

@@ -43,12 +43,12 @@ def grids() -> dict[str, Grid]:
         }
 
 
-def grid(asked: str) -> Grid:
+def grid(text: str) -> Grid:
     """A grid by name, or by its carbon intensity.
 
     Parameters
     ----------
-    asked : str
+    text : str
         ``france``, or grams of CO2 equivalents per kWh, ``44``.
 
     Raises
@@ -61,14 +61,14 @@ def grid(asked: str) -> Grid:
     >>> grid("france").grams_per_kwh, grid("120.5").grams_per_kwh
     (44.0, 120.5)
     """
-    name = asked.strip().lower().replace(" ", "_")
+    name = text.strip().lower().replace(" ", "_")
     if name in grids():
         return grids()[name]
     try:
         grams = float(name)
     except ValueError:
         raise InputError(
-            f"unknown grid {asked!r}; known: {', '.join(grids())}; or give gCO2e per kWh, for example 120",
+            f"unknown grid {text!r}; known: {', '.join(grids())}; or give gCO2e per kWh, for example 120",
             option="carbon",
         ) from None
     if not 0.0 <= grams <= _MOST:

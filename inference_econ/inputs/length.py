@@ -156,9 +156,9 @@ def _check(text: object, values: Sequence[float], variation: float = 0.0) -> Non
         )
 
 
-def length_of(given: object, info: ValidationInfo) -> Length:
+def length_of(value: object, info: ValidationInfo) -> Length:
     """Read a length of a field, whose name a mistake carries."""
     try:
-        return Length.parse(given)
+        return Length.parse(value)
     except InputError as error:
         raise InputError(f"{info.field_name}: {error}") from error

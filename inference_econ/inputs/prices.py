@@ -100,9 +100,9 @@ def best(chip: HardwareSpec) -> HourPrice | None:
     return min(listed(chip), key=_rank, default=None)
 
 
-def of_kind(chip: HardwareSpec, asked: str) -> HourPrice | None:
+def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
     """The best price of a kind, of a seller (``tco:neocloud``), or in a source; None if the file lists none."""
-    return min((price for price in listed(chip) if asked in price.names), key=_rank, default=None)
+    return min((price for price in listed(chip) if kind in price.names), key=_rank, default=None)
 
 
 def in_words(text: str) -> bool:
@@ -147,14 +147,14 @@ def checked(text: str) -> str:
     return f"{float(match[1])!r}/{match[2]}"
 
 
-def compared(chips: Iterable[HardwareSpec], asked: float | str | None = None) -> float | str | None:
+def compared(chips: Iterable[HardwareSpec], price: float | str | None = None) -> float | str | None:
     """Price to ask of several chips so that like is compared with like; of a single one, the given price.
 
     Parameters
     ----------
     chips : iterable of HardwareSpec
         What is compared; those that list no price have a say in nothing.
-    asked : float, str or None
+    price : float, str or None
         The price that somebody asked for; a kind leaves sellers open, None the kind too.
 
     Returns
@@ -165,19 +165,19 @@ def compared(chips: Iterable[HardwareSpec], asked: float | str | None = None) ->
         else a kind that all list; else what was asked.
     """
     files = [chip for chip in chips if chip.prices]
-    if len(files) < 2 or asked not in (None, *KINDS):
-        return asked
+    if len(files) < 2 or price not in (None, *KINDS):
+        return price
     for names in (_CLASSES, KINDS):
         shared = [
             name
             for name in names
-            if asked in (None, name.partition(":")[0]) and all(of_kind(chip, name) for chip in files)
+            if price in (None, name.partition(":")[0]) and all(of_kind(chip, name) for chip in files)
         ]
         firm = [name for name in shared if not any(_is_doubtful(chip, name) for chip in files)]
         if shared:
             chosen = (firm or shared)[0]
             return (_of_one_source(files, chosen) if names is _CLASSES else None) or chosen
-    return asked
+    return price
 
 
 def _of_one_source(chips: Sequence[HardwareSpec], kind: str) -> str | None:

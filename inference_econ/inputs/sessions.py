@@ -93,9 +93,9 @@ class SessionSpec(Spec):
         mistakes: list[InitErrorDetails] = []
         above: dict[str, Step] = {}
 
-        def refuse(field: str, given: object, problem: str) -> None:
+        def refuse(field: str, value: object, problem: str) -> None:
             error = PydanticCustomError("sessions", "{problem}", {"problem": problem})
-            mistakes.append(InitErrorDetails(type=error, loc=(len(above), field), input=given))
+            mistakes.append(InitErrorDetails(type=error, loc=(len(above), field), input=value))
 
         for step in steps:
             listed = ", ".join(above) or "none"

@@ -131,8 +131,8 @@ class Arrivals(Spec):
         return not self.gaps and len(set(self.rates)) <= 1
 
 
-def _column_or_length(given: object, info: ValidationInfo) -> object:
-    return given if isinstance(given, (list, tuple)) else _length(given, info)
+def _column_or_length(value: object, info: ValidationInfo) -> object:
+    return value if isinstance(value, (list, tuple)) else _length(value, info)
 
 
 #: A length of its own, or a column of a table.

@@ -38,12 +38,12 @@ class Drawn:
     requests: Requests
     count: int
 
-    def shares(self, which: str, place: int = 0) -> Array:
+    def shares(self, respect: str, place: int = 0) -> Array:
         """Where each request stands among all in one respect, shape (count,) [1].
 
         Middles of equal parts of all, in an order that has nothing to do with that of other respects.
         """
-        return _shuffled(self.count, which, place)
+        return _shuffled(self.count, respect, place)
 
     def prompts(self) -> Array:
         """Own prompts, shape (count,) [tokens]."""
@@ -53,22 +53,22 @@ class Drawn:
         """Own answers, shape (count,) [tokens]."""
         return quantiles(self.requests.osl, self.shares("answer"))
 
-    def work(self, prompts: Array, which: str) -> Array:
+    def work(self, prompts: Array, respect: str) -> Array:
         """All tokens of some numbers of other prompts over those of a mean one, shape (count,) [1]."""
         if self.requests.isl.scv == 0.0:
             return prompts
         usual = float(self.prompts().mean())
-        total = self._sum(prompts, lambda place: new_tokens(self.requests, self.shares(which, place)) / usual)
+        total = self._sum(prompts, lambda place: new_tokens(self.requests, self.shares(respect, place)) / usual)
         # Of many, the sum is nearly normally distributed.
         further = np.sqrt(np.maximum(prompts - _ONE_BY_ONE, 0.0) * self.requests.isl.scv)
-        return np.asarray(np.maximum(total + further * _scores(self.count, which, _ONE_BY_ONE), 0.0))
+        return np.asarray(np.maximum(total + further * _scores(self.count, respect, _ONE_BY_ONE), 0.0))
 
-    def found(self, which: str, place: int = 0) -> Array:
+    def found(self, respect: str, place: int = 0) -> Array:
         """Tokens of a prompt over those of a mean one that is found at a random time: of long ones more often [1]."""
         if self.requests.isl.scv == 0.0:
             return np.ones(self.count)
         tokens = np.sort(self.prompts())
-        found = np.searchsorted(np.cumsum(tokens), self.shares(which, place) * tokens.sum())
+        found = np.searchsorted(np.cumsum(tokens), self.shares(respect, place) * tokens.sum())
         return np.asarray(tokens[found] / tokens.mean())
 
     def left(self, prompts: Array) -> Array:
@@ -82,15 +82,15 @@ class Drawn:
             total += np.where(prompts > place, share_at(place), 0.0)
         return np.asarray(total)
 
-    def numbers(self, which: str, mean: Array) -> Array:
+    def numbers(self, respect: str, mean: Array) -> Array:
         """Numbers that are Poisson-distributed about means of shape (count,), one for each request [1]."""
-        shares, few = self.shares(which), mean <= _MANY
+        shares, few = self.shares(respect), mean <= _MANY
         count = np.zeros(shares.shape)
         if few.any():
             count[few] = _poisson(shares[few], mean[few])
         if few.all():
             return count
-        many = np.rint(np.maximum(mean + np.sqrt(mean) * _scores(self.count, which, 0), 0.0))
+        many = np.rint(np.maximum(mean + np.sqrt(mean) * _scores(self.count, respect, 0), 0.0))
         return np.where(few, count, many)
 
 
@@ -109,14 +109,14 @@ def _poisson(shares: Array, mean: Array) -> Array:
 
 
 @cache
-def _scores(count: int, which: str, place: int) -> Array:
+def _scores(count: int, respect: str, place: int) -> Array:
     """Normally distributed numbers in the order of :func:`_shuffled`."""
-    return special.normal_quantiles(_shuffled(count, which, place))
+    return special.normal_quantiles(_shuffled(count, respect, place))
 
 
 @cache
-def _shuffled(count: int, which: str, place: int) -> Array:
-    return np.random.default_rng([count, place, *which.encode()]).permutation(levels(count))
+def _shuffled(count: int, respect: str, place: int) -> Array:
+    return np.random.default_rng([count, place, *respect.encode()]).permutation(levels(count))
 
 
 def in_shared_steps(states: Steady, drawn: Drawn, bursts: float, steps_ahead: float) -> Array:

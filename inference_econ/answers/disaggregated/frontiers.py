@@ -321,7 +321,7 @@ def _look(
     rates: Array,
     seconds: Array,
     dollars: Array,
-    known: Array,
+    looked_at: Array,
     column: int,
     judge: Callable[[float], tuple[float, float] | None],
 ) -> None:
@@ -330,9 +330,9 @@ def _look(
     def kept(at: int, rate: float) -> bool:
         true = judge(rate)
         if true is not None:
-            rates[at], known[at] = rate, True
+            rates[at], looked_at[at] = rate, True
             seconds[at], dollars[at] = true
-            heavier = np.flatnonzero(np.logical_not(known[at:])) + at
+            heavier = np.flatnonzero(np.logical_not(looked_at[at:])) + at
             seconds[heavier] = np.maximum(seconds[heavier], _RISING * true[0])
         return true is not None
 
@@ -341,9 +341,9 @@ def _look(
     low, high = -1, column
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if known[middle] or kept(middle, float(rates[middle])) else (low, middle)
+        low, high = (middle, high) if looked_at[middle] or kept(middle, float(rates[middle])) else (low, middle)
     dollars[high:] = np.inf
-    known[high:] = True
+    looked_at[high:] = True
     if low >= 0:
         first, last = float(rates[low]), float(rates[high])
         for _ in range(_HALVINGS):

@@ -138,8 +138,8 @@ def own_levels(shipped: MeasuredLevels, group: Group, rows: Sequence[Observed], 
     return levels_data(group, entries, spreads, errors, date=date, shared=shared)
 
 
-def _nearest(known: dict[tuple[Any, ...], Entry], part: tuple[Any, ...]) -> tuple[float, float]:
+def _nearest(entries: dict[tuple[Any, ...], Entry], part: tuple[Any, ...]) -> tuple[float, float]:
     """The levels of decode and prefill steps that others have measured of a part, or of what it belongs to [1]."""
     parts = (part[:length] for length in range(len(part), 0, -1))
-    entry = next((known[key] for key in parts if key in known), Entry(0, 0.0, 0.0))
+    entry = next((entries[key] for key in parts if key in entries), Entry(0, 0.0, 0.0))
     return entry.decode, entry.prefill

@@ -51,9 +51,9 @@ class Spreads(NamedTuple):
     """Of TPOT and TTFT around their levels, shape (2,)."""
 
     @classmethod
-    def read(cls, known: Mapping[Quantity, LevelSpreads]) -> Spreads:
+    def read(cls, spreads: Mapping[Quantity, LevelSpreads]) -> Spreads:
         """Those of a file."""
-        each = [known[name] for name in QUANTITIES]
+        each = [spreads[name] for name in QUANTITIES]
         return cls(
             np.array([[getattr(one, depth) for depth in DEPTHS + SHARED] for one in each], dtype=float),
             np.array([one.row for one in each], dtype=float),

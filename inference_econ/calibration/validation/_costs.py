@@ -173,7 +173,7 @@ class Curves:
 Market = Callable[[Combination, str | None, Arrangement], Sequence[Curves]]
 
 
-def default_market(asked: Combination, assumptions: str | None, arrangement: Arrangement = "both") -> list[Curves]:
+def default_market(group: Combination, assumptions: str | None, arrangement: Arrangement = "both") -> list[Curves]:
     """Curves that the default frontier of a model on a chip is made of.
 
     Raises
@@ -185,8 +185,8 @@ def default_market(asked: Combination, assumptions: str | None, arrangement: Arr
     """
     unseen = assumptions == UNSEEN
     preset = None if unseen else assumptions
-    setup = Setup.of(asked.model, asked.hardware, weights=asked.weights, assumptions=preset, price=_PRICE)
-    requests = Requests.model_validate({"isl": asked.isl, "osl": asked.osl})
+    setup = Setup.of(group.model, group.hardware, weights=group.weights, assumptions=preset, price=_PRICE)
+    requests = Requests.model_validate({"isl": group.isl, "osl": group.osl})
     candidates = market(setup, requests, arrangement=arrangement, levels=not unseen)
     if all(candidate.speculation for candidate in candidates):
         candidates += market(setup, requests, speculation=None, arrangement=arrangement, levels=not unseen)
@@ -470,11 +470,11 @@ def _best(servers: Sequence[Measurement]) -> list[Measurement]:
     return [servers[index] for index in pareto.undominated(seconds, [dollars_of(row) for row in servers])]
 
 
-def _points(asked: Combination, servers: Sequence[Measurement], name: str, candidates: Market) -> Iterator[CostPoint]:
+def _points(group: Combination, servers: Sequence[Measurement], name: str, candidates: Market) -> Iterator[CostPoint]:
     # Who serves together is compared with such candidates alone.
     arrangement: Arrangement = "both" if any(row.decode is not None for row in servers) else "together"
     try:
-        curves, why = candidates(asked, None if name == OWN else name, arrangement), ""
+        curves, why = candidates(group, None if name == OWN else name, arrangement), ""
     except (InputError, NothingFitsError) as error:
         curves, why = [], str(error)
     tried = _tried(servers)
@@ -488,7 +488,7 @@ def _points(asked: Combination, servers: Sequence[Measurement], name: str, candi
         best = [(place, row) for place, row in enumerate(_best(alike)) if row.speculates == speculates]
         alone = itself([row for _, row in best], lambda row: _assumptions(row, name))
         for (place, row), predicted in zip(best, alone, strict=True):
-            blank = _blank(asked, row, name, predicted, fastest=place == 0)
+            blank = _blank(group, row, name, predicted, fastest=place == 0)
             yield _answered(blank, row, offered, tried) if offered else replace(blank, note=why or NOBODY)
 
 
@@ -499,9 +499,9 @@ def _assumptions(row: Measurement, name: str) -> Assumptions:
     return catalog.assumptions(name)
 
 
-def _blank(asked: Combination, row: Measurement, name: str, alone: Itself, *, fastest: bool) -> CostPoint:
+def _blank(group: Combination, row: Measurement, name: str, alone: Itself, *, fastest: bool) -> CostPoint:
     assert row.tpot_seconds is not None
-    layout = layout_of(row) or "layout not recorded"
+    server = f"{row.engine} {row.engine_version} {layout_of(row) or 'layout not recorded'}"
     speed = 1.0 / row.tpot_seconds
     at_load, at_speed = (
         None if rate is None else float(money.dollars_per_million_tokens(1.0, 1.0, rate, _PRICE)) for rate in alone
@@ -509,11 +509,11 @@ def _blank(asked: Combination, row: Measurement, name: str, alone: Itself, *, fa
     return CostPoint(
         id=row.id,
         series=SERIES[row.decode is not None, row.speculates],
-        subject=f"{asked.text}: {row.engine} {row.engine_version} {layout} at {speed:.1f} tokens/s".replace("  ", " "),
+        subject=f"{group.text}: {server} at {speed:.1f} tokens/s".replace("  ", " "),
         assumptions=name,
         unit="USD per 1e6 output tokens at 1 USD per accelerator-hour",
         measured=dollars_of(row),
-        combination=asked.text,
+        combination=group.text,
         engine=row.engine,
         chips=profiles.generation_of(catalog.hardware(row.hardware)),
         tokens_per_second=speed,
@@ -625,7 +625,7 @@ def _alone(point: CostPoint, row: Measurement, offered: Sequence[Curves]) -> Cos
 
 def _fastest(offered: Sequence[Curves]) -> _State:
     """The fastest state of any candidate."""
-    curves = max(offered, key=lambda each: float(np.nanmax(each.tokens_per_second)))
+    curves = max(offered, key=lambda curve: float(np.nanmax(curve.tokens_per_second)))
     speeds = curves.tokens_per_second
     row, column = (int(place) for place in np.unravel_index(int(np.nanargmax(speeds)), speeds.shape))
     return _State(float(curves.dollars[row, column]), curves, row, column)

@@ -165,17 +165,17 @@ def _predicted(line: Line, lines: Sequence[Line], assumed: Assumptions) -> tuple
     return ours, "; ".join(reasons)
 
 
-def _reasons(line: Line, item: str, deployment: StatedDeployment, ours: float, unit: float) -> Iterator[str]:
+def _reasons(line: Line, item: str, deployment: StatedDeployment, predicted: float, unit: float) -> Iterator[str]:
     """Reasons that could explain a difference."""
     stated = line.needed("value")
     precision = deployment.setup.precision
     if precision.kv != "bf16" and not line.text("kv_dtype"):
         wide = replace(deployment, setup=replace(deployment.setup, precision=replace(precision, kv="bf16")))
         other = ITEMS[item](wide) / unit
-        if abs(other / stated - 1.0) < abs(ours / stated - 1.0):
+        if abs(other / stated - 1.0) < abs(predicted / stated - 1.0):
             yield f"{other:.4g} with a cache in 16 bits, ours is in {precision.kv} as published with the checkpoint"
-    gibi = ours * _GIBI.get(line.text("unit"), 1.0)
-    if item == "checkpoint" and abs(gibi / stated - 1.0) < abs(ours / stated - 1.0):
+    gibi = predicted * _GIBI.get(line.text("unit"), 1.0)
+    if item == "checkpoint" and abs(gibi / stated - 1.0) < abs(predicted / stated - 1.0):
         yield f"{gibi:.4g} in units of 2^30, as many tools show sizes of files"
     if item == "KV cache GPU memory":
         yield (
@@ -183,7 +183,7 @@ def _reasons(line: Line, item: str, deployment: StatedDeployment, ours: float, u
             "stated, nor its buffers for exchanging tokens, and captured graphs take their part"
         )
     if item in ("KV cache tokens", "available KV cache memory per GPU"):
-        yield f"{deployment.free() * (1.0 - stated / ours) / 2**30:+.1f} GiB on each chip"
+        yield f"{deployment.free() * (1.0 - stated / predicted) / 2**30:+.1f} GiB on each chip"
     if line.text("notes"):
         yield f"stated: {line.text('notes')}"
 

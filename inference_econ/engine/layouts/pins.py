@@ -280,10 +280,10 @@ def instance_pins(
 
 
 def _contradiction(
-    given: Mapping[str, object], chips: int, instance_gpus: float, write: Callable[[str, object], str]
+    degrees: Mapping[str, object], chips: int, instance_gpus: float, write: Callable[[str, object], str]
 ) -> str:
-    named = ", ".join(write(name, value) for name, value in given.items())
-    left = [name for name in ("dp", "pp", "tp") if name not in given]
+    named = ", ".join(write(name, value) for name, value in degrees.items())
+    left = [name for name in ("dp", "pp", "tp") if name not in degrees]
     opened = f", or open a degree that is 1 unless it is given: {write(left[0], ANY)}" if left else ""
     size = write("instance_gpus", f"{instance_gpus:g}")
     return f"{named} is an instance of {chips}, which contradicts {size}; leave one of them out{opened}"

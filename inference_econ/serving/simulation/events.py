@@ -433,9 +433,9 @@ class Fleet:
         return engines[_nearest(found, busy)]
 
 
-def _nearest(found: list[int], busy: list[int]) -> int:
+def _nearest(hits: list[int], busy: list[int]) -> int:
     """Of some places the one that has most of a prompt, or where that is far busier than another the least busy."""
-    best = min(range(len(found)), key=lambda place: (-found[place], busy[place]))
+    best = min(range(len(hits)), key=lambda place: (-hits[place], busy[place]))
     least = min(busy)
     if busy[best] - least > _FAR_BUSIER and busy[best] > _TIMES_BUSIER * least:
         return busy.index(least)
