@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
+from inference_econ.answers.agent_market import AgentMarket
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
 from inference_econ.answers.disaggregated.load import rented
-from inference_econ.answers.lots import Lot, Way, lots_of, prices_by_way
+from inference_econ.answers.lots import Lot, Way, lots_of, no_price, prices_by_way
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_record
 
@@ -43,11 +44,6 @@ class AgentLot(Lot):
         return sum(rented(fleet.pools, (fleet.prefill, fleet.decode), (readers, 1)))
 
     @property
-    def agents(self) -> float:
-        """Most agents that a lot carries within the promises [1]."""
-        return self.replicas * self.use.agents
-
-    @property
     def pace(self) -> float:
         """Requests that an agent sends, of as many as are carried [1/s]."""
         return self.load.requests_per_second / self.use.agents
@@ -60,12 +56,12 @@ class AgentLot(Lot):
     @property
     def carried(self) -> float:
         """Agents that a lot carries within the promises [1]."""
-        return self.agents
+        return self.replicas * self.use.agents
 
     @property
     def most_carried(self) -> float:
         """More agents than there are: whoever waits for an answer sends nothing, so that nobody queues up [1]."""
-        return 1e9 * self.agents
+        return 1e9 * self.carried
 
     def in_flight(self, shares: Array) -> Array:
         """Requests in flight in a lot at shares of the agents that it carries, shape (n,) [1].
@@ -79,16 +75,12 @@ class AgentLot(Lot):
         flight += np.maximum(many - agents[-1], 0.0) * work.means.side_by_side
         return np.asarray(self.replicas * flight[:-1] * self.load.in_flight / flight[-1])
 
-    def count(self, agents: float) -> int:
-        """Lots that carry some agents [1]."""
-        return max(math.ceil(agents / self.agents - 1e-9), 1)
-
     def fleet(self, agents: float) -> tuple[int, float]:
         """Chips for some agents [1], and how many these carry [1]: all of the pools, or as many lots as are needed."""
         if self.pools is not None and agents <= self.pools.use.agents:
             return self.pools.rented, self.pools.use.agents
-        lots = self.count(agents)
-        return lots * self.accelerators, lots * self.agents
+        lots = max(math.ceil(agents / self.carried - 1e-9), 1)
+        return lots * self.accelerators, lots * self.carried
 
     def record(self, targets: Targets) -> dict[str, Any]:
         """Return it under its load as plain data."""
@@ -135,7 +127,7 @@ class AgentPurchase(Purchase):
         lot = crossover.lot
         assert isinstance(lot, AgentLot)
         month = 3600.0 * MONTH_HOURS
-        full = lot.agents if lot.pools is None else lot.pools.use.agents
+        full = lot.carried if lot.pools is None else lot.pools.use.agents
         number = full if self.agents is None else self.agents
         charged, (chips, carried) = month * lot.pace * crossover.dollars_per_request, lot.fleet(number)
         paid = chips * lot.price.dollars * MONTH_HOURS
@@ -152,7 +144,28 @@ class AgentPurchase(Purchase):
         }
 
 
-def lots_of_agents(choice: AnyAgentChoice, ways: Collection[Way]) -> list[AgentLot]:
+def lots_of_each_chip(
+    market: AgentMarket, choices: Sequence[AnyAgentChoice], ways: Collection[Way]
+) -> tuple[tuple[AgentLot, ...], list[str]]:
+    """The lots of the first choice of each chip, and which chips carry nobody, in words.
+
+    Raises
+    ------
+    NothingFitsError
+        If no chip has a price of the ways.
+    """
+    best: dict[str, AnyAgentChoice] = {}
+    for choice in choices:
+        best.setdefault(choice.service.setup.hardware.name, choice)
+    lots = tuple(lot for choice in best.values() for lot in _lots_of_agents(choice, ways))
+    if not lots:
+        raise no_price(ways)
+    chips = dict.fromkeys(candidate.setup.hardware.name for candidate in market.candidates)
+    nothing = f"nothing keeps {market.wanted.text} for a single agent"
+    return lots, [f"{chip}: {nothing}" for chip in chips if chip not in best]
+
+
+def _lots_of_agents(choice: AnyAgentChoice, ways: Collection[Way]) -> list[AgentLot]:
     """A replica, or an instance that decodes with those that read for it, in every way that its chip is paid for."""
     if isinstance(choice, AgentPools):
         paid, each = prices_by_way(choice.service.setup).items(), choice.fleet.decode_instances
