@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
+from inference_econ.answers.agent_market import AgentMarket
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
-from inference_econ.answers.lots import Lot, Way, lots_of
+from inference_econ.answers.lots import Lot, Way, lots_of, no_price
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,6 @@ class AgentLot(Lot):
     use: Use = field(kw_only=True)
 
     @property
-    def agents(self) -> float:
-        """Most agents that a lot carries within the promises [1]."""
-        return self.replicas * self.use.agents
-
-    @property
     def pace(self) -> float:
         """Requests that an agent sends, of as many as are carried [1/s]."""
         return self.load.requests_per_second / self.use.agents
@@ -44,12 +40,12 @@ class AgentLot(Lot):
     @property
     def carried(self) -> float:
         """Agents that a lot carries within the promises [1]."""
-        return self.agents
+        return self.replicas * self.use.agents
 
     @property
     def most_carried(self) -> float:
         """More agents than there are: whoever waits for an answer sends nothing, so that nobody queues up [1]."""
-        return 1e9 * self.agents
+        return 1e9 * self.carried
 
     def in_flight(self, shares: Array) -> Array:
         """Requests in flight in a lot at shares of the agents that it carries, shape (n,) [1].
@@ -98,7 +94,7 @@ class AgentPurchase(Purchase):
         lot = crossover.lot
         assert isinstance(lot, AgentLot)
         month = 3600.0 * MONTH_HOURS
-        number = lot.parts * lot.agents if self.agents is None else self.agents
+        number = lot.parts * lot.carried if self.agents is None else self.agents
         charged, (chips, carried) = month * lot.pace * crossover.dollars_per_request, lot.fleet(number)
         paid = chips * lot.price.dollars * MONTH_HOURS
         return {
@@ -114,7 +110,28 @@ class AgentPurchase(Purchase):
         }
 
 
-def lots_of_agents(choice: AnyAgentChoice, ways: Collection[Way]) -> list[AgentLot]:
+def lots_of_each_chip(
+    market: AgentMarket, choices: Sequence[AnyAgentChoice], ways: Collection[Way]
+) -> tuple[tuple[AgentLot, ...], list[str]]:
+    """The lots of the first choice of each chip, and which chips carry nobody, in words.
+
+    Raises
+    ------
+    NothingFitsError
+        If no chip has a price of the ways.
+    """
+    best: dict[str, AnyAgentChoice] = {}
+    for choice in choices:
+        best.setdefault(choice.service.setup.hardware.name, choice)
+    lots = tuple(lot for choice in best.values() for lot in _lots_of_agents(choice, ways))
+    if not lots:
+        raise no_price(ways)
+    chips = dict.fromkeys(candidate.setup.hardware.name for candidate in market.candidates)
+    nothing = f"nothing keeps {market.wanted.text} for a single agent"
+    return lots, [f"{chip}: {nothing}" for chip in chips if chip not in best]
+
+
+def _lots_of_agents(choice: AnyAgentChoice, ways: Collection[Way]) -> list[AgentLot]:
     """A replica, or an instance that decodes with those that read for it, in every way that its chip is paid for."""
     count = choice.fleet.decode_instances if isinstance(choice, AgentPools) else choice.replicas
     use = replace(choice.use, agents=choice.use.agents / count)

@@ -16,9 +16,9 @@ from inference_econ.answers.agent_answers import (
     AgentPools,
     AgentRecommendation,
     AgentSheet,
-    AnyAgentChoice,
     MostAgents,
 )
+from inference_econ.answers.agent_day import POLICIES, DayOfAgents
 from inference_econ.answers.agent_market import AgentMarket
 from inference_econ.answers.agent_play import (
     TOGETHER,
@@ -29,19 +29,21 @@ from inference_econ.answers.agent_play import (
     run_of,
     shortlist,
 )
-from inference_econ.answers.agent_purchase import AgentPurchase, lots_of_agents
+from inference_econ.answers.agent_purchase import AgentPurchase, lots_of_each_chip
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.buy import MONTHLY, crossovers, dollars_per_request
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.fleet import DayOfFleet
+from inference_econ.answers.disaggregated.terms import NOTICED
+from inference_econ.answers.fleet import DayOfFleet, check_day, needed, planned
 from inference_econ.answers.fleet_play import Policy
-from inference_econ.answers.lots import WAYS, Way, no_price
+from inference_econ.answers.fleet_pools import PooledDay
+from inference_econ.answers.lots import WAYS, Way
 from inference_econ.answers.means import Means
 from inference_econ.answers.prefix_cache import Offloading, offload
 from inference_econ.answers.price import Sheet, fleet_sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.service_record import Pick
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Elasticity, TierSpec, catalog
 from inference_econ.serving import Router, Services
 
@@ -308,16 +310,17 @@ class Agents(AgentSessions):
         if agents is not None and agents < 1:
             raise InputError(f"say how many --agents there are, at least 1, got {agents}", option="agents")
         ranked = dollars_per_request(api, self.requests)
-        market, best = self._market(offers, targets, router, tiers, progress), dict[str, AnyAgentChoice]()
-        for choice in market.fleets(agents, most=1):
-            best.setdefault(choice.service.setup.hardware.name, choice)
-        lots = tuple(lot for choice in best.values() for lot in lots_of_agents(choice, ways))
-        if not lots:
-            raise no_price(ways)
-        wanted, chips = market.wanted, dict.fromkeys(offer.setup.hardware.name for offer in market.candidates)
-        left_out = (f"{chip}: nothing keeps {wanted.text} for a single agent" for chip in chips if chip not in best)
+        market = self._market(offers, targets, router, tiers, progress)
+        lots, left_out = lots_of_each_chip(market, market.fleets(agents, most=1), ways)
         return AgentPurchase(
-            lots, ranked, crossovers(lots, ranked, {}), self.requests, wanted, None, tuple(left_out), agents=agents
+            lots,
+            ranked,
+            crossovers(lots, ranked, {}),
+            self.requests,
+            market.wanted,
+            None,
+            tuple(left_out),
+            agents=agents,
         )
 
     def fleet(
@@ -363,11 +366,24 @@ class Agents(AgentSessions):
         NothingFitsError
             If nothing keeps the promises, or the stock is too small.
         """
-        from inference_econ.answers.agent_day import day_of_agents
-
-        return day_of_agents(
-            self._market(offers, targets, router, tiers, progress), agents, ways=ways, policy=policy, target=target,
-            min_replicas=min_replicas, stock=stock, elasticity=elasticity,
+        market, day = self._market(offers, targets, router, tiers, progress), tuple(map(float, agents))
+        check_day(day, policy, target, min_replicas, ways, "agents", "agents", POLICIES)
+        most, wanted = max(round(max(day)), 1), market.wanted
+        together = sorted(market.together(most, most=1), key=lambda choice: choice.dollars_per_hour)
+        if not together:
+            raise NothingFitsError(
+                f"nothing keeps {wanted.text} for a single agent of {self.name}: instances that read prompts and "
+                "decode are scaled by the hour, pools are not; promise less"
+            )
+        apart = min(market.apart(together, most), key=lambda choice: choice.dollars_per_hour, default=None)
+        pools = None
+        if isinstance(apart, AgentPools) and apart.dollars_per_hour < together[0].dollars_per_hour / (1.0 + NOTICED):
+            pools = PooledDay.shared(apart.fleet, [number / most for number in needed(day)], f"--agents {most}")
+        lots, left_out = lots_of_each_chip(market, together, ways)
+        return planned(
+            lots, day, wanted, [candidate.services for candidate in market.candidates], ways=ways, stock=stock,
+            policy=policy, target=target, min_replicas=min_replicas, elasticity=elasticity, left_out=left_out,
+            apart=pools, progress=progress, kind=DayOfAgents,
         )  # fmt: skip
 
     def offload(

@@ -116,6 +116,10 @@ class ServicePoint:
         return {name: getattr(self, name) for name in self.__slots__} | {"layout": dict(self.layout)}
 
 
+#: The fields of a point that are numbers, which a frontier has as arrays.
+_NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ServiceFrontier(Shown, Choosable[ServicePoint]):
     """Steady states of services that no other one beats in both speed and cost, the slowest and cheapest first.
@@ -304,22 +308,8 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
 
     def columns(self) -> dict[str, Array | None]:
         """Every number of a point, by its name; see :class:`ServicePoint`."""
-        return {
-            "tokens_per_second_per_user": self.tokens_per_second,
-            "ttft_seconds": self.ttft_seconds,
-            "tpot_seconds": self.tpot_seconds,
-            "e2e_seconds": self.e2e_seconds,
-            "e2e_seconds_per_output_token": self.e2e_seconds_per_output_token,
-            "dollars_per_million_output_tokens": self.dollars,
-            "dollars_per_million_tokens": self.dollars_per_million_tokens,
-            "tokens_per_second_per_accelerator": self.tokens_per_second_per_accelerator,
-            "tokens_per_second_per_megawatt": self.tokens_per_second_per_megawatt,
-            "joules_per_output_token": self.joules_per_output_token,
-            "requests_per_second": self.requests_per_second,
-            "accelerators": self.accelerators,
-            "concurrency": self.concurrency,
-            "batch": self.batch,
-        }
+        others = {"tokens_per_second_per_user": "tokens_per_second", "dollars_per_million_output_tokens": "dollars"}
+        return {name: getattr(self, others.get(name, name)) for name in _NUMBERS}
 
     def points(self, chosen: Sequence[int] | None = None) -> list[ServicePoint]:
         """Every point with its layout, the fastest last; or some of them, by position."""
