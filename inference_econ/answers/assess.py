@@ -10,7 +10,7 @@ from inference_econ._types import Array, Progress
 from inference_econ.answers.assess_service import assess_service
 from inference_econ.answers.assessment import Assessment, Shortage
 from inference_econ.answers.frontier import decode_frontier, make_grid
-from inference_econ.answers.gaps import Gap, StepPart, gap
+from inference_econ.answers.gaps import Gap, StepPart, gap, step_parts
 from inference_econ.answers.operating_point import ROUNDING, Observation, OperatingPoint, operating_point
 from inference_econ.engine import (
     ContinuousLayouts,
@@ -131,16 +131,11 @@ def _batches(measured: OperatingPoint, pins: Pins) -> Array:
 
 
 def _parts(predicted: Point, bound: Setup, measured: OperatingPoint) -> tuple[StepPart, ...]:
-    """The predicted step, largest part first, and what is left of the measured time."""
+    """The predicted step beside the ideal one, and what is left of the measured time."""
     single = np.ones(1)
     ideal = evaluate(bound, Plans.of(single * predicted.accelerators, single * predicted.batch, single), "1d").parts
-    parts = [
-        StepPart(name, seconds, float(ideal[name][0]))
-        for name, seconds in sorted(predicted.parts.items(), key=lambda item: -item[1])
-        if seconds > 0.0 or ideal[name][0] > 0.0
-    ]
     left = measured.seconds - 1.0 / predicted.tokens_per_second_per_user
-    return (*parts, StepPart("unexplained", left, 0.0))
+    return step_parts(predicted.parts, {name: float(seconds[0]) for name, seconds in ideal.items()}, left)
 
 
 def _shortage(setup: Setup, grid: Grid, batch: float) -> Shortage:

@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ._types import Progress
 from inference_econ.answers.assessment import Assessment, Shortage
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.gaps import Gap, StepPart, gap
+from inference_econ.answers.gaps import Gap, gap, step_parts
 from inference_econ.answers.offer import offer
 from inference_econ.answers.operating_point import ROUNDING, Observation, OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
@@ -177,7 +177,7 @@ def assess_service(
     same_size, anywhere = against(0.0, setup, alike), against(0.2, setup, Space())
     ideal = against(0.8, bound, alike)
     best = _fastest(offer(bound, requests, alike), flight.concurrency)
-    parts = _parts(flight.predicted, best[0], measured)
+    parts = step_parts(flight.predicted.parts, best[0].parts, measured.seconds - flight.predicted.tpot_seconds)
     if progress is not None:
         progress(1.0, "done")
     shortage = _shortage(served, flight)
@@ -275,17 +275,6 @@ def _operating_point(setup: Setup, requests: Requests, observed: Observation, fl
     useful = rate * useful_seconds(setup, requests) / chips
     batch = flight.concurrency * instances
     return OperatingPoint(chips, observed.tokens_per_second, batch, throughput, useful, float(dollars), instances)
-
-
-def _parts(predicted: SteadyService, ideal: SteadyService, measured: OperatingPoint) -> tuple[StepPart, ...]:
-    """The predicted time per token, largest part first, and what is left of the measured one."""
-    least = ideal.parts
-    parts = [
-        StepPart(name, seconds, least[name])
-        for name, seconds in sorted(predicted.parts.items(), key=lambda item: -item[1])
-        if seconds > 0.0 or least[name] > 0.0
-    ]
-    return (*parts, StepPart("unexplained", measured.seconds - predicted.tpot_seconds, 0.0))
 
 
 def _shortage(setup: Setup, flight: _Flight) -> Shortage | None:

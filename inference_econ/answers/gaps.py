@@ -174,6 +174,16 @@ class StepPart:
         return min(max(self.seconds - self.ideal_seconds, 0.0) / gap.seconds, 1.0)
 
 
+def step_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:
+    """The parts of a predicted step beside ideal ones, the largest first, and what is left of the measured time [s]."""
+    shown = [
+        StepPart(name, seconds, ideal[name])
+        for name, seconds in sorted(parts.items(), key=lambda item: -item[1])
+        if seconds > 0.0 or ideal[name] > 0.0
+    ]
+    return (*shown, StepPart("unexplained", unexplained, 0.0))
+
+
 def gap(
     measured: OperatingPoint,
     setup: Setup,

@@ -134,11 +134,39 @@ class PrefillWays(RecordedRows):
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        return prefill_record(self)
+        return {
+            **facts(self.setup, *HEAD, "weights", "formats"),
+            "prompts": self.batch,
+            "cached": self.cached,
+            "process_gpus": self.process_chips,
+            "alone": [{"prompt": prompt, **_way(self, way, self.one_process)} for prompt, way in self.alone.items()],
+            "rows": [
+                {
+                    "prompt": row.prompt,
+                    "gpus": row.ranks,
+                    "chips": row.chips,
+                    "fastest": row.fastest if row.ways else None,
+                    "ways": {name: _way(self, way, row.stages) for name, way in row.ways.items()},
+                    "missing": dict(row.missing),
+                }
+                for row in self.rows
+            ],
+        }
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per prompt, number of chips and way."""
-        return way_records(self)
+        return [
+            {
+                "prompt": row.prompt,
+                "gpus": row.ranks,
+                "chips": row.chips,
+                "way": name,
+                **_way(self, way, row.stages),
+                "speed_up": self.speed_up(row, name),
+            }
+            for row in self.rows
+            for name, way in row.ways.items()
+        ]
 
 
 def prefill(
@@ -340,44 +368,6 @@ def _not_a_run(processes: Processes, chips: int, prompt: int, linked: bool) -> s
     # Of several kinds of chips none are in one link domain.
     reached = np.inf if setup.most_linked is None else 0 if linked else setup.most_linked
     return memory.REASONS[memory.NETWORK] if chips > reached else ""
-
-
-def prefill_record(ways: PrefillWays) -> dict[str, object]:
-    """Ways to share a prompt as plain data."""
-    return {
-        **facts(ways.setup, *HEAD, "weights", "formats"),
-        "prompts": ways.batch,
-        "cached": ways.cached,
-        "process_gpus": ways.process_chips,
-        "alone": [{"prompt": prompt, **_way(ways, way, ways.one_process)} for prompt, way in ways.alone.items()],
-        "rows": [
-            {
-                "prompt": row.prompt,
-                "gpus": row.ranks,
-                "chips": row.chips,
-                "fastest": row.fastest if row.ways else None,
-                "ways": {name: _way(ways, way, row.stages) for name, way in row.ways.items()},
-                "missing": dict(row.missing),
-            }
-            for row in ways.rows
-        ],
-    }
-
-
-def way_records(ways: PrefillWays) -> list[Mapping[str, Any]]:
-    """Return one record per prompt, number of chips and way."""
-    return [
-        {
-            "prompt": row.prompt,
-            "gpus": row.ranks,
-            "chips": row.chips,
-            "way": name,
-            **_way(ways, way, row.stages),
-            "speed_up": ways.speed_up(row, name),
-        }
-        for row in ways.rows
-        for name, way in row.ways.items()
-    ]
 
 
 def _way(ways: PrefillWays, way: Way, stages: Stages) -> dict[str, object]:

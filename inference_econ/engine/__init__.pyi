@@ -11,10 +11,6 @@ from .cache import own_tokens as own_tokens
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
-from .confidence import chance as chance
-from .confidence import check_confidence as check_confidence
-from .confidence import margin as margin
-from .layouts.checks import check_pins as check_pins
 from .layouts.degrees import key_degrees as key_degrees
 from .layouts.degrees import layout_key as layout_key
 from .layouts.degrees import layout_keys as layout_keys
@@ -38,6 +34,7 @@ from .layouts.plans import attention_groups as attention_groups
 from .layouts.plans import dealt as dealt
 from .layouts.plans import has_experts as has_experts
 from .layouts.startable import groups_share_work as groups_share_work
+from .layouts.startable_pins import check_pins as check_pins
 from .levels import SetupLevels as SetupLevels
 from .memory import Memory as Memory
 from .mixed import mixed_step_seconds as mixed_step_seconds
@@ -89,9 +86,12 @@ from .uncertainty import LeftOutErrors as LeftOutErrors
 from .uncertainty import Reason as Reason
 from .uncertainty import Subject as Subject
 from .uncertainty import asked_subject as asked_subject
+from .uncertainty import chance as chance
+from .uncertainty import check_confidence as check_confidence
 from .uncertainty import error_spread as error_spread
 from .uncertainty import formats as formats
 from .uncertainty import interval as interval
+from .uncertainty import margin as margin
 from .uncertainty import outside as outside
 from .uncertainty import reasons as reasons
 from .uncertainty import subject_key as subject_key

@@ -95,7 +95,6 @@ from .dtype import check_dtype as check_dtype
 from .dtype import family as family
 from .dtype import math_unit as math_unit
 from .dtype import math_units as math_units
-from .elasticity import Elasticity as Elasticity
 from .engine_capacity import divided as divided
 from .engine_capacity import with_engine as with_engine
 from .engine_options import EngineOptions as EngineOptions
@@ -138,7 +137,6 @@ from .layers.grouped_query import GroupedQueryAttention as GroupedQueryAttention
 from .layers.latent import LatentAttention as LatentAttention
 from .layers.mixer import NoAttention as NoAttention
 from .layers.recurrent import RecurrentMixer as RecurrentMixer
-from .learning import Learning as Learning
 from .length import Length as Length
 from .measured_levels import LEVELS_FORM as LEVELS_FORM
 from .measured_levels import LevelSpreads as LevelSpreads
@@ -157,7 +155,9 @@ from .misfits import misfits_of as misfits_of
 from .model import ModelSpec as ModelSpec
 from .offers import Offer as Offer
 from .offers import known_offers as known_offers
-from .ownership import Ownership as Ownership
+from .opinions import Elasticity as Elasticity
+from .opinions import Learning as Learning
+from .opinions import Ownership as Ownership
 from .power import PowerShares as PowerShares
 from .power import PowerSpec as PowerSpec
 from .precision import Precision as Precision

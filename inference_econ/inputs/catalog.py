@@ -36,13 +36,11 @@ if TYPE_CHECKING:
     from inference_econ.inputs.acceptance import SpeculationFacts, UsualAcceptance
     from inference_econ.inputs.asks import ProposerName
     from inference_econ.inputs.assumptions import Assumptions
-    from inference_econ.inputs.elasticity import Elasticity
     from inference_econ.inputs.engines import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
-    from inference_econ.inputs.learning import Learning
     from inference_econ.inputs.measured_names import MeasuredNames
     from inference_econ.inputs.model import ModelSpec
-    from inference_econ.inputs.ownership import Ownership
+    from inference_econ.inputs.opinions import Elasticity, Learning, Ownership
     from inference_econ.inputs.power import PowerSpec
     from inference_econ.inputs.priors import Priors
     from inference_econ.inputs.scenario import Scenario
@@ -115,7 +113,7 @@ def _of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT
 def ownership() -> Ownership:
     """On what terms accelerators are owned, where nobody says otherwise."""
     from inference_econ.inputs import _yaml
-    from inference_econ.inputs.ownership import Ownership
+    from inference_econ.inputs.opinions import Ownership
 
     return Ownership.from_document(_yaml.read(folder("assumptions") / "ownership" / "usual.yaml"))
 
@@ -133,7 +131,7 @@ def power() -> PowerSpec:
 def elasticity() -> Elasticity:
     """Opinions of how replicas come and go, where nobody says otherwise."""
     from inference_econ.inputs import _yaml
-    from inference_econ.inputs.elasticity import Elasticity
+    from inference_econ.inputs.opinions import Elasticity
 
     return Elasticity.from_document(_yaml.read(folder("assumptions") / "elasticity" / "usual.yaml"))
 
@@ -142,7 +140,7 @@ def elasticity() -> Elasticity:
 def learning() -> Learning:
     """Opinions of what a learner of rollouts computes and holds, where nobody says otherwise."""
     from inference_econ.inputs import _yaml
-    from inference_econ.inputs.learning import Learning
+    from inference_econ.inputs.opinions import Learning
 
     return Learning.from_document(_yaml.read(folder("assumptions") / "learning" / "usual.yaml"))
 

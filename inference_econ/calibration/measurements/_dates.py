@@ -50,7 +50,7 @@ def days_of(row: Row) -> Days | None:
         if text := row.text(column):
             return _past(days(text), f"{column} {text}")
     for text in (row.text(column) for column in _TEXTS):
-        if _is_date(text):
+        if _SPAN.fullmatch(_TIME.sub(r"\1", text)):
             return _past(days(text), f"version_date {text}")
     for source in (row.text(column) for column in _SOURCES):
         for pattern in _IN_SOURCE:
@@ -87,10 +87,6 @@ def days(text: str) -> Days:
         raise UnusableRowError(
             f"{text!r} is no date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"
         ) from None
-
-
-def _is_date(text: str) -> bool:
-    return _SPAN.fullmatch(_TIME.sub(r"\1", text)) is not None
 
 
 def _of(text: str, *, last: bool) -> date:

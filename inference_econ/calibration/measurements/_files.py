@@ -66,11 +66,10 @@ def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measure
     if file.suffix.lower() in RESULT_ENDINGS and _foreign(file) is None:
         return read_report(file, MeasuredServer() if server is None else server)
     kind, measured = rows(file)
-    return measured if kind.final else mark_spoilt([_with_tokens(row) for row in suspect_speculation(measured)])
-
-
-def _with_tokens(row: Measurement | Skipped) -> Measurement | Skipped:
-    return with_tokens(row) if isinstance(row, Measurement) else row
+    if kind.final:
+        return measured
+    suspected = suspect_speculation(measured)
+    return mark_spoilt([with_tokens(row) if isinstance(row, Measurement) else row for row in suspected])
 
 
 def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurement | Skipped]]:

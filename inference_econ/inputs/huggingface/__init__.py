@@ -16,10 +16,16 @@ from typing import Any
 from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
 from inference_econ.inputs.huggingface import _dense, _experts, _hybrid, _latent, _mamba
-from inference_econ.inputs.huggingface._cache import cached_config, is_identity
 from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, checkpoint_beside
 from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART, plain
-from inference_econ.inputs.huggingface._file import find_config, parsed_json, quantisation_beside, read_json
+from inference_econ.inputs.huggingface._file import (
+    cached_config,
+    find_config,
+    is_identity,
+    parsed_json,
+    quantisation_beside,
+    read_json,
+)
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
 from inference_econ.inputs.huggingface._reader import TABLE, Reader, without_shape

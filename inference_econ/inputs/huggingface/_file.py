@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,46 @@ def _no_repeats(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
         repeated = sorted({key for key in keys if keys.count(key) > 1})
         raise SpecError([f"{path}: {key!r} is given twice; keep one" for key in repeated])
     return data
+
+
+#: The hub's names have at most 96 characters.
+_IDENTITY = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}")
+
+
+def is_identity(text: str) -> bool:
+    """Whether a text has the form ``ORGANISATION/NAME``.
+
+    Examples
+    --------
+    >>> is_identity("Qwen/Qwen3-32B"), is_identity("./config.json"), is_identity("a/b/config.json")
+    (True, False, False)
+    """
+    return _IDENTITY.fullmatch(text) is not None
+
+
+def cached_config(identity: str, cache: Path) -> Path | None:
+    """The configuration of a model in the cache, of the revision ``main`` if that is there; None if it is not.
+
+    Parameters
+    ----------
+    identity : str
+        ``ORGANISATION/NAME``, in any case.
+    cache : Path
+        The folder of the cache, which holds ``models--ORGANISATION--NAME/snapshots/COMMIT/config.json``
+        (documentation of the hub, "Hub Local Cache").
+    """
+    wanted = f"models--{identity.replace('/', '--')}".lower()
+    try:
+        models = [folder for folder in sorted(cache.iterdir()) if folder.name.lower() == wanted]
+        configs = [path for folder in models for path in folder.glob(f"snapshots/*/{CONFIG_NAME}")]
+        commits = {_main(folder) for folder in models}
+        newest_last = sorted(configs, key=lambda path: (path.parent.name in commits, path.stat().st_mtime))
+    except OSError:  # no cache, or not ours to read
+        return None
+    return newest_last[-1] if newest_last else None
+
+
+def _main(folder: Path) -> str:
+    """The commit that a model's main revision was at when it was downloaded; empty if unknown."""
+    reference = folder / "refs" / "main"
+    return reference.read_text(encoding="utf-8").strip() if reference.is_file() else ""
