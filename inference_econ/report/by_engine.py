@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from inference_econ.calibration import Accuracy, Quantity, Row, Servers, inside, layout_of, overall
-from inference_econ.inputs import Assumptions, ErrorSpread, UnseenErrors, catalog, percent, profiles
+from inference_econ.calibration import Accuracy, Quantity, Row, Servers, by_chance, inside, layout_of, overall, runs_of
+from inference_econ.inputs import Assumptions, ErrorSpread, UnseenErrors, catalog, known_misfits, percent, profiles
 from inference_econ.inputs import Quantity as Fitted
-from inference_econ.report.held_out import BY_NAME, ENOUGH, reason_of
+from inference_econ.report.held_out import BY_NAME, ENOUGH, of_chance, reason_of
 from inference_econ.report.table import Table
 
 _TPOT, _TTFT = BY_NAME["tpot"], BY_NAME["ttft_under_load"]
@@ -83,9 +83,12 @@ def held(report: Servers) -> Table:
 
 
 _HELD_LEGEND = (
-    "Each cell: rows, how many of them lie in their interval, and the median of its highest over its lowest value. "
-    "Left out: each deployment against an interval made from the others of its profile."
+    "Each cell: rows, how many of them lie in their interval, between which shares that is in 19 of 20 samples where "
+    "80 % is true, as rows of a deployment go together (off: it is not), and the median of an interval's highest "
+    "over its lowest value. Left out: each deployment against an interval made from the others of its profile. No fact "
+    "explains: series of scenarios/measured/misfits.yaml, of which whoever asks is told."
 )
+_UNEXPLAINED = "no fact explains"
 
 
 def held_record(report: Servers) -> list[dict[str, Any]]:
@@ -105,40 +108,67 @@ class _Held(NamedTuple):
     """Share of them that lies in it [1]."""
     width: float | None
     """Highest over lowest value, the median [1]."""
+    by_chance: tuple[float, float] | None
+    """Between which shares it would be by chance if 80 % were true [1]."""
+
+
+_NONE = _Held(0, None, None, None)
 
 
 def _held_lines(report: Servers) -> Iterator[dict[str, Any]]:
+    fitted: dict[str, list[Row]] = {}
+    for row in report.counted():
+        if row.fitted and row.assumptions is not None:
+            fitted.setdefault(row.assumptions.name, []).append(row)
     for (engine, chips), rows in slices(report).items():
-        parts = {"fitted": [row for row in rows if row.fitted], "not fitted": [row for row in rows if not row.fitted]}
+        parts: dict[str, list[Row]] = {"fitted": [], "not fitted": [], _UNEXPLAINED: []}
+        for row in rows:
+            parts[_which(row)].append(row)
         intervals = {
             which: {quantity.name: _held(part, quantity) for quantity, _ in _HELD} for which, part in parts.items()
         }
         profile = next((row.assumptions for row in rows if row.assumptions is not None), None)
-        intervals["left out"] = {quantity.name: _left_out_held(profile, name) for quantity, name in _HELD}
+        behind = [] if profile is None else fitted.get(profile.name, [])
+        intervals["left out"] = {
+            quantity.name: _left_out_held(profile, quantity, name, behind) for quantity, name in _HELD
+        }
         for which, cells in intervals.items():
             if any(cell.rows for cell in cells.values()):
                 yield {"engine": engine, "chips": chips, "which": which, **cells}
 
 
+def _which(row: Row) -> str:
+    """Part of the table that a row counts in."""
+    measured = row.measurement
+    if row.fitted or measured is None:
+        return "fitted"
+    subject = (measured.engine, measured.model, measured.hardware)
+    unexplained = any((misfit.engine, misfit.model, misfit.hardware) == subject for misfit in known_misfits())
+    return _UNEXPLAINED if unexplained else "not fitted"
+
+
 def _held(rows: Iterable[Row], quantity: Quantity) -> _Held:
     where = inside(rows, quantity)
-    return _Held(where.known, where.held / where.known if where.known else None, where.width)
+    return _Held(where.known, where.held / where.known, where.width, by_chance(where.runs)) if where.known else _NONE
 
 
-def _left_out_held(profile: Assumptions | None, name: Fitted) -> _Held:
+def _left_out_held(profile: Assumptions | None, quantity: Quantity, name: Fitted, fitted: Sequence[Row]) -> _Held:
     """Intervals that a profile states for deployments that were left out, of all engines that it was fitted to."""
     errors: Mapping[Fitted, ErrorSpread] = {}
     if profile is not None and profile.calibration is not None:
         errors = profile.calibration.errors.get("traffic", {})
     if name not in errors or errors[name].covered is None:
-        return _Held(0, None, None)
-    return _Held(errors[name].own or errors[name].rows, errors[name].covered, errors[name].width)
+        return _NONE
+    runs = runs_of(row for row in fitted if row.measurement is not None and getattr(row.measurement, quantity.field))
+    chance = by_chance(runs) if runs else None
+    return _Held(errors[name].own or errors[name].rows, errors[name].covered, errors[name].width, chance)
 
 
 def _held_cell(intervals: _Held) -> str:
     if intervals.inside is None or intervals.width is None:
         return ""
-    return f"{intervals.rows}: {100 * intervals.inside:.0f} %, {intervals.width:.2f}"
+    chance = "" if intervals.by_chance is None else of_chance(intervals.inside, intervals.by_chance)
+    return f"{intervals.rows}: {100 * intervals.inside:.0f} %{chance}, {intervals.width:.2f}"
 
 
 def links(report: Servers, folder: str) -> list[str]:

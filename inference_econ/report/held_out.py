@@ -7,7 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from inference_econ.calibration import QUANTITIES, Accuracy, Measurement, Quantity, Row, Servers, overall, scores
+from inference_econ.calibration import (
+    QUANTITIES,
+    Accuracy,
+    Measurement,
+    Quantity,
+    Row,
+    Servers,
+    by_chance,
+    overall,
+    scores,
+)
 from inference_econ.inputs import Assumptions, ErrorSpread, Unlike, catalog, percent
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.report.caveats import WITHOUT
@@ -253,7 +263,17 @@ def _covered(spread: ErrorSpread | None) -> str:
     if spread is None or spread.covered is None:
         return ""
     errors = "" if spread.median is None or spread.p90 is None else f"{percent(spread.median)}, {percent(spread.p90)}, "
-    return f"{errors}{100 * spread.covered:.0f} % in, {spread.width:.2f} wide"
+    # Where groups are too few to say more than the base, those of the base are counted.
+    chance = " (few groups)"
+    if spread.own is None and spread.groups:
+        chance = of_chance(spread.covered, by_chance([spread.rows / spread.groups] * spread.groups))
+    return f"{errors}{100 * spread.covered:.0f} %{chance} in, {spread.width:.2f} wide"
+
+
+def of_chance(share: float, chance: tuple[float, float]) -> str:
+    """Between which shares chance leaves what should be 80 %, and whether it explains one; in brackets."""
+    low, high = chance
+    return f" ({100 * low:.0f} to {100 * high:.0f}{'' if low <= share <= high else ': off'})"
 
 
 def _subject(row: Row) -> tuple[str, ...]:
