@@ -45,7 +45,7 @@ def main() -> None:
                     continue
                 off = float(np.mean(np.log(_distances(groups) / _distances(everything))))
                 squares.append(off**2 - _OF_ONE / len(groups))
-                alike.append(correlation([run for group in held_by_run(groups, base) for run in group]))
+                alike.append(correlation([run.astype(float) for group in held_by_run(groups, base) for run in group]))
                 held = f"{100 * coverage(groups, base):.0f} % held, {width(groups, base):.2f} wide"
                 print(f"{name} {generation} {engine}: {len(groups)} runs, {held}, own distances {off:+.2f}")  # noqa: T201
     print(f"variance of logarithms of distances: {np.mean(squares):.2f}")  # noqa: T201

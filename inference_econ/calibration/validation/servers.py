@@ -202,7 +202,7 @@ class Inside(NamedTuple):
     """Values that have one [1]."""
     width: float | None
     """Median of highest over lowest value of an interval [1]; None without any."""
-    runs: tuple[int, ...] = ()
+    runs: tuple[int, ...]
     """Values of each deployment under one version of its engine, which are held or not together [1]."""
 
 
