@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from inference_econ.calibration import Accuracy, Measurement, Quantity, Row, Servers, overall, scores
+from inference_econ.calibration import Accuracy, Measurement, Quantity, Row, Servers, by_chance, overall, scores
 from inference_econ.inputs import Assumptions, ErrorSpread, Unlike, catalog, percent
 from inference_econ.inputs import Quantity as Fitted
-from inference_econ.report.by_engine import BY_NAME
+from inference_econ.report.by_engine import BY_NAME, of_chance
 from inference_econ.report.caveats import WITHOUT
 from inference_econ.report.servers import share_inside
 from inference_econ.report.table import Table
@@ -247,7 +247,11 @@ def _covered(spread: ErrorSpread | None) -> str:
     if spread is None or spread.covered is None:
         return ""
     errors = "" if spread.median is None or spread.p90 is None else f"{percent(spread.median)}, {percent(spread.p90)}, "
-    return f"{errors}{100 * spread.covered:.0f} % in, {spread.width:.2f} wide"
+    # Where groups are too few to say more than the base, those of the base are counted.
+    chance = " (few groups)"
+    if spread.own is None and spread.groups:
+        chance = of_chance(spread.covered, by_chance([spread.rows / spread.groups] * spread.groups))
+    return f"{errors}{100 * spread.covered:.0f} %{chance} in, {spread.width:.2f} wide"
 
 
 def _subject(row: Row) -> tuple[str, ...]:

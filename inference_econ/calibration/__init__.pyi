@@ -28,6 +28,7 @@ from .result_files import RESULT_ENDINGS as RESULT_ENDINGS
 from .rows import chosen as chosen
 from .rows import conditions as conditions
 from .rows import thinned as thinned
+from .spread import by_chance as by_chance
 from .spread import coverage as coverage
 from .spread import joined as joined
 from .subjects import days_of as days_of
@@ -54,4 +55,5 @@ from .validation.servers import check_groups as check_groups
 from .validation.servers import inside as inside
 from .validation.servers import overall as overall
 from .validation.servers import panels as panels
+from .validation.servers import runs_of as runs_of
 from .validation.servers import scores as scores

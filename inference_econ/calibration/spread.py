@@ -212,20 +212,20 @@ def by_chance(sizes: Sequence[float], level: float = _LEVEL) -> tuple[float, flo
     -----
     Rows of a run are held or not together. With an intraclass correlation r, a share of n rows in runs of k has the
     variance of one of n / (1 + (k - 1) r) rows by themselves (Kish's design effect); the beta distribution of that
-    mean and variance is what its share follows, as far as two moments say.
+    mean and variance is what its share follows, as far as two moments say. All or none of few rows are held more often
+    than that, as it is continuous: an end is 1 or 0 where so many by themselves all would be, or none.
 
     Examples
     --------
     >>> [round(end, 2) for end in by_chance([1] * 100)]
     [0.72, 0.87]
     >>> [round(end, 2) for end in by_chance([5, 5, 5])]
-    [0.39, 0.99]
+    [0.39, 1.0]
     """
     from scipy.stats import beta
 
     rows = np.asarray(sizes, dtype=float)
     alone = float(rows.sum() ** 2 / np.sum(rows * (1.0 + (rows - 1.0) * _ALIKE)))
-    if alone <= 1.0:
-        return 0.0, 1.0
-    low, high = beta.ppf(_BEYOND, level * (alone - 1.0), (1.0 - level) * (alone - 1.0))
-    return float(low), float(high)
+    none, every = (1.0 - level) ** alone, level**alone
+    low, high = beta.ppf(_BEYOND, level * (alone - 1.0), (1.0 - level) * (alone - 1.0)) if alone > 1.0 else (0.0, 1.0)
+    return 0.0 if none > _BEYOND[0] else float(low), 1.0 if every > _BEYOND[0] else float(high)

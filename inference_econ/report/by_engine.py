@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from inference_econ.calibration import QUANTITIES, Quantity, Row, Servers, inside
-from inference_econ.inputs import Assumptions, ErrorSpread, catalog, profiles
+from inference_econ.calibration import QUANTITIES, Quantity, Row, Servers, by_chance, inside, runs_of
+from inference_econ.inputs import Assumptions, ErrorSpread, catalog, known_misfits, profiles
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.report.table import Table
 
@@ -16,11 +16,16 @@ _HELD: Mapping[str, Fitted] = {"tpot": "tpot", "ttft_under_load": "ttft", "outpu
 #: Names as their makers write them.
 ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "atom": "ATOM"}
 _LEGEND = (
-    "Each cell: rows, how many of them lie in their interval, and the median of its highest over its lowest value. "
-    "Left out: each deployment against an interval made from the others of its profile."
+    "Each cell: rows, how many of them lie in their interval, between which shares that is in 19 of 20 samples where "
+    "80 % is true, as rows of a deployment go together (off: it is not), and the median of an interval's highest "
+    "over its lowest value. Left out: each deployment against an interval made from the others of its profile. No fact "
+    "explains: series of scenarios/measured/misfits.yaml, of which whoever asks is told."
 )
-#: Rows with an interval, share of them that lies in it, and its highest over its lowest value, the median [1].
-Held = dict[str, float | None]
+_UNEXPLAINED = "no fact explains"
+#: Rows with an interval, share of them that lies in it, its highest over its lowest value (median), and between which
+#: shares it would be by chance if 80 % were true [1].
+Held = dict[str, Any]
+_NONE: Held = {"rows": 0, "inside": None, "width": None, "by_chance": None}
 #: Rows by engine and generation of chips.
 Slices = Mapping[tuple[str, str], Sequence[Row]]
 
@@ -52,35 +57,66 @@ def held(report: Servers) -> Table:
 
 
 def held_record(report: Servers) -> list[dict[str, Any]]:
-    """Record of intervals by engine and generation of chips: of each quantity rows, share inside, median width."""
+    """Record of intervals by engine and generation of chips: of each quantity what :data:`Held` has."""
+    behind: dict[str, list[Row]] = {}
+    for row in report.counted():
+        if row.fitted and row.assumptions is not None:
+            behind.setdefault(row.assumptions.name, []).append(row)
     lines = []
     for (engine, chips), rows in slices(report).items():
-        parts = {"fitted": [row for row in rows if row.fitted], "not fitted": [row for row in rows if not row.fitted]}
+        parts: dict[str, list[Row]] = {"fitted": [], "not fitted": [], _UNEXPLAINED: []}
+        for row in rows:
+            parts[_part(row)].append(row)
         intervals = {which: {name: _held(part, BY_NAME[name]) for name in _HELD} for which, part in parts.items()}
         profile = next((row.assumptions for row in rows if row.assumptions is not None), None)
-        intervals["left out"] = {name: _left_out(profile, fitted) for name, fitted in _HELD.items()}
+        fitted = [] if profile is None else behind.get(profile.name, [])
+        intervals["left out"] = {name: _left_out(profile, name, fitted) for name in _HELD}
         for which, cells in intervals.items():
             if any(cell["rows"] for cell in cells.values()):
                 lines.append({"engine": engine, "chips": chips, "which": which, **cells})
     return lines
 
 
+def of_chance(share: float, chance: tuple[float, float]) -> str:
+    """Between which shares chance leaves what should be 80 %, and whether it explains one; in brackets."""
+    low, high = chance
+    return f" ({100 * low:.0f} to {100 * high:.0f}{'' if low <= share <= high else ': off'})"
+
+
+def _part(row: Row) -> str:
+    """Part of the table that a row counts in."""
+    measured = row.measurement
+    if row.fitted or measured is None:
+        return "fitted"
+    subject = (measured.engine, measured.model, measured.hardware)
+    unexplained = any((misfit.engine, misfit.model, misfit.hardware) == subject for misfit in known_misfits())
+    return _UNEXPLAINED if unexplained else "not fitted"
+
+
 def _held(rows: Iterable[Row], quantity: Quantity) -> Held:
     where = inside(rows, quantity)
-    share = where.held / where.known if where.known else None
-    return {"rows": where.known, "inside": share, "width": where.width}
+    if not where.known:
+        return _NONE
+    chance = by_chance(where.runs)
+    return {"rows": where.known, "inside": where.held / where.known, "width": where.width, "by_chance": chance}
 
 
-def _left_out(profile: Assumptions | None, name: Fitted) -> Held:
+def _left_out(profile: Assumptions | None, name: str, fitted: Iterable[Row]) -> Held:
     """Intervals that a profile states for deployments that were left out, of all engines that it was fitted to."""
     errors: Mapping[Fitted, ErrorSpread] = {}
     if profile is not None and profile.calibration is not None:
         errors = profile.calibration.errors.get("traffic", {})
-    if name not in errors or errors[name].covered is None:
-        return {"rows": 0, "inside": None, "width": None}
-    return {"rows": errors[name].own or errors[name].rows, "inside": errors[name].covered, "width": errors[name].width}
+    spread = errors.get(_HELD[name])
+    if spread is None or spread.covered is None:
+        return _NONE
+    field = BY_NAME[name].field
+    runs = runs_of(row for row in fitted if row.measurement is not None and getattr(row.measurement, field))
+    chance = by_chance(runs) if runs else None
+    return {"rows": spread.own or spread.rows, "inside": spread.covered, "width": spread.width, "by_chance": chance}
 
 
 def _cell(intervals: Held) -> str:
-    share, width = intervals["inside"], intervals["width"]
-    return "" if share is None or width is None else f"{intervals['rows']}: {100 * share:.0f} %, {width:.2f}"
+    share, width, chance = intervals["inside"], intervals["width"], intervals["by_chance"]
+    if share is None or width is None:
+        return ""
+    return f"{intervals['rows']}: {100 * share:.0f} %{of_chance(share, chance) if chance else ''}, {width:.2f}"

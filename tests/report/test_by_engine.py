@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from inference_econ.calibration import Servers
+from inference_econ.calibration import Servers, by_chance, runs_of
 from inference_econ.inputs import catalog
 from inference_econ.report import by_engine
 from tests.shipped import shipped_servers
@@ -28,7 +28,12 @@ def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() 
     for line, row in zip(record, table.rows, strict=True):
         assert row[0] == by_engine.ENGINES[line["engine"]]
         tpot = line["tpot"]
-        assert row[3] == f"{tpot['rows']}: {100 * tpot['inside']:.0f} %, {tpot['width']:.2f}"
+        if tpot["by_chance"] is None:
+            continue
+        low, high = tpot["by_chance"]
+        off = "" if low <= tpot["inside"] <= high else ": off"
+        chance = f"({100 * low:.0f} to {100 * high:.0f}{off})"
+        assert row[3] == f"{tpot['rows']}: {100 * tpot['inside']:.0f} % {chance}, {tpot['width']:.2f}"
     (fitted,) = (
         line for line in record if (line["engine"], line["chips"], line["which"]) == ("vllm", "hopper", "fitted")
     )
@@ -45,6 +50,9 @@ def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() 
     calibration = catalog.assumptions("profiles/vllm_hopper").calibration
     assert calibration is not None
     spread = calibration.errors["traffic"]["tpot"]
+    runs = runs_of(rows)
     assert left_out["tpot"] == {
-        "rows": spread.own or spread.rows, "inside": spread.covered, "width": spread.width
+        "rows": spread.own or spread.rows, "inside": spread.covered, "width": spread.width, "by_chance": by_chance(runs)
     }  # fmt: skip
+    # Series that no fact explains count apart: none of them is among these rows.
+    assert "no fact explains" not in {line["which"] for line in record}

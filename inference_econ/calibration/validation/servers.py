@@ -17,7 +17,7 @@ from inference_econ.calibration.accuracy import Accuracy, by_group
 from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.result_files import RESULT_ENDINGS
-from inference_econ.calibration.rows import calibration_behind, was_fitted
+from inference_econ.calibration.rows import calibration_behind, deployment_key, was_fitted
 from inference_econ.calibration.validation._report import ComparedPoint
 from inference_econ.calibration.validation.rows import (
     QUANTITIES,
@@ -202,14 +202,23 @@ class Inside(NamedTuple):
     """Values that have one [1]."""
     width: float | None
     """Median of highest over lowest value of an interval [1]; None without any."""
+    runs: tuple[int, ...]
+    """Values of each deployment under one version of its engine, which are held or not together [1]."""
 
 
 def inside(rows: Iterable[Row], quantity: Quantity) -> Inside:
     """Number of measured values that are in the intervals of 80 % of their predictions, and how wide these are."""
-    pairs = [(row.measured(quantity), row.interval(quantity.field)) for row in rows]
-    bounded = [(value, where) for value, where in pairs if value is not None and where is not None]
-    width = statistics.median(where.high / where.low for _, where in bounded) if bounded else None
-    return Inside(sum(where.low <= value <= where.high for value, where in bounded), len(bounded), width)
+    ends = [(row, row.measured(quantity), row.interval(quantity.field)) for row in rows]
+    bounded = [(row, value, where) for row, value, where in ends if value is not None and where is not None]
+    width = statistics.median(where.high / where.low for _, _, where in bounded) if bounded else None
+    held = sum(where.low <= value <= where.high for _, value, where in bounded)
+    return Inside(held, len(bounded), width, runs_of(row for row, _, _ in bounded))
+
+
+def runs_of(rows: Iterable[Row]) -> tuple[int, ...]:
+    """Rows of each deployment under one version of its engine [1]."""
+    measured = (row.measurement for row in rows if row.measurement is not None)
+    return tuple(Counter((deployment_key(row), row.engine_version) for row in measured).values())
 
 
 def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[ComparedPoint]]]:

@@ -335,7 +335,7 @@ def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
     # All are alike, so that their intervals are as wide.
     assert {round(each.high / each.low, 9) for each in intervals if each is not None} == {round(where.width or 0.0, 9)}
     assert parts["all"]["tpot"]["interval_width"] == where.width  # type: ignore[index]
-    assert servers.inside([], TPOT) == (0, 0, None)
+    assert servers.inside([], TPOT) == (0, 0, None, ())
     # Nobody knows what a profile was fitted to that does not say.
     silent = replace(some, rows=tuple(replace(row, fitted=None) for row in some.rows))
     assert list(silent.split()) == ["all"]
