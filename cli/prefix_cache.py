@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 #: Share of a prompt that was seen before, where nothing is said of it [1].
 _HIT_RATE = 0.75
 #: What a traffic says.
-_OF_TRAFFIC = (
-    *("isl", "hit_rate", "osl", "turns", "user_tokens", "system_tokens", "think_time", "lifetime", "replicas"),
-    "routing",
-)
+_OF_TRAFFIC = (*("isl", "hit_rate", "osl", "turns", "user_tokens", "system_tokens", "think_time", "lifetime"),)
 
 
 @question("cache")
@@ -62,6 +59,8 @@ def _of_sessions(choices: options.Choices, tiers: Sequence[inputs.TierSpec]) -> 
     """
     stray = filter(options.is_given, _OF_TRAFFIC)
     refuse(stray, "give either --traffic or {}, not both: a traffic says that, too")
+    text = "{} is of conversations (--turns); sessions are played on one instance here, on several by 'load --traffic'"
+    refuse(named_options(choices, ("replicas", "routing")), text)
     sessions = ie.Agents.of(choices["traffic"])
     layouts = options.fewest(choices, lambda pinned: options.offer(pinned, sessions.requests))
     return sessions.offload(layouts, tiers, requests_per_second=choices["request_rate"])
