@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_exceptions_of_a_family_are_applied_once() -> None:
 
 
 def test_the_engine_that_is_named_has_its_cache_under_other_assumptions_too() -> None:
-    def cache(**given: str) -> str:
+    def cache(**given: Any) -> str:
         return ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8", **given).precision.kv
 
     assert cache(engine="vllm") == cache(engine="vllm", assumptions="profiles/vllm_hopper") == "fp8"
