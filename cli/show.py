@@ -208,7 +208,8 @@ def _terminal_text(blocks: Sequence[Block], output: Output) -> str:
     from inference_econ.report.table import Table
 
     quiet, written = output.quiet, output.path is not None
-    everything = output.why or written
+    # Who asks why is told it, however quiet the rest is to be.
+    everything, told = output.why or written, output.why or not quiet
     parts: list[str] = []
     left_out: list[str] = []
     for block in blocks:
@@ -217,14 +218,14 @@ def _terminal_text(blocks: Sequence[Block], output: Output) -> str:
                 text, without = _table_text(block, _file_width(block) if written else _width())
                 left_out += without
                 notes = block.every_note if everything else block.notes
-                parts += [text, *(["\n".join(map(_wrapped, notes))] if notes and not quiet else [])]
+                parts += [text, *(["\n".join(map(_wrapped, notes))] if notes and told else [])]
             case Headline():
                 parts.append("\n".join(map(_wrapped, block.lines)))
             case Sketch() if not quiet:
                 parts.append(_sketch_text(block))
             case Bar() if not quiet:
                 parts.append(_bar_text(block.parts))
-            case Remarks() if everything and not quiet:
+            case Remarks() if everything and told:
                 parts.append("\n".join(_wrapped(f"- {line}", "  ") for line in block.lines))
     more = not everything and any(
         block.why if isinstance(block, Table) else isinstance(block, Remarks) for block in blocks

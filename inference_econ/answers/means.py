@@ -95,5 +95,5 @@ class Means:
         if self.accelerators is not None:
             return f"{self.accelerators} GPU{'' if self.accelerators == 1 else 's'}"
         if self.provisioned_watts is not None:
-            return f"a facility of {self.provisioned_watts / 1e3:,.6g} kW provisioned"
+            return f"a facility of {self.provisioned_watts / 1e3:,.9g} kW provisioned"
         return f"${self.dollars_per_hour:,.2f} per hour"

@@ -49,7 +49,7 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
         Whether a deployment of some service can keep some promises under the traffic.
     """
     relaxed = list(relaxations(every, targets, keeps))
-    ways = [f"{way.name.upper()} {1e3 * way.seconds:g} ms would do ({_label(way.service)})" for way in relaxed]
+    ways = [f"{way.name.upper()} {1e3 * way.seconds:,.9g} ms would do ({_label(way.service)})" for way in relaxed]
     helpless = [name.upper() for name in targets.given if name not in {way.name for way in relaxed}]
     if helpless and len(targets.given) > 1:
         ways.append(f"{' or '.join(helpless)} alone, however long, would not")
@@ -126,6 +126,6 @@ def best_reachable(every: Sequence[Services], targets: Targets) -> str:
         reached = []
         for name in targets.given or ("ttft", "tpot"):
             seconds, size = min((targets.seen(name, load), service.accelerators) for load, service in loads)
-            reached.append(f"{name.upper()} {1e3 * seconds:.4g} ms on {size} accelerators")
+            reached.append(f"{name.upper()} {float(f'{1e3 * seconds:.4g}'):,.9g} ms on {size} accelerators")
         best.append(f"{chip}: {', '.join(reached)}")
     return f"Best reachable: {'; '.join(best)}"

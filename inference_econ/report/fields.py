@@ -32,6 +32,8 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "part": lambda name: PART_NAMES[name],
     "text": str,
 }
+#: Numbers that are written whole where they are too large for their digits, at most [1].
+_WHOLE = 1e15
 #: What a GB is wherever sizes are shown, once.
 GIGABYTES = (
     "GB are decimal, 10^9 B, of chips, weights and caches alike. Memory is sold in GiB that are called GB: an H100 of "
@@ -67,7 +69,8 @@ class Field(NamedTuple):
             return self.missing
         *_, form = self.writing.split()
         scaled = value if self.factor == 1.0 else self.factor * value
-        return _WRITERS[form](scaled) if form in _WRITERS else format(scaled, form)
+        text = _WRITERS[form](scaled) if form in _WRITERS else format(scaled, form)
+        return f"{scaled:,.0f}" if "e+" in text and scaled < _WHOLE else text
 
     def head(self, percentile: str = "") -> str:
         """Write the heading, of a percentile if there is one."""

@@ -88,6 +88,10 @@ def test_what_binds_is_what_a_little_more_would_break() -> None:
     assert best.load.utilization == pytest.approx(0.8, rel=1e-4)
 
 
+def test_a_gigawatt_is_written_whole() -> None:
+    assert Means(provisioned_watts=1e9).text == "a facility of 1,000,000 kW provisioned"
+
+
 def test_what_cannot_be_kept_is_said_for_the_chips_there_are() -> None:
     with pytest.raises(NothingFitsError, match=r"no deployment keeps TPOT 3 ms .* on 1 accelerators"):
         most_traffic([small()], Means(1), Targets(tpot_seconds=0.003))

@@ -81,6 +81,7 @@ def _weights(engine: str) -> tuple[str, ...]:
 def test_compose_starts_the_instances_of_one_machine(command: Command, engine: str) -> None:
     text = command("launch", *LLAMA, *_weights(engine), "--to", engine, "--as", "compose").out
     (record,) = _documents(text, "compose")
+    assert {service["healthcheck"]["start_period"] for service in record["services"].values()} == {"1h"}
     devices = []
     for service in record["services"].values():
         assert _parsed(engine, [*service["entrypoint"], *service["command"]])

@@ -92,6 +92,7 @@ def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp
     for name in ("a.txt", "a.md"):
         assert "Assumptions: profiles/vllm_hopper" in (tmp_path / name).read_text(encoding="utf-8")
     assert "--why" not in command(*SUBJECT, "--quiet").out
+    assert "Assumptions: profiles/vllm_hopper" in command(*SUBJECT, "--quiet", "--why").out
 
 
 def test_a_narrow_terminal_says_what_it_leaves_out(

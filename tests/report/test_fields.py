@@ -42,6 +42,11 @@ def test_what_is_shown_is_written_as_text(known: Field) -> None:
     assert known.text(None) == known.missing
 
 
+def test_numbers_too_large_for_their_digits_are_written_whole() -> None:
+    assert [field("request_rate").text(rate) for rate in (1.2345, 1234.6, 3172345.2)] == ["1.234", "1235", "3,172,345"]
+    assert [field("e2e_seconds").text(seconds) for seconds in (9.7, 1082.3)] == ["9.7", "1,082"]
+
+
 def test_a_heading_has_one_unit() -> None:
     said: dict[str, set[str]] = {}
     for known in SHOWN:
