@@ -91,30 +91,21 @@ def test_the_keyboard_alone_reaches_and_changes_everything(page: Page, server: s
             break
 
     wanted = [
-        "model",
-        "hardware",
-        "weights",
-        "kv",
-        "engine",
-        "add",
-        "isl",
-        "osl",
-        "traffic",
-        "request_rate",
-        "ttft",
-        "tpot",
-    ]
-    wanted += [
-        "percentile",
-        "price",
-        "set",
-        "arrangement",
-        "speculation",
-        "acceptance",
-        "speed",
-        "pick",
-        "pasted",
-        "paste",
+        *(
+            "model",
+            "hardware",
+            "weights",
+            "kv",
+            "engine",
+            "add",
+            "isl",
+            "osl",
+            "traffic",
+            "request_rate",
+            "ttft",
+            "tpot",
+        ),
+        *("percentile", "price", "set", "arrangement", "speculation", "acceptance", "speed", "pick", "pasted", "paste"),
     ]
     assert [name for name in reached if name in wanted] == wanted
     assert address(page)["osl"] == ["400"]

@@ -75,13 +75,6 @@ def test_chips_without_watts_are_not_drawn_against_power(command: Command, refus
     assert "Google TPU7x (Ironwood) lists no watts; give them" in said
 
 
-def test_the_grid_of_the_study_counts_decode_steps(command: Command) -> None:
-    outcome = command(
-        "compare", "paper/llama_3_70b", "--on", "paper/h100", "--grid", "paper", "--no-pipeline", "--context", 0
-    )
-    assert outcome.out.startswith("Decode steps alone"), outcome.err
-
-
 def test_speeds_and_sizes_at_a_cost(command: Command) -> None:
     asked = (*SUBJECT, "--on", "a100_sxm_80", "--decode-only", "--cost", 0.3, "--cost", 0.001)
     table, series = command(*asked, "--y", "gpus", "--plot", "a.svg"), record(command, *asked)["series"]

@@ -11,26 +11,6 @@ import pytest
 from tests.cli.conftest import Command, parsed
 
 
-def test_explain_prints_parts_a_bar_and_memory(command: Command) -> None:
-    outcome = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 32, "--why")
-    assert outcome.code == 0
-    assert outcome.err == ""
-    assert outcome.out.startswith("One decode step on 8 GPUs: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per")
-    for words in (
-        "weight reads",
-        "all-reduce latency",
-        "kernel launches",
-        "Layout tp8 (sglang, trtllm, vllm), batch 32.",
-        "Limited by weight reads",
-        "tokens/s per user",
-        "GB of KV cache",
-        "█",
-    ):
-        assert words in outcome.out
-    quiet = command("explain", "llama_3_70b", "h100_sxm", "--tp", 8, "--batch", 32, "--quiet").out
-    assert "█" not in quiet
-
-
 def test_memory_is_rows_too(command: Command) -> None:
     of_version = ("explain", "qwen3_5_27b", "h200_sxm", "--engine", "vllm@0.28.0", "--tp", 2)
     subject = (*of_version, "--batch", 8, "--context", 5000)

@@ -47,12 +47,6 @@ def test_a_snapshot_counts_from_then_on(command: Command, tmp_path: Path) -> Non
     assert "API: own, qwen3-32b, peak hours, 2026-11-20 (user)." in text
 
 
-def test_a_providers_recorded_offer_is_compared(command: Command) -> None:
-    text = " ".join(command(*_SMALL, "--api-prices", "groq").out.split())
-    assert "API: groq, qwen/qwen3-32b, 2026-07-01 (models_dev); it says nothing of cached input." in text
-    assert "0.59" in text
-
-
 @pytest.mark.rows
 def test_bad_input_is_refused_and_nothing_is_written(
     command: Command, tmp_path: Path, words: tuple[str | int, ...], message: str
@@ -62,10 +56,3 @@ def test_bad_input_is_refused_and_nothing_is_written(
     assert outcome.code == 2
     assert message in " ".join(outcome.err.split())
     assert not offers.own_file().exists()
-
-
-def test_several_offers_of_a_provider_are_told_apart(command: Command) -> None:
-    asked = ("price", "glm_4_5", "h200_sxm", "--request-rate", 1, "--instance-gpus", 8, "--tp", 8, "--any-speed")
-    outcome = command(*asked, "--api-prices", "zai")
-    assert "'zai' names several offers of GLM-4.5" in " ".join(outcome.err.split())
-    assert "zai/glm-4.6" in outcome.err

@@ -58,18 +58,6 @@ def test_power_of_boards_servers_and_the_facility_are_three(command: Command) ->
     assert "(fitted to 73 measured rows, median error 8 %)" in text and "gCO2e" not in text
 
 
-@pytest.mark.parametrize(
-    ("chip", "basis"),
-    [
-        ("h200_sxm", "(not measured itself: by the shares of board power of h100_sxm"),
-        ("mi300x", "(no server of its generation was measured: by shares of board power of b200 and h100_sxm"),
-    ],
-)
-def test_what_power_rests_on_is_told(command: Command, chip: str, basis: str) -> None:
-    text = command("explain", "llama_3_8b", chip, "--tp", 1, "--batch", 4, "--no-operators").out
-    assert basis in " ".join(text.split())
-
-
 def test_a_chip_without_watts_has_no_power(command: Command) -> None:
     found = record(command, "price", *SMALL, "--request-rate", 5, "--set", "hardware.watts=null")
     assert found["board_watts"] is found["joules_per_output_token"] is None

@@ -31,8 +31,3 @@ def test_a_learner_in_turns_and_beside(command: Command) -> None:
 def test_lengths_of_a_traffic(command: Command) -> None:
     answer = record(command, *SMALL, "--traffic", "azure_code")
     assert answer["isl"] > 1000 > answer["osl"]
-
-
-def test_proposers_that_a_model_in_training_leaves_behind(command: Command) -> None:
-    words = [word for word in SMALL if word != "--no-speculation"]
-    assert "fewer proposals are accepted than here" in command(*words, "--ngram").out

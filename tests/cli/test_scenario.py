@@ -15,20 +15,6 @@ from tests.reading import tables
 SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
 
-@pytest.mark.parametrize("verb", ["run", "table"])
-def test_a_published_table(command: Command, verb: str) -> None:
-    outcome = command(verb, "paper/table_1")
-    assert outcome.code == 0
-    assert outcome.err == ""
-    assert outcome.out.startswith("Table 1: the fastest point of each series\n")
-    for cell in ("Llama 3 70B", "234", "26", "Instance size (GPUs)", "10 of 10 printed cells match."):
-        assert cell in outcome.out
-
-
-def test_the_last_part_of_a_name_is_enough(command: Command) -> None:
-    assert command("table", "table_1").out == command("table", "paper/table_1").out
-
-
 def test_what_ifs_reach_all_series(command: Command, refused: Command, tmp_path: Path) -> None:
     slow = ("--set", "hardware.hbm_bytes_per_second=1 TB/s")
     title, _, _, *rows = command("table", "table_1", *slow).out.splitlines()

@@ -108,15 +108,7 @@ def test_two_batches_in_turns_by_hand() -> None:
     assert turns < scalar(whole.seconds)
 
 
-@pytest.mark.parametrize(
-    ("variant", "elements", "flop"),
-    [
-        # Per token and layer: the latent; keys and values of 128 heads; the latent, and what it becomes twice.
-        ("absorbed", 576, 2 * 128 * (576 + 512)),
-        ("decompressed", 128 * 320, 2 * 128 * 320),
-        ("decompressed_per_step", 576 + 2 * 128 * 320, 2 * 128 * 320 + 2 * 512 * 128 * 256),
-    ],
-)
+@pytest.mark.rows
 def test_what_a_cached_token_costs_in_each_variant_of_latent_attention(variant: str, elements: int, flop: int) -> None:
     plan, change = plan_of(batch=1), f"attention.latent={variant}"
     short, long = (_asked("deepseek_v2", "h100_sxm", c, change).work(plan) for c in (1000.0, 1001.0))

@@ -299,15 +299,7 @@ def test_weight_bytes(name: str, weights: str | None) -> None:
         assert found == pytest.approx(routed * narrow + (model.total_parameters - routed) * wide, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("name", "kv", "per_token"),
-    [
-        ("llama_3_70b", None, 2 * 8 * 128 * 80 * 2),
-        ("llama_3_70b", "fp8", 2 * 8 * 128 * 80),
-        ("deepseek_v3", None, (512 + 64) * 61 * 2),
-        ("paper/deepseek_v3", None, 512 * 58 * 2),
-    ],
-)
+@pytest.mark.rows
 def test_cache_bytes(name: str, kv: str | None, per_token: int) -> None:
     model = catalog.model(name)
     precision = Precision.of(model, kv=kv)

@@ -45,12 +45,6 @@ def test_latent_scores_see_the_rotary_part_and_values_do_not() -> None:
     assert latent_flop(128, 512, 64) - latent_flop(128, 512, 0) == 2 * 128 * 64
 
 
-@pytest.mark.parametrize("factor", [0.5, 3])
-def test_linear_in_heads(factor: float) -> None:
-    assert latent_flop(factor * 128, 512, 64) == factor * latent_flop(128, 512, 64)
-    assert grouped_query_flop(factor * 64, 128) == factor * grouped_query_flop(64, 128)
-
-
 @given(cached=st.integers(0, 300), new=st.integers(1, 120), limit=st.one_of(st.just(math.inf), st.integers(0, 250)))
 def test_attended_tokens_are_the_mean_of_what_each_new_token_sees(cached: int, new: int, limit: float) -> None:
     each = [min(cached + before, limit) for before in range(new)]
@@ -68,12 +62,6 @@ def test_chunks_of_a_prompt_attend_to_as_much_as_the_whole(cached: int, first: i
 def test_attended_tokens_of_a_chunk_are_the_mean_of_what_each_new_token_sees(cached: int, new: int, chunk: int) -> None:
     each = [(cached + before) % chunk for before in range(new)]
     assert mean_attended_in_chunks(cached, new, chunk) == pytest.approx(sum(each) / new, rel=1e-12)
-
-
-@given(cached=st.integers(0, 300), new=st.integers(1, 120), chunk=st.integers(1, 90))
-def test_within_a_chunk_no_more_is_attended_to_than_without(cached: int, new: int, chunk: int) -> None:
-    inside = mean_attended_in_chunks(cached, new, chunk)
-    assert 0.0 <= inside <= min(mean_attended(cached, new), chunk - 1)
 
 
 def test_chunks_of_llama_4_by_hand() -> None:
@@ -101,13 +89,6 @@ def test_decompressed_attention_is_that_of_as_many_heads_with_keys_and_values() 
     elements = _decompressed(HEADS, NOPE, ROPE, VALUE)
     assert elements == HEADS * (NOPE + ROPE) + HEADS * VALUE
     assert 2 * _decompressed(64, 128, 0, 128) == grouped_query_flop(64, 128)
-
-
-def test_decompression_is_two_matrix_products_from_the_latent() -> None:
-    latent = np.ones((1, RANK))
-    keys, values = np.ones((RANK, HEADS * NOPE)), np.ones((RANK, HEADS * VALUE))
-    products = sum((latent.T * matrix).size for matrix in (keys, values))
-    assert decompression_flop(HEADS, RANK, NOPE, VALUE) == 2 * products
 
 
 def test_absorbed_and_decompressed_attention_give_the_same_output_at_their_costs() -> None:

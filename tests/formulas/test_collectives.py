@@ -375,19 +375,7 @@ def test_a_tree_with_a_longest_chain_is_never_quicker_over_smaller_domains(
         assert float(tree_seconds(tree, 2.0, ranks, 1.0)) == pytest.approx(float(plain), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "domains", "peers", "share"),
-    [
-        (2, 1, 7, 1 / 7),  # a pair: one link of seven
-        (4, 1, 7, 3 / 7),
-        (8, 1, 7, 1.0),  # all eight: every link
-        (16, 2, 7, 1.0),  # eight in each of two boxes
-        (16, 8, 7, 1 / 7),  # pairs in eight boxes
-        (8, 8, 7, 1 / 7),  # nobody else in the box: nothing is sent there, whatever the share
-        (2, 1, 1, 1.0),  # a bridge over two cards
-        (3, 1, 3, 2 / 3),
-    ],
-)
+@pytest.mark.rows
 def test_a_group_in_a_full_mesh_has_the_links_to_its_members(
     ranks: float, domains: float, peers: float, share: float
 ) -> None:

@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 from inference_econ.formulas.grouped_matmul import padded_share
 
 
-@pytest.mark.parametrize(
-    ("tokens", "width", "depth", "extra_tokens", "extra_elements", "share"),
-    [
-        (64, 4096, 7168, 64, 0, 2.0),  # 1 + 64/64
-        (4096, 4096, 7168, 64, 0, 1.015625),  # 1 + 64/4096
-        (64, 4096, 8192, 32, 512, 1.5 * 1.125 * 1.0625),  # 1 + 32/64, 1 + 512/4096, 1 + 512/8192
-        (100, 1, 1, 0, 0, 1.0),
-    ],
-)
+@pytest.mark.rows
 def test_by_hand(
     tokens: float, width: float, depth: float, extra_tokens: float, extra_elements: float, share: float
 ) -> None:

@@ -39,16 +39,8 @@ def test_recordings_hold_no_prose() -> None:
 
 
 def test_a_command_line_is_read_as_the_engine_reads_it(vllm: EngineOptions) -> None:
-    words = [
-        "m/x",
-        "-tp",
-        "8",
-        "--max-model-len=2500",
-        "--enable-expert-parallel",
-        "--cudagraph-capture-sizes",
-        "1",
-        "2",
-    ]
+    words = ["m/x", "-tp", "8", "--max-model-len=2500", "--enable-expert-parallel"]
+    words += ["--cudagraph-capture-sizes", "1", "2"]
     words += ["--speculative-config", '{"method": "mtp", "num_speculative_tokens": 3}']
     assert vllm.parse("vllm serve", words) == {
         "model_tag": "m/x",

@@ -14,6 +14,7 @@ import pytest
 import inference_econ as ie
 from benchmarks import transcripts
 from inference_econ import formulas
+from tests.reading import tables
 
 DOCS = transcripts.ROOT / "docs"
 #: The README has tests of its own.
@@ -94,21 +95,7 @@ def test_the_references_have_every_name() -> None:
     assert sorted(modules) == sorted(it.name for it in pkgutil.iter_modules(formulas.__path__))
 
 
-PYTHON = """\
-Text.
-
-    >>> total = 1
-    >>> for more in (1, 2):
-    ...     total += more
-    ...     print(total)
-    2
-    {}
-    >>> total
-    4
-
-    >>> total.nothing
-    old
-"""
+PYTHON: str = tables(Path(__file__))["PYTHON"]
 
 
 def test_python_of_a_document_is_one_session() -> None:

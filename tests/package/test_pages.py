@@ -44,19 +44,8 @@ class Page(HTMLParser):
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ``sh run.sh docs`` makes, elsewhere."""
     folder = tmp_path_factory.mktemp("pages")
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-W",
-        "--keep-going",
-        "--quiet",
-        "-b",
-        "html",
-        "-d",
-        str(folder / "trees"),
-    ]
-    command += ["docs", str(folder / "html")]
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "-b", "html"]
+    command += ["-d", str(folder / "trees"), "docs", str(folder / "html")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder / "html"

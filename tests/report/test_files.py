@@ -13,6 +13,7 @@ import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.report.files import ending_of, whole_file, write_text
+from tests.reading import tables
 
 
 def test_a_file_appears_when_the_block_ends_well(tmp_path: Path) -> None:
@@ -130,26 +131,7 @@ def test_names_that_are_nothing_but_an_ending(tmp_path: Path) -> None:
 
 #: Children that write one after another, each killed at another moment; says how many files were neither old nor
 #: new, and how many there are in the end.
-_KILLED = """
-import os, signal, sys, time
-from pathlib import Path
-from inference_econ.report.files import write_text
-
-target, torn = Path(sys.argv[1]), 0
-for kill in range(200):
-    child = os.fork()
-    if not child:
-        number = 0
-        while True:
-            number += 1
-            write_text(target, 200_000 * str(number % 10))
-    time.sleep(0.0002 * (kill % 50))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    text = target.read_text(encoding="utf-8")
-    torn += len(text) != 200_000 or len(set(text)) != 1
-print(torn, len(list(target.parent.iterdir())))
-"""
+_KILLED: str = tables(Path(__file__))["_KILLED"]
 
 
 def test_a_kill_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
@@ -193,17 +175,7 @@ def test_every_name_that_a_disk_takes_can_be_written(tmp_path: Path, name: str) 
 
 
 #: A write beyond the largest file that a process may make; says the error.
-_FULL = """
-import resource, sys
-from inference_econ.errors import InputError
-from inference_econ.report.files import write_text
-
-resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-try:
-    write_text(sys.argv[1], 1_000_000 * "x")
-except InputError as error:
-    print(error)
-"""
+_FULL: str = tables(Path(__file__))["_FULL"]
 
 
 def test_a_file_that_grows_too_large_leaves_the_old_one(tmp_path: Path) -> None:

@@ -46,17 +46,8 @@ def _front(model: str = "llama_3_70b", hardware: str = "h100_sxm", **changes: An
         {"assumptions": "paper"},
     ],
     ids=[
-        "dense",
-        "experts",
-        "pinned",
-        "draft",
-        "draft as in the study",
-        "mtp",
-        "eagle",
-        "n-grams",
-        "hopeless draft",
-        "demand",
-        "two cuts",
+        *("dense", "experts", "pinned", "draft", "draft as in the study", "mtp", "eagle", "n-grams", "hopeless draft"),
+        *("demand", "two cuts"),
     ],
 )
 def test_what_no_plan_dominates_is_the_frontier(changes: dict[str, object]) -> None:

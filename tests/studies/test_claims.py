@@ -60,49 +60,12 @@ def test_every_publication_is_there_and_every_claim_that_fails_says_why(ledger: 
 
 def test_all_is_asked_of_both_bases_or_says_so(ledger: Ledger) -> None:
     single = {finding.claim.id for finding in ledger.findings if len(finding.claim.bases) == 1}
-    assert single == {
-        "ideal_speed_per_halving",
-        "latency_breaks_it",
-        "entirely_network_bandwidth",
-        "quantised_into_a_node",
-        "disaggregation_30",
-        "disaggregation_30_long",
-        "experts_over_tensor",
-        "groq_pipelines",
-        # Of servers that the published study's preset knows nothing of.
-        "gpt_oss_b200_over_h100",
-        "gpt_oss_b200_over_h100_fast",
-        "gpt_oss_mi355x_over_mi300x",
-        "gpt_oss_h100",
-        "gpt_oss_b200",
-        "deepseek_gb200_over_h200",
-    }
+    assert single == set(tables(Path(__file__))["SINGLE"])
     assert ledger["ideal_speed_per_halving"].holds("today") is None
 
 
 def test_famous_claims_and_their_verdicts(ledger: Ledger) -> None:
-    expected = {
-        "ideal_speed_per_halving": "holds",
-        "real_speed_per_halving": "holds",
-        "fastest_costs_three_times_toy": "holds",
-        "fastest_costs_more_in_full": "holds",
-        "entirely_network_bandwidth": "does not hold",
-        "square_root_70b": "holds",
-        "speed_h100": "holds only under paper",
-        "cache_reads_six_times": "holds only under paper",
-        "tokens_per_round": "does not hold",
-        "latent_compression": "holds only under paper",
-        "disaggregation_30": "does not hold",
-        "latent_arithmetic_bound": "does not hold",
-        "latent_attention_bound": "holds only under today",
-        "mla_multiplied_is_worse": "holds",
-        "runahead_rule_share": "does not hold",
-        "runahead_traffic_order": "does not hold",
-        "experts_over_tensor": "holds",
-        "infinite_memory": "holds",
-        "groq_pipelines": "holds",
-        "parallel_attention": "holds only under today",
-    }
+    expected = tables(Path(__file__))["VERDICTS"]
     assert {name: ledger[name].verdict for name in expected} == expected
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,22 +15,10 @@ from inference_econ.inputs import FamilyAsk, Settings, catalog
 from inference_econ.studies.families import compare
 from inference_econ.studies.layout_curves import LayoutCurves
 from inference_econ.studies.settings import frontier_of
+from tests.reading import tables
 
-#: One practice: steps of instances that do both, under the profile of the chip.
-COMMON = {
-    "model": "llama_3_8b", "hardware": "h100_sxm", "max_instance_gpus": 2, "assumptions": "profiles/hopper",
-    "arrangement": "together",
-}  # fmt: skip
-HEADS = {"name": "heads", "choices": [{"label": "8 heads"}, {"label": "16 heads", "changes": ["model.kv_heads=16"]}]}
-LAYERS = {"name": "layers", "choices": [{"label": "32 layers"}, {"label": "24 layers", "changes": ["model.layers=24"]}]}
-MEMORY = {
-    "name": "memory",
-    "choices": [
-        {"label": "3.35 TB/s"},
-        {"label": "4.8 TB/s", "changes": ["hardware.hbm_bytes_per_second=4.8 TB/s"], "dollars": 1.0},
-        {"label": "6.7 TB/s", "changes": ["hardware.hbm_bytes_per_second=6.7 TB/s"], "dollars": 3.0},
-    ],
-}
+TABLES: dict[str, Any] = tables(Path(__file__))
+COMMON, HEADS, LAYERS, MEMORY = (TABLES[name] for name in ("COMMON", "HEADS", "LAYERS", "MEMORY"))
 
 
 def _ask(**changes: object) -> FamilyAsk:
@@ -57,7 +46,7 @@ def test_architectures_have_equal_parameters_and_are_ranked() -> None:
 
 def test_members_are_what_a_frontier_says_of_them() -> None:
     rows = _rows(_ask(equal_parameters=False))
-    settings = Settings(**COMMON, changes=("model.kv_heads=16", "model.layers=24"))  # type: ignore[arg-type]
+    settings = Settings(**COMMON, changes=("model.kv_heads=16", "model.layers=24"))
     front = frontier_of(settings)
     assert isinstance(front, ServiceFrontier)
     values = rows["16 heads", "24 layers"]
@@ -110,19 +99,8 @@ def test_members_that_fit_nowhere_or_are_too_slow_come_last() -> None:
     assert rows["80 GB",][2] == "too fast"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"kind": "chip", "axes": [HEADS]}, "'16 heads' changes model; a chip study varies hardware alone"),
-        ({"axes": [MEMORY]}, "budget and dollars are said of chips; an architecture has parameters"),
-        ({"budget": 3}, "budget and dollars are said of chips"),
-        ({"kind": "chip", "axes": [MEMORY], "equal_parameters": True}, "equal_parameters is said of architectures"),
-        ({"axes": [HEADS] * 7}, "the axes have 128 combinations; at most 64 are answered at once"),
-        ({"common": {**COMMON, "decode_only": True}}, "families are of services; leave decode_only"),
-        ({"axes": []}, "axes"),
-    ],
-)
-def test_families_that_cannot_be(changes: dict[str, object], message: str) -> None:
+@pytest.mark.rows
+def test_families_that_cannot_be(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ie.InputError, match=message):
         _ask(**changes)
 

@@ -21,17 +21,8 @@ B200 = {"model": "DeepSeek-R1", "hardware": "B200-180GB SXM", "n_gpus": "8", "pa
 ROW = {**B200, "weight_dtype": "nvfp4", "item": "checkpoint FP4", "value": "400", "unit": "GB"}
 #: What a column can be blank for.
 NAMED = (
-    "id",
-    *DATASETS["memory"].columns,
-    "source_id",
-    "notes",
-    "memory",
-    "proposer",
-    "tower",
-    "engine",
-    "engine_version",
-    "context",
-    "batch",
+    *("id", *DATASETS["memory"].columns, "source_id", "notes", "memory", "proposer", "tower"),
+    *("engine", "engine_version", "context", "batch"),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -22,38 +22,13 @@ def _codes(
     return {problem.code for problem in problems if np.any(problem.where)}
 
 
-@pytest.mark.parametrize(
-    ("model", "plan", "code"),
-    [
-        ("llama_3_70b", plan_of(8, batch=64), None),
-        ("llama_3_70b", plan_of(8, pp=2, batch=63), "batch"),
-        ("llama_3_70b", plan_of(1, pp=3, batch=63), None),
-        ("llama_3_70b", plan_of(1, pp=81, batch=81), "stages"),
-        ("llama_3_70b", plan_of(2, 2, batch=63), None),  # one group has a sequence more
-        ("llama_3_70b", plan_of(5, batch=64), "query_heads"),
-        ("llama_3_70b", plan_of(5, batch=64), "kv_heads"),
-        ("llama_3_70b", plan_of(5, batch=64), "width"),
-        ("qwen3_next_80b_a3b", plan_of(3, ep=3, batch=64), "state_heads"),
-        ("deepseek_v3", plan_of(6, ep=3, batch=64), "experts"),
-        ("deepseek_v3", plan_of(8, ep=3, batch=64), "expert_ranks"),
-    ],
-)
-def test_what_does_not_divide_has_a_code(model: str, plan: Plans, code: str | None) -> None:
-    found = _codes(model, plan)
+@pytest.mark.rows
+def test_what_does_not_divide_has_a_code(model: str, plan: dict[str, Any], code: str | None) -> None:
+    found = _codes(model, plan_of(**plan))
     assert found == set() if code is None else code in found
 
 
-@pytest.mark.parametrize(
-    ("batch", "fullest"),
-    [
-        (1.0, 4.0),  # 1 of 0.25
-        (3.0, 4.0 / 3.0),  # 1 of 0.75
-        (4.0, 1.0),
-        (5.0, 1.6),  # 2 of 1.25
-        (4.5, (0.5 * 1.0 + 0.5 * 2.0) / 1.125),  # as often 4 as 5
-        (64.0, 1.0),
-    ],
-)
+@pytest.mark.rows
 def test_sequences_are_dealt_out_to_groups(batch: float, fullest: float) -> None:
     layout = catalog.assumptions("deployable").layout
     assert fullest_group(plan_of(1, 4, batch=batch), layout) == pytest.approx(fullest)

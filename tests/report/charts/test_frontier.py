@@ -31,16 +31,8 @@ def test_a_frontier_with_its_band_and_measured_servers() -> None:
     } < said
     assert any(text.startswith("measured: vLLM") for text in said)
     details = {
-        "layout",
-        "GPUs",
-        "engine",
-        "in flight",
-        "batch",
-        "TTFT ms",
-        "TPOT ms",
-        "$/M output",
-        "$/M low",
-        "$/M high",
+        *("layout", "GPUs", "engine", "in flight", "batch"),
+        *("TTFT ms", "TPOT ms", "$/M output", "$/M low", "$/M high"),
     }
     assert any(details < hovering(view) for view in views(spec))
 
