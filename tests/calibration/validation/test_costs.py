@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.validation import document
 from data.measurements.__main__ import TABLES
 from inference_econ.answers.market import Arrangement
 from inference_econ.answers.serving_frontier import frontier
@@ -25,7 +26,7 @@ from inference_econ.calibration.validation.servers import of_hardware
 from inference_econ.engine import Setup, Speculation
 from inference_econ.errors import InputError
 from inference_econ.inputs import Traffic, catalog
-from inference_econ.report import costs, document
+from inference_econ.report import costs
 from inference_econ.report.validate import points_table, record, tables
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
