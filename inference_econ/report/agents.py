@@ -168,9 +168,13 @@ class AgentChoicesPage(RecommendationPage):
         ]
         title = _title(self._counted, setups, use, targets)
         rows = [{**shown_record(choice, targets), **choice.use_record()} for choice in choices]
-        least = (*_LEAST, "hit_rate", "agents_per_accelerator", "dollars_per_task")
+        least = (*_LEAST, "hit_rate", "agents_per_accelerator")
         why = ["Agents per MW: of the facility as provisioned, boards at their limit.", _meaning(setups)]
-        return (choices_table(title, choices, rows, columns, notes=notes, why=why, least=least),)
+        table = choices_table(title, choices, rows, columns, notes=notes, why=why, least=least)
+        if table.least[-1] == "recipe":
+            # Only recipes tell rows of one engine apart: a column that is nearly in proportion to another makes room.
+            table = replace(table, least=(*table.least[:-1], "$/task", "recipe"))
+        return (table,)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The turns of one session on the cheapest in time."""
