@@ -18,7 +18,7 @@ from inference_econ.studies.settings import frontier_of
 from tests.reading import tables
 
 TABLES: dict[str, Any] = tables(Path(__file__))
-COMMON, HEADS, LAYERS, MEMORY = (TABLES[name] for name in ("COMMON", "HEADS", "LAYERS", "MEMORY"))
+COMMON, HEADS, LAYERS, MEMORY = TABLES["COMMON"], TABLES["HEADS"], TABLES["LAYERS"], TABLES["MEMORY"]
 
 
 def _ask(**changes: object) -> FamilyAsk:
