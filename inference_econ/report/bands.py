@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._types import Array
 from inference_econ.engine import Setup, bounds
 from inference_econ.report import caveats
 from inference_econ.report.charts.plot import Band
@@ -31,6 +32,9 @@ def around_curve(
 ) -> Band | None:
     """A band around what is held against the speed of a user: from faster and better to slower and worse.
 
+    Errors differ by engine, so that a point which is moved may be beaten by another: either edge is what the best of
+    the moved points reaches at a speed or above.
+
     Parameters
     ----------
     speed, metric : array_like, shape (n,)
@@ -52,7 +56,14 @@ def around_curve(
         return None
     better, worse = (low, high) if cost else (high, low)
     x, y = np.asarray(speed), np.asarray(metric)
-    return Band((x * fast).tolist(), (y * better).tolist(), (x * slow).tolist(), (y * worse).tolist())
+    return Band(*_edge(x * fast, y * better, cost=cost), *_edge(x * slow, y * worse, cost=cost))
+
+
+def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
+    """Speeds in order, and the best value at each of them or above."""
+    order = np.argsort(x, kind="stable")
+    best = np.minimum if cost else np.maximum
+    return x[order].tolist(), best.accumulate(y[order][::-1])[::-1].tolist()
 
 
 def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:

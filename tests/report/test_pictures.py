@@ -64,6 +64,17 @@ def test_the_edges_of_a_band_are_the_ends_of_the_interval(decode: Plot) -> None:
     assert [*more.x, *more.y, *more.other_x, *more.other_y] == pytest.approx([12.5, 3.75, 8.0, 2.4])
 
 
+def test_edges_of_a_band_are_what_the_best_of_the_moved_points_reaches() -> None:
+    """The second point is surer than its neighbours: its pessimistic end is quicker than that of the third."""
+    slow, fast = np.array([0.8, 1.0, 0.5]), np.array([1.2, 1.0, 1.2])
+    ends: bounds.Ends = {"tokens_per_second_per_user": (slow, fast), "dollars": (1.0 / fast, 1.0 / slow)}
+    band = bands.around_curve([10.0, 20.0, 30.0], [1.0, 2.0, 3.0], ends, "dollars")
+    assert band is not None
+    assert band.x == [12.0, 20.0, 36.0]
+    assert band.y == pytest.approx([1 / 1.2, 2.0, 2.5])
+    assert (band.other_x, band.other_y) == ([8.0, 15.0, 20.0], [1.25, 2.0, 2.0])
+
+
 def test_there_is_no_band_where_nobody_knows_errors() -> None:
     unknown: bounds.Ends = {"tokens_per_second_per_user": (None, None), "dollars": (None, None)}
     assert bands.around_curve([1.0], [1.0], unknown, "dollars") is None
