@@ -65,7 +65,8 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
     """Return where measured values of several quantities probably lie [1].
 
     A request is no surer than its tokens, whose times add up to its own: where few requests were measured, they may all
-    have been shorter than predicted.
+    have been shorter than predicted. A rate that was measured nowhere is off as the time per token is, which it follows
+    from: of servers of which both are known, these errors are opposite (rank correlation -0.96, ``benchmarks``).
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
     lying = {
@@ -75,6 +76,8 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
     request, tpot = lying.get("request"), lying["tpot"]
     if request is not None and tpot is not None:
         lying["request"] = Interval(min(request.low, tpot.low), max(request.high, tpot.high))
+    if lying.get("throughput", tpot) is None and tpot is not None:
+        lying["throughput"] = Interval(1.0 / tpot.high, 1.0 / tpot.low)
     return lying
 
 
