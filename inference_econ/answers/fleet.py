@@ -301,7 +301,7 @@ def planned(
     played = {run: run_played.of(busiest) for run, run_played in played.items()}
     chosen = chosen._replace(counts=chosen.counts[busiest])
     mixture = tuple(offered[index] for index in busiest.tolist())
-    pools = [] if apart is None else apart.said(chosen.dollars, ways, usual, room, min_replicas)
+    pools = [] if apart is None else apart.sentences(chosen.dollars, ways, usual, room, min_replicas)
     return kind(mixture, tuple(day), targets, chosen, policy, share, played, usual, (*left_out, *pools))
 
 

@@ -64,7 +64,7 @@ class PooledDay(NamedTuple):
         )
         return cls(fleet, readers, writers, question)
 
-    def said(
+    def sentences(
         self, dollars: float, ways: Collection[Way], elasticity: Elasticity, stock: Mapping[str, int], min_replicas: int
     ) -> list[str]:
         """What they would cost beside a day of instances that do both [USD], in words; nothing where that is as much.

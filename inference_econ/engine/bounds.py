@@ -66,7 +66,7 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
 
     A request is no surer than its tokens, whose times add up to its own: where few requests were measured, they may all
     have been shorter than predicted. A rate that was measured nowhere is off as the time per token is, which it follows
-    from: of servers of which both are known, these errors are opposite (rank correlation -0.96, ``benchmarks``).
+    from: of servers of which both are known, these errors are opposite (``benchmarks/error_correlations.py``).
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
     lying = {

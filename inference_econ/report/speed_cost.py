@@ -143,7 +143,7 @@ def points_table(
 
 
 def _lengths_told(front: AnyFront) -> bool:
-    """Whether a note or a refusal has said that the model was not made for requests so long."""
+    """Return whether a note or a refusal has said that the model was not made for requests so long."""
     return isinstance(front, ServiceFrontier) or (front.traffic is not None and front.traffic.isl is not None)
 
 

@@ -277,11 +277,11 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     # An hour with a tenth of them needs a tenth of the instances, whole ones of either kind.
     day, writers = PooledDay.shared(best.fleet, (0.1, 1.0), "--agents 100"), best.fleet.decode_instances
     assert (day.readers, day.writers) == ((math.ceil(readers / 10), readers), (math.ceil(writers / 10), writers))
-    (said,) = day.said(1e6, RENTED, catalog.elasticity(), {}, 1)
+    (said,) = day.sentences(1e6, RENTED, catalog.elasticity(), {}, 1)
     assert f"{day.readers[0]} to {readers} instances that prefill" in said and "'recommend --agents 100'" in said
     # A stock that has no room for both kinds, or a day that costs no less, is no reason to say so.
-    assert not day.said(1e6, RENTED, catalog.elasticity(), {best.service.setup.hardware.name: 1}, 1)
-    assert not day.said(1.0, RENTED, catalog.elasticity(), {}, 1)
+    assert not day.sentences(1e6, RENTED, catalog.elasticity(), {best.service.setup.hardware.name: 1}, 1)
+    assert not day.sentences(1.0, RENTED, catalog.elasticity(), {}, 1)
     # As many chips carry as many agents.
     most = work.most_agents(
         market(setup, work.requests, arrangement="apart"), Means(accelerators=best.accelerators), most=1
