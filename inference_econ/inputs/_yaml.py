@@ -337,6 +337,13 @@ def value_at(document: Document, path: Sequence[str]) -> Value:
     return value
 
 
+def below(data: Value, path: Sequence[str | int]) -> Value:
+    """The value below mappings by their keys; None where there is none."""
+    for key in path:
+        data = data.get(str(key)) if isinstance(data, dict) else None
+    return data
+
+
 def _key(container: Value, name: str, origin: str) -> str | int:
     """A part of a path as a key, or as a position in a list that has it."""
     if not isinstance(container, list):

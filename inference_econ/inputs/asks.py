@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import options, percentiles
-from inference_econ.inputs._base import Count, DollarsPerHour, Dtype, Seconds, Size, Spec
+from inference_econ.inputs._base import Count, DollarsPerHour, Dtype, Seconds, Size, Spec, quantity_error
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.length import Mix, Tokens, check_lengths
 from inference_econ.inputs.prices import checked, in_words
@@ -35,7 +35,7 @@ def _in_words(text: str) -> str:
     try:
         return checked(text)
     except InputError as error:
-        raise PydanticCustomError("quantity", "{problem}", {"problem": str(error)}) from error
+        raise quantity_error(error) from error
 
 
 #: A price of an accelerator as a quantity, or in words.

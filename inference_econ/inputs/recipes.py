@@ -11,12 +11,11 @@ from pydantic import Field
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import _yaml, catalog, generations, serving_engines
-from inference_econ.inputs._base import Count, Dtype
+from inference_econ.inputs._base import Count, Dtype, Source
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.source import Source
 
 if TYPE_CHECKING:
     from inference_econ.inputs.engines import EngineVersion

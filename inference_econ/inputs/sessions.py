@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from inference_econ.errors import InputError
-from inference_econ.inputs._base import Seconds, Spec
+from inference_econ.inputs._base import Seconds, Spec, quantity_error
 from inference_econ.inputs.length import Length, Tokens
 
 
@@ -17,7 +17,7 @@ def _length(text: object) -> Length:
     try:
         return Length.parse(text)
     except InputError as error:
-        raise PydanticCustomError("quantity", "{problem}", {"problem": str(error)}) from error
+        raise quantity_error(error) from error
 
 
 #: A length, as :meth:`~inference_econ.inputs.Length.parse` reads it.

@@ -175,15 +175,9 @@ def _release(data: dict[str, Value], sources: dict[str, Value], key: str) -> Non
     for length in range(1, len(parts)):
         cover = ".".join(parts[:length])
         kept = sources.pop(cover, None)
-        below = _at(data, parts[:length])
+        below = _yaml.below(data, parts[:length])
         if kept is not None and isinstance(below, dict):
             siblings = {f"{cover}.{name}": kept for name in below if name != parts[length]}
             own = {f"{cover}.{parts[length]}": kept} if length + 1 < len(parts) else {}
             for name, source in {**siblings, **own}.items():
                 sources.setdefault(name, source)
-
-
-def _at(data: Value, path: list[str]) -> Value:
-    for name in path:
-        data = data.get(name) if isinstance(data, dict) else None
-    return data
