@@ -246,11 +246,6 @@ def test_a_dense_block_leaves_nothing_idle() -> None:
     assert dense.parameters(64).idle == 0
 
 
-def test_scaling_by_one_is_the_identity() -> None:
-    for name in ("deepseek_v3", "llama_3_70b", "gpt_oss_20b"):
-        assert scaled(catalog.model(name), 1.0) == catalog.model(name)
-
-
 def test_tied_embeddings_and_learned_positions() -> None:
     model = catalog.model("llama_3_8b")
     embedding = 128256 * 4096

@@ -3,64 +3,34 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 
 import pytest
 
-import inference_econ as ie
-from inference_econ.engine import Speculation
+from inference_econ.engine import Setup
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import Requests, Settings, catalog, profiles
+from inference_econ.inputs import Settings, catalog, profiles
 from inference_econ.studies.settings import frontier_of
-from tests import asking
 
 MODEL = "llama_3_8b"
-REQUESTS = Requests.build({"isl": 500, "osl": 100}, origin="test")
-TRAFFIC = ie.Traffic(context=500)
-
-ASKED: dict[str, Callable[..., ie.Assumptions]] = {
-    "frontier": lambda chip, **how: (
-        asking.frontier(MODEL, chip, TRAFFIC, max_accelerators=1, price=1, **how).setup.assumptions
-    ),
-    "explain": lambda chip, **how: asking.explain(MODEL, chip, tp=1, **how).setup.assumptions,
-    "offer": lambda chip, **how: (
-        asking.offer(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).setup.assumptions
-    ),
-    "assess": lambda chip, **how: (
-        asking.assess(
-            MODEL, chip, TRAFFIC, tokens_per_second=9, batch=9, accelerators=1, price=1, **how
-        ).setup.assumptions
-    ),
-    "speculate": lambda chip, **how: (
-        asking.speculate(MODEL, chip, REQUESTS, Speculation.of("ngram", 0.5, 3), price=1, **how).plain.setup.assumptions
-    ),
-    "pools": lambda chip, **how: (
-        asking.pools(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).decode.setup.assumptions
-    ),
-}
 
 
-@pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("chip", ["h200_sxm", "b300", "mi325x", "a100_sxm_80", "gaudi3"])
-def test_it_is_the_profile_of_the_generation(name: str, chip: str) -> None:
-    assert ASKED[name](chip) == profiles.for_hardware(chip).for_chip(catalog.hardware(chip))
-    assert ASKED[name](catalog.hardware(chip)) == ASKED[name](chip)
+def test_it_is_the_profile_of_the_generation(chip: str) -> None:
+    spec = catalog.hardware(chip)
+    for named in (chip, spec):
+        assert Setup.of(MODEL, named).assumptions == profiles.for_hardware(chip).for_chip(spec)
 
 
-@pytest.mark.parametrize("name", ASKED)
-def test_others_can_be_named_or_given(name: str) -> None:
+def test_others_can_be_named_or_given() -> None:
     ideal = catalog.assumptions("ideal")
-    assert ASKED[name]("h100_sxm", assumptions="ideal") == ASKED[name]("h100_sxm", assumptions=ideal) == ideal
+    for given in ("ideal", ideal):
+        assert Setup.of(MODEL, "h100_sxm", assumptions=given).assumptions == ideal
     with pytest.raises(UnknownNameError, match="unknown assumptions 'no_such'"):
-        ASKED[name]("h100_sxm", assumptions="no_such")
+        Setup.of(MODEL, "h100_sxm", assumptions="no_such")
     with pytest.raises(InputError, match="assumptions: a name, a path or a Assumptions is needed, got 3"):
-        ASKED[name]("h100_sxm", assumptions=3)
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_what_is_no_chip_is_refused(name: str) -> None:
+        Setup.of(MODEL, "h100_sxm", assumptions=3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="hardware: a name, a path or a HardwareSpec is needed, got None"):
-        ASKED[name](None)
+        Setup.of(MODEL, None)  # type: ignore[arg-type]
 
 
 def test_what_was_measured_has_three_parts(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -81,20 +51,6 @@ def test_what_ifs_and_grids() -> None:
     assert profiles.for_grid(None, "whole") is None
     with pytest.raises(SpecError, match="step_overhed"):
         profiles.assumed(None, "h100_sxm", changes=["step_overhed=7 ms"])
-
-
-def test_each_kind_of_pool_has_its_own() -> None:
-    def found(**how: object) -> list[ie.Assumptions]:
-        both = asking.pools(
-            MODEL, "h100_sxm", REQUESTS, decode_on="b200", max_accelerators=1, **how
-        )  # fmt: skip
-        return [pool.setup.assumptions for pool in (both.prefill, both.decode)]
-
-    own = [profiles.for_hardware(chip).for_chip(catalog.hardware(chip)) for chip in ("h100_sxm", "b200")]
-    ideal = catalog.assumptions("ideal")
-    assert found() == own
-    assert found(assumptions="ideal") == [ideal, ideal]
-    assert found(decode_assumptions="ideal") == [own[0], ideal]
 
 
 def test_settings_that_name_their_assumptions_keep_them() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ import inputs
-from inference_econ.errors import InputError, SpecError
+from inference_econ.errors import SpecError
 from inference_econ.inputs import Assumptions, HardwareSpec, Length, ModelSpec, Source, Traffic, catalog
 from inference_econ.inputs.assumptions import field_names
 from tests.reading import tables
@@ -168,11 +168,6 @@ def test_mistakes_in_traffic(asked: dict[str, object], message: str) -> None:
         Traffic.build(asked, origin="traffic")
 
 
-def test_traffic_sees_the_mean_context() -> None:
-    assert Traffic(isl=2000, osl=500).mean_context == 2250.0
-    assert Traffic(context=700).mean_context == 700.0
-
-
 def _chip(tmp_path: Path) -> HardwareSpec:
     path = tmp_path / "chip.yaml"
     path.write_text(HARDWARE, encoding="utf-8")
@@ -214,10 +209,6 @@ def test_replace_validates_parts_of_a_model(tmp_path: Path) -> None:
         model.blocks[0].attention.replace(kv_heads=64)
     deeper = model.replace(blocks=(model.blocks[0].replace(layers=20),))
     assert deeper.layers == 20
-
-
-def test_every_spec_error_is_an_input_error() -> None:
-    assert issubclass(SpecError, InputError)
 
 
 @pytest.mark.rows

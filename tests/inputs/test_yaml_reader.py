@@ -83,19 +83,6 @@ def test_a_byte_order_mark_is_no_mistake() -> None:
     assert _yaml.parse("\ufeffa: 1\n", "f").data == {"a": 1}
 
 
-def test_files(tmp_path: Path) -> None:
-    path = tmp_path / "good.yaml"
-    path.write_text("a: 3.35e12\n", encoding="utf-8")
-    assert _yaml.read(path).data == {"a": 3.35e12}
-
-
-def test_a_missing_file_and_a_folder_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"gone\.yaml: cannot be read: No such file or directory"):
-        _yaml.read(tmp_path / "gone.yaml")
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        _yaml.read(tmp_path)
-
-
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "picture.yaml"
     path.write_bytes(b"\x89PNG\r\n\x1a\n\xff\xfe\x00")
