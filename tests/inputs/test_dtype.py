@@ -30,23 +30,9 @@ def test_bf16_on_a_v100_is_an_error_that_lists_its_peaks() -> None:
         math_unit("bf16", peaks, chip.name)
 
 
-def test_stored_bytes_count_block_scales() -> None:
-    # OCP MX: one 8-bit scale per 32 elements; NVFP4: one per 16; DeepSeek-V3: one of 32 bits per 128 x 128;
-    # GPTQ and AWQ: one of 16 bits per 128 in a row; Kimi K2 Thinking: per 32.
-    assert BYTES_PER_ELEMENT["mxfp4"] == (32 * 4 + 8) / 8 / 32
-    assert BYTES_PER_ELEMENT["mxfp8"] == (32 * 8 + 8) / 8 / 32
-    assert BYTES_PER_ELEMENT["nvfp4"] == (16 * 4 + 8) / 8 / 16
-    assert BYTES_PER_ELEMENT["fp8_block"] == (128 * 128 * 8 + 32) / 8 / 128**2
-    assert BYTES_PER_ELEMENT["int4"] == (128 * 4 + 16) / 8 / 128
-    assert BYTES_PER_ELEMENT["int4_g32"] == (32 * 4 + 16) / 8 / 32
-    assert BYTES_PER_ELEMENT["int8_g128"] == (128 * 8 + 16) / 8 / 128
-    assert {dtype: BYTES_PER_ELEMENT[dtype] for dtype in ("fp32", "bf16", "fp8", "int8", "int4_channel")} == {
-        "fp32": 4.0,
-        "bf16": 2.0,
-        "fp8": 1.0,
-        "int8": 1.0,
-        "int4_channel": 0.5,
-    }
+@pytest.mark.rows
+def test_stored_bytes_count_block_scales(dtype: str, bits: int, elements: int, scale_bits: int) -> None:
+    assert BYTES_PER_ELEMENT[dtype] == (elements * bits + scale_bits) / 8 / elements
 
 
 @pytest.mark.rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -32,15 +32,14 @@ def _reference_keys() -> frozenset[str]:
     return frozenset(entry.key for entry in library.entries)
 
 
-def _refs(value: Value) -> Iterator[str]:
-    if isinstance(value, dict):
-        if isinstance(value.get("ref"), str):
-            yield str(value["ref"])
-        for item in value.values():
-            yield from _refs(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _refs(item)
+def _texts(value: Value, key: str = "", without: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Texts, however deep, behind the key that they or a list around them stand under; nothing below some keys."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, (dict, list)):
+        for name, item in value.items() if isinstance(value, dict) else ((key, item) for item in value):
+            if name not in without:
+                yield from _texts(item, name, without)
 
 
 @pytest.mark.parametrize(("kind", "name"), NAMED)
@@ -58,7 +57,7 @@ def test_every_file_loads(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=_label)
 def test_every_reference_is_in_the_bibliography(path: Path) -> None:
-    refs = set(_refs(_yaml.read(path).data))
+    refs = {text for key, text in _texts(_yaml.read(path).data) if key == "ref"}
     assert refs <= _reference_keys(), refs - _reference_keys()
 
 
@@ -101,21 +100,10 @@ def test_folders_hold_nothing_but_yaml_and_measurements() -> None:
 def test_files_have_no_bare_text_that_was_meant_as_a_number() -> None:
     # A number that the reader took for text would look like one.
     number = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
+    meant = ("date", "version", "versions", "printed", "published", "section")
     for path in FILES:
-        for text in _texts(_yaml.read(path).data):
+        for _, text in _texts(_yaml.read(path).data, without=meant):
             assert not number.fullmatch(text) or text.isdigit(), (path, text)
-
-
-def _texts(value: Value) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key not in ("date", "version", "versions", "printed", "published", "section"):
-                yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
 
 
 MEASURED, PUBLISHED = catalog.folder("scenarios") / "measured", Path(__file__).parents[2] / "data" / "published"
