@@ -53,7 +53,7 @@ def _no_slip(share: float) -> float:
 def _format(name: str) -> str:
     """A number format that is known by its name, or by the size of its blocks or groups."""
     if not is_format(name):
-        *others, last = (repr(known) for known in BYTES_PER_ELEMENT)
+        *others, last = map(repr, BYTES_PER_ELEMENT)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
     return name
 

@@ -131,8 +131,8 @@ class SpeculationFacts(Spec):
             If nothing is known of the proposer.
         """
         entries = [entry for entry in self.usual if entry.proposer == proposer]
-        own = (entry for entry in entries if is_one_of(entry.models))
-        entry = next(own, next((entry for entry in entries if not entry.models), None))
+        named = (entry for entry in entries if is_one_of(entry.models))
+        entry = next(named, next((entry for entry in entries if not entry.models), None))
         if entry is None:
             raise InputError(
                 f"nothing is published of how often {proposer} is accepted; give --acceptance", option="acceptance"

@@ -112,7 +112,7 @@ def ownership() -> Ownership:
     """On what terms accelerators are owned, where nobody says otherwise."""
     from inference_econ.inputs.opinions import Ownership
 
-    return _usual(Ownership, "ownership")
+    return usual(Ownership, "ownership")
 
 
 @cache
@@ -120,7 +120,7 @@ def power() -> PowerSpec:
     """Power that chips and their machines draw."""
     from inference_econ.inputs.opinions import PowerSpec
 
-    return _usual(PowerSpec, "power")
+    return usual(PowerSpec, "power")
 
 
 @cache
@@ -128,7 +128,7 @@ def elasticity() -> Elasticity:
     """Opinions of how replicas come and go, where nobody says otherwise."""
     from inference_econ.inputs.opinions import Elasticity
 
-    return _usual(Elasticity, "elasticity")
+    return usual(Elasticity, "elasticity")
 
 
 @cache
@@ -136,10 +136,10 @@ def learning() -> Learning:
     """Opinions of what a learner of rollouts computes and holds, where nobody says otherwise."""
     from inference_econ.inputs.opinions import Learning
 
-    return _usual(Learning, "learning")
+    return usual(Learning, "learning")
 
 
-def _usual(cls: type[SpecT], part: Part) -> SpecT:
+def usual(cls: type[SpecT], part: Part) -> SpecT:
     """Read what is assumed where nobody says otherwise."""
     from inference_econ.inputs import _yaml
 

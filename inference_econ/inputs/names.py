@@ -64,9 +64,9 @@ def meant(kind: Kind, text: str) -> Meaning | None:
     """
     if not plain(text):
         return None
-    own = _own_spellings(kind).get(plain(text))
-    if own is not None:
-        return Meaning(own)
+    name = _own_spellings(kind).get(plain(text))
+    if name is not None:
+        return Meaning(name)
     if kind == "hardware":
         return _meant_chip(text)
     return _meant_model(text) if kind == "models" else None

@@ -98,8 +98,8 @@ def known_offers() -> tuple[Offer, ...]:
     >>> [offer.provider for offer in known_offers() if offer.date < "2025"]
     ['Fireworks', 'Fireworks']
     """
-    own = own_file()
-    return (*_shipped(), *(read(own) if files_allowed() and own.is_file() else ()))
+    file = own_file()
+    return (*_shipped(), *(read(file) if files_allowed() and file.is_file() else ()))
 
 
 def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:

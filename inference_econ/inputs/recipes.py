@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import _yaml, catalog, generations, serving_engines
+from inference_econ.inputs import _yaml, catalog, profiles, serving_engines
 from inference_econ.inputs._base import Count, Dtype, Source
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.asks import ProposerName
@@ -102,7 +102,7 @@ class Recipe(Spec):
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
         """Whether the recipe speaks of a model on a chip, with weights in a format."""
-        if generations.usual().family(hardware) not in self.families or family(weights) not in self.weights:
+        if profiles.generations().family(hardware) not in self.families or family(weights) not in self.weights:
             return False
         on_chip = not self.chips or any(_is_like(hardware, chip) for chip in self.chips)
         return on_chip and catalog.is_one_of(model, self.models)
@@ -305,8 +305,8 @@ def recommended_drafts(engine: str | None, proposer: ProposerName, target: Model
     recipes = _recipes((engine or "").partition("@")[0])
     entries: tuple[Recipe | DraftLength, ...] = (*recipes.recipes, *recipes.drafts)
     drafts = [(entry.models, entry.drafts) for entry in entries if entry.proposer == proposer and entry.drafts]
-    own = [length for models, length in drafts if target is not None and catalog.is_one_of(target, models)]
-    return max(own or [length for models, length in drafts if not models], default=None)
+    lengths = [length for models, length in drafts if target is not None and catalog.is_one_of(target, models)]
+    return max(lengths or [length for models, length in drafts if not models], default=None)
 
 
 def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
@@ -318,8 +318,8 @@ def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:
     """Whether engine and model have the proposer of a recipe, and how often its drafts are accepted is published."""
     support = facts.support(model.architecture, hardware.generation)
-    own = () if support is None else support.speculation
-    if recipe.proposer is None or recipe.drafts is None or recipe.proposer not in (*facts.speculation, *own):
+    heads = () if support is None else support.speculation
+    if recipe.proposer is None or recipe.drafts is None or recipe.proposer not in (*facts.speculation, *heads):
         return False
     if recipe.proposer == "mtp" and not model.mtp_layers:
         return False

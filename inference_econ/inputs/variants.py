@@ -102,8 +102,8 @@ def times(document: Document, key: str, factor: float, origin: str) -> Value:
             raise InputError(f"{origin}: {key} is {value!r}, no number; write the value that it should have")
         return f"{float(quantity[0]) * factor!r}{str(value)[quantity.end() :]}"
 
-    held = _yaml.value_at(document, tuple(key.split(".")))
-    return None if held is None else multiplied(held)
+    value = _yaml.value_at(document, tuple(key.split(".")))
+    return None if value is None else multiplied(value)
 
 
 def drop_below(sources: dict[str, Value], key: str) -> None:
@@ -178,6 +178,6 @@ def _release(data: dict[str, Value], sources: dict[str, Value], key: str) -> Non
         below = _yaml.below(data, parts[:length])
         if kept is not None and isinstance(below, dict):
             siblings = {f"{cover}.{name}": kept for name in below if name != parts[length]}
-            own = {f"{cover}.{parts[length]}": kept} if length + 1 < len(parts) else {}
-            for name, source in {**siblings, **own}.items():
+            rest = {f"{cover}.{parts[length]}": kept} if length + 1 < len(parts) else {}
+            for name, source in {**siblings, **rest}.items():
                 sources.setdefault(name, source)

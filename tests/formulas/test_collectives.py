@@ -158,20 +158,12 @@ def test_other_collectives_pass_the_tree_once_with_half_of_the_traffic(kind: Kin
     assert float(2 * other.bandwidth_seconds) == pytest.approx(float(reduce.bandwidth_seconds), rel=1e-14)
 
 
-def test_nccl_2_19_and_2_23_differ_in_simple_only() -> None:
-    old, new = _protocols("nccl_2_19"), _protocols("nccl_2_23")
-    # NCCL src/graph/tuning.cc, tree: base and hardware latencies in seconds.
-    expected = {
-        "LL": (6.8e-6, 0.6e-6, 5e-6, 0.5),
-        "LL128": (14e-6, 1.25e-6, 8.5e-6, 0.95),
-        "Simple": (0.0, 28e-6, 28e-6, 1.0),
-    }
-    assert [protocol.name for protocol in old] == list(expected)
-    for protocol in old:
-        # Read from "6.8 us": good to the last place.
-        assert protocol[1:5] == pytest.approx(expected[protocol.name], rel=1e-15)
-    assert new[:2] == old[:2]
-    assert new[2][1:5] == pytest.approx((8.4e-6, 4e-6, 14e-6, 1.0), rel=1e-15)
+@pytest.mark.rows
+def test_latencies_of_protocols_are_those_of_nccl(collectives: str, protocol: str, constants: list[float]) -> None:
+    found = {protocol.name: protocol for protocol in _protocols(collectives)}
+    assert list(found) == ["LL", "LL128", "Simple"]
+    # Read from "6.8 us": good to the last place.
+    assert found[protocol][1:5] == pytest.approx(constants, rel=1e-15)
 
 
 def test_with_nccl_2_23_large_reductions_use_simple_and_are_quicker() -> None:

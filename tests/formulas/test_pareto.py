@@ -51,13 +51,6 @@ def test_undominated_is_ordered_and_keeps_the_first_of_equals(points: list[tuple
     assert [points.index(points[index]) for index in kept] == kept.tolist()
 
 
-@given(points=clouds)
-def test_undominated_twice_is_once(points: list[tuple[float, float]]) -> None:
-    kept = undominated(*_columns(points))
-    seconds, dollars = (column[kept] for column in _columns(points))
-    assert undominated(seconds, dollars).tolist() == list(range(kept.size))
-
-
 def test_infinite_points_are_never_on_a_frontier_with_finite_ones() -> None:
     assert undominated([np.inf, 1.0], [np.inf, 2.0]).tolist() == [1]
 

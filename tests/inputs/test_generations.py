@@ -8,7 +8,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.engine import Instances
-from inference_econ.inputs import catalog, generations, profiles, serving_engines
+from inference_econ.inputs import catalog, profiles, serving_engines
 from inference_econ.inputs.recipes import practices
 from inference_econ.report import caveats
 
@@ -28,7 +28,7 @@ def renamed(folder: Path, chip: str, **fields: str) -> Path:
 
 
 def test_the_table_names_every_profile_and_the_families_of_every_chip() -> None:
-    table = generations.usual()
+    table = profiles.generations()
     assert {entry.profile for entry in table.profiles} == {
         name for name in catalog.names("assumptions") if name.startswith("profiles/")
     }

@@ -24,13 +24,6 @@ def test_the_examples_in_the_messages_are_right(unit: str, example: str) -> None
     assert looks_like_quantity(example)
 
 
-@pytest.mark.parametrize(
-    "text", ["450GB/s", " 450  GB/s ", "+450 GB/s", "4.5e2 GB/s", "450. GB/s", "450e9", "450000000000"]
-)
-def test_spellings_of_a_number(text: str) -> None:
-    assert parse_quantity(text, "B/s") == 450e9
-
-
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
 def test_bare_numbers_are_base_units(value: float) -> None:
     assert parse_quantity(value, "s") == value
@@ -41,10 +34,6 @@ def test_bare_numbers_are_base_units(value: float) -> None:
 def test_prefixes_multiply(value: float, prefix: str) -> None:
     factor = 1000.0 ** ["", "k", "M", "G", "T", "P"].index(prefix)
     assert parse_quantity(f"{value!r} {prefix}FLOP/s", "FLOP/s") == pytest.approx(value * factor, rel=1e-14)
-
-
-def test_signs_are_kept_for_the_specification_to_judge() -> None:
-    assert parse_quantity("-4 us", "s") == pytest.approx(-4e-6, rel=1e-15)
 
 
 @pytest.mark.rows

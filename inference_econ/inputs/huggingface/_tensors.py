@@ -92,8 +92,8 @@ def architecture_of(c: Reader, checkpoint: Checkpoint) -> Architecture:
         c.stop(f"hidden_size is {hidden}, and the embedding in the checkpoint has {widths.pop()} columns")
     # Tensors show whether embeddings are tied, and how many rows they have; one of them may be padded.
     stored = [_elements(around, role) // hidden for role in ("embedding", "output") if around[role]]
-    shown = {"tie_word_embeddings": not around["output"], **({"vocab_size": min(stored)} if min(stored) else {})}
-    c.data, c.outer = {**c.data, **shown}, {**c.outer, "tie_word_embeddings": shown["tie_word_embeddings"]}
+    counted = {"tie_word_embeddings": not around["output"], **({"vocab_size": min(stored)} if min(stored) else {})}
+    c.data, c.outer = {**c.data, **counted}, {**c.outer, "tie_word_embeddings": counted["tie_word_embeddings"]}
     windows = _windows(c, count)
     made = [_layer(c, roles, window) for roles, window in zip(inside, windows, strict=True)]
     rows = _elements(around, "positions") // hidden
