@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from inference_econ.errors import UnitError
+from inference_econ.errors import InputError
 from inference_econ.inputs._spec import Spec as Spec
 from inference_econ.inputs._yaml import Location
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, SIZED, is_format
 from inference_econ.inputs.units import EXAMPLES, LEAST, looks_like_quantity, parse_quantity
 
+T = TypeVar("T")
 #: Quantities beyond these are slips of the unit, and would overflow on the way to a result.
 _SMALLEST, _LARGEST = 1e-15, 1e24
 #: No number of heads, layers or tokens, and no dimension or number of parameters, is larger [1].
@@ -25,14 +27,24 @@ def quantity_error(problem: object) -> PydanticCustomError:
     return PydanticCustomError("quantity", "{problem}", {"problem": str(problem)})
 
 
+def in_file(read: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Reader of a value whose refusals are mistakes of the file that it stands in."""
+
+    def reader(value: object) -> T:
+        try:
+            return read(value)
+        except InputError as error:
+            raise quantity_error(error) from error
+
+    return reader
+
+
 def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
     """Read a quantity in a unit; one below the least that there can be lost its unit, and is refused."""
+    parse = in_file(partial(parse_quantity, unit=unit))
 
     def read(value: object) -> float:
-        try:
-            number = parse_quantity(value, unit)
-        except UnitError as error:
-            raise quantity_error(error) from error
+        number = parse(value)
         if number and not _SMALLEST <= abs(number) <= _LARGEST:
             raise quantity_error(f"{value!r} cannot be meant: {number:g} {unit}; write for example {EXAMPLES[unit]!r}")
         if 0.0 < number < least:

@@ -11,7 +11,7 @@ import difflib
 import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -194,7 +194,7 @@ def _own_file(kind: Kind, name: str) -> Path | None:
         return path
     if name in names(kind):
         return None
-    if kind == "models" and (path.suffix == ".json" or _is_folder(path)):
+    if kind == "models" and (path.suffix == ".json" or _holds(path.is_dir)):
         from inference_econ.inputs import huggingface
 
         return huggingface.find_config(path)
@@ -203,16 +203,13 @@ def _own_file(kind: Kind, name: str) -> Path | None:
 
 def is_file(path: Path | str) -> bool:
     """Whether there is a file that is called so."""
+    return _holds(Path(path).is_file)
+
+
+def _holds(check: Callable[[], bool]) -> bool:
     try:
-        return Path(path).is_file()
+        return check()
     except OSError:  # a name too long for any file
-        return False
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
         return False
 
 

@@ -47,7 +47,9 @@ def laid_over(base: Document, variant: Document) -> Document:
     """
     if not isinstance(variant.data.get("name"), str):
         raise SpecError([f"{variant.where(('extends',))}: a variant needs a name of its own; add 'name: ...'"])
-    short = {key: variant.data.pop(key) for key in model_keys.SHORT_KEYS if key in variant.data and _is_model(base)}
+    short = {
+        key: variant.data.pop(key) for key in model_keys.SHORT_KEYS if key in variant.data and "blocks" in base.data
+    }
     for key in _OWN:
         _forget(base.data, key)
     changed = [".".join(map(str, place)) for place in _places(variant.data, ())]
@@ -57,10 +59,6 @@ def laid_over(base: Document, variant: Document) -> Document:
     for key, value in short.items():
         apply_short_key(merged, key, value, variant.where((key,)))
     return merged
-
-
-def _is_model(base: Document) -> bool:
-    return "blocks" in base.data
 
 
 def apply_short_key(document: Document, key: str, value: Value, origin: str) -> None:

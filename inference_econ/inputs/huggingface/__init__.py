@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
@@ -123,7 +123,8 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[Reader, Architecture
 
 def _reader_of(family: Family) -> Callable[[Reader], Architecture]:
     """The function that makes the architectures of a family."""
-    return next(getattr(module, family.reader) for module in _READERS if hasattr(module, family.reader))
+    module = next(module for module in _READERS if hasattr(module, family.reader))
+    return cast("Callable[[Reader], Architecture]", getattr(module, family.reader))
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
@@ -237,14 +238,11 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
     inner = text.get("model_type", TEXT_PART[kind])
     if not isinstance(inner, str) or inner not in FAMILIES:
         raise SpecError([f"{file}: text_config.model_type {inner!r} is not understood; for {kind}: {TEXT_PART[kind]}"])
-    unknown = [key for key, value in data.items() if value is not None and not _known_around(key)]
+    shaping = [key for key, value in data.items() if value is not None and not without_shape(key)]
+    unknown = [key for key in shaping if not _AROUND_TEXT.fullmatch(key)]
     if unknown:
         raise SpecError([f"{file}: unknown key {key!r} beside text_config (family {kind})" for key in unknown])
     return text, data, inner
-
-
-def _known_around(key: str) -> bool:
-    return without_shape(key) or _AROUND_TEXT.fullmatch(key) is not None
 
 
 def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: Path, named: object) -> dict[str, Any]:
