@@ -118,7 +118,7 @@ class EngineOptions(SourcedSpec):
         parsed: Parsed = {}
         rest = list(words)
         arguments = [
-            option for option in self.commands[command] if option.names[0][0] != "-" and "." not in option.names[0]
+            option for option in self.commands[command] if option.names[0][:1] != "-" and "." not in option.names[0]
         ]
         while rest:
             word = rest.pop(0)

@@ -20,7 +20,7 @@ from inference_econ.inputs import (
     starting,
 )
 from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.recipes import EngineRecipes, Recipe
+from inference_econ.inputs.recipes import DraftLength, EngineRecipes, Recipe
 from tests.reading import tables
 
 FILES = sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))
@@ -45,7 +45,8 @@ def test_every_engine_that_can_be_started_has_recipes() -> None:
 
 def test_recipes_are_of_models_chips_and_references_that_exist() -> None:
     lengths = [length for path in FILES for length in EngineRecipes.from_document(_yaml.read(path)).drafts]
-    for entry in (*(recipe for _, recipe in RECIPES), *lengths):
+    entries: list[Recipe | DraftLength] = [*(recipe for _, recipe in RECIPES), *lengths]
+    for entry in entries:
         assert set(entry.models) <= set(catalog.names("models"))
         assert entry.source.ref in catalog.references()
     for _, recipe in RECIPES:

@@ -39,9 +39,8 @@ def granitemoehybrid(c: Reader) -> Architecture:
         c.stop("layer_types is missing; it says which layers are attention")
     c.skip("layers_block_type")
     expand, (_, width) = c.size_or("mamba_expand", default=2), c.find("mamba_d_head")
-    others: dict[str, Any] = (
-        {"value_head_dim": hidden_size(c) * expand // c.size("mamba_n_heads")} if width == "auto" else {}
-    )
+    widened = hidden_size(c) * expand
+    others: dict[str, Any] = {"value_head_dim": widened // c.size("mamba_n_heads")} if width == "auto" else {}
     keys = ("mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv")
     mixer = mamba2_mixer(c, keys, ("mamba_proj_bias", "mamba_conv_bias"), **others)
     _check_heads(c, mixer, expand)
