@@ -116,11 +116,6 @@ def test_energy_by_hand() -> None:
     assert joules_per_token(700, 8, 50 * 100) == pytest.approx(1.12)
 
 
-def test_hours_broadcast() -> None:
-    found = accelerator_hour_cost([[1e4], [2e4]], [3.0, 4.0, 5.0], power=Power(board_watts=700, dollars_per_kwh=0.1))
-    assert all(part.shape == (2, 3) for part in (*found, found.total))
-
-
 # Dividing a bill
 
 
@@ -131,12 +126,6 @@ def test_a_divided_bill_adds_up(bill: float, times: tuple[float, float, float]) 
     assert all(part >= 0.0 for part in parts)
     for part, seconds in zip(parts, times, strict=True):
         assert part == pytest.approx(bill * seconds / sum(times), rel=1e-14)
-
-
-def test_bills_broadcast() -> None:
-    found = allocate(np.array([1.0, 3.0, 0.1]), [[1.0], [2.0]], 1.0, 1.0)
-    assert all(part.shape == (2, 3) for part in found)
-    assert np.allclose(sum(found), np.array([1.0, 3.0, 0.1]), rtol=1e-15)
 
 
 # Tokens that carry a bill

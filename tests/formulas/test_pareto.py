@@ -22,24 +22,21 @@ def _columns(points: list[tuple[float, float]]) -> tuple[Array, Array]:
     return table[:, 0], table[:, 1]
 
 
+def _beaten(point: tuple[float, float], points: list[tuple[float, float]]) -> bool:
+    return any(other[0] <= point[0] and other[1] <= point[1] and other != point for other in points)
+
+
 @given(points=clouds)
 def test_undominated_equals_brute_force(points: list[tuple[float, float]]) -> None:
     kept = undominated(*_columns(points)).tolist()
-    expected = {
-        point
-        for point in points
-        if not any(other[0] <= point[0] and other[1] <= point[1] and other != point for other in points)
-    }
+    expected = {point for point in points if not _beaten(point, points)}
     assert {points[index] for index in kept} == expected
     assert len(kept) == len(expected)  # of equal points one is kept
 
 
 @given(points=clouds)
 def test_dominated_equals_brute_force(points: list[tuple[float, float]]) -> None:
-    expected = [
-        any(other[0] <= point[0] and other[1] <= point[1] and other != point for other in points) for point in points
-    ]
-    assert dominated(*_columns(points)).tolist() == expected
+    assert dominated(*_columns(points)).tolist() == [_beaten(point, points) for point in points]
 
 
 @given(points=clouds)

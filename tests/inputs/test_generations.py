@@ -50,13 +50,6 @@ def test_a_chip_under_another_name_and_family_is_served_as_its_generation_is(
     assert mine.engines == known.engines
     assert profiles.for_hardware(copy, "vllm") == profiles.for_hardware(chip, "vllm")
     assert practices("vllm", mine.model, mine.hardware) == practices("vllm", known.model, known.hardware)
-    costs = [
-        [(point["layout"], point["dollars_per_million_output_tokens"]) for point in front.to_dict()["points"]]
-        for front in (
-            ie.frontier(setup, ie.Traffic(isl=1000, osl=200), ie.Space(max_accelerators=1)) for setup in setups
-        )
-    ]
-    assert costs[0] == costs[1] != []
     assert caveats.generation_remarks(setups) == []
 
 

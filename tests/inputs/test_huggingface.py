@@ -306,13 +306,6 @@ def test_what_deepseek_v4_1_keeps_of_a_token(imported: Imported) -> None:
     assert [spec.index_candidates for spec in picking if spec.index_heads] == [None, None, 16_384]
 
 
-def test_shipped_kimi_k2_thinking_is_the_published_one(imported: Imported) -> None:
-    published, shipped = imported("kimi-k2-thinking"), ie.model("kimi_k2_thinking")
-    assert shipped.total_parameters == published.total_parameters
-    assert formats(shipped) == formats(published) == {"weights": "bf16", "expert_weights": "int4_g32"}
-    assert shipped.max_context == published.max_context
-
-
 def test_missing_rank_is_not_taken_for_uncompressed_queries(tmp_path: Path) -> None:
     data = config("deepseek-ai--DeepSeek-V3")
     del data["q_lora_rank"]

@@ -102,7 +102,7 @@ def test_models_whose_class_or_checkpoint_was_counted() -> None:
     # The index of the published checkpoint holds 47,144,806,400 B of bf16.
     assert catalog.model("mistral_small_24b").total_parameters * 2 == 47_144_806_400
     classes = json.loads((FIXTURES / "hf_configs" / "siblings.json").read_text(encoding="utf-8"))
-    for name in ("glm-5", "glm-4.7-flash", "gemma-3-27b", "mistral-nemo"):
+    for name in ("glm-5", "glm-4.7-flash", "gemma-3-27b", "mistral-nemo", "kimi-k2-thinking"):
         ours = name.replace("-", "_").replace(".", "_").replace("nemo", "nemo_12b")
         assert catalog.model(ours).total_parameters == classes[name]["total_parameters"]
 
