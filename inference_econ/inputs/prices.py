@@ -173,7 +173,7 @@ def compared(chips: Iterable[HardwareSpec], price: float | str | None = None) ->
             for name in names
             if price in (None, name.partition(":")[0]) and all(of_kind(chip, name) for chip in files)
         ]
-        firm = [name for name in shared if not any(price.doubt for chip in files if (price := of_kind(chip, name)))]
+        firm = [name for name in shared if not any(quote.doubt for chip in files if (quote := of_kind(chip, name)))]
         if shared:
             chosen = (firm or shared)[0]
             return (_of_one_source(files, chosen) if names is _CLASSES else None) or chosen

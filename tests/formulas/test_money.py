@@ -67,32 +67,20 @@ rates = st.just(0.0) | st.floats(1e-9, 0.5)
 def test_the_parts_of_an_hour_add_up(
     price: float, years: float, use: float, watts: float, capital: float, yearly: float
 ) -> None:
-    def cost(**changes: float) -> HourCost:
-        given = {
-            "purchase_dollars": price,
-            "lifetime_years": years,
-            "utilisation": use,
-            "board_watts": watts,
-            "host_watts": watts / 2,
-            "pue": 1.3,
-            "dollars_per_kwh": 0.1,
-            "yearly_operations": yearly,
-            "cost_of_capital": capital,
-        }
-        chosen = {**given, **changes}
-        power = Power(**{name: chosen.pop(name) for name in Power._fields})
-        return accelerator_hour_cost(**chosen, power=power)
+    def cost(price: float = price, use: float = use, kwh: float = 0.1) -> HourCost:
+        fixed = {"yearly_operations": yearly, "cost_of_capital": capital}
+        return accelerator_hour_cost(price, years, utilisation=use, power=Power(watts, watts / 2, 1.3, kwh), **fixed)
 
     found = cost()
     assert found.total == pytest.approx(math.fsum(map(float, found)), rel=1e-14, abs=1e-300)
     assert all(part >= -1e-12 * float(found.depreciation) for part in found)
     # Linear in the price, and in that of electricity.
-    doubled = cost(purchase_dollars=2 * price)
+    doubled = cost(price=2 * price)
     assert [float(part) for part in doubled[:3]] == pytest.approx([2 * float(part) for part in found[:3]], rel=1e-9)
     assert doubled[3:] == found[3:]
-    assert float(cost(dollars_per_kwh=0.3).accelerator_energy) == pytest.approx(3 * float(found.accelerator_energy))
+    assert float(cost(kwh=0.3).accelerator_energy) == pytest.approx(3 * float(found.accelerator_energy))
     # An hour in use of a chip that is used half as much carries twice the fixed cost.
-    halved = cost(utilisation=use / 2)
+    halved = cost(use=use / 2)
     for part in ("depreciation", "operations", "host_energy"):
         assert float(getattr(halved, part)) == pytest.approx(2 * float(getattr(found, part)), rel=1e-9)
     assert float(halved.accelerator_energy) == float(found.accelerator_energy)

@@ -87,28 +87,11 @@ def test_no_sources_at_all(tmp_path: Path) -> None:
 
 
 def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path) -> None:
-    text = HARDWARE
-    for old, new in (
-        ("hbm_bytes: 80 GiB", "hbm_byte: 80 GiB"),
-        ("year: 2024", "year: 1999"),
-        ("link_domain: 8", "link_domain: 0"),
-        ("kind: paper", "kind: papr"),
-        ("  nic_bytes_per_second_one_way: {ref", "  nic: {ref"),
-    ):
+    text, several = HARDWARE, tables(Path(__file__))["SEVERAL"]
+    for old, new in several["edits"]:
         text = _edited(text, old, new)
     path = tmp_path / "chip.yaml"
-    assert _mistakes(catalog.hardware, path, text) == [
-        "chip.yaml:1: hbm_bytes is missing",
-        "chip.yaml:4: year must be >= 2010, got 1999",
-        "chip.yaml:6: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?",
-        "chip.yaml:8: link_domain must be > 0, got 0",
-        "chip.yaml:10: nic_bytes_per_second_one_way has no source; add "
-        "'nic_bytes_per_second_one_way: {ref: ..., where: ..., kind: ...}' to sources",
-        "chip.yaml:13: prices.0.kind: got 'papr'; "
-        "allowed: 'on-demand', 'reserved', 'tco', 'spot', 'paper', 'index' or 'estimate'",
-        "chip.yaml:21: sources: 'hbm_bytes' names no field of this file",
-        "chip.yaml:25: sources: 'nic' names no field of this file",
-    ]
+    assert _mistakes(catalog.hardware, path, text) == several["mistakes"]
     with pytest.raises(SpecError, match=r"^8 mistakes:\n  - .*chip\.yaml:1: hbm_bytes is missing\n  - "):
         catalog.hardware(str(path))
 
