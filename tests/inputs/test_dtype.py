@@ -58,21 +58,10 @@ def test_no_other_name_is_a_format_of_some_size(dtype: str) -> None:
         BYTES_PER_ELEMENT[dtype]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "gibibytes"),
-    [("q2_k", 2.95), ("q3_k_m", 3.74), ("q4_k_m", 4.58), ("q5_k_m", 5.33), ("q6_k", 6.14), ("q8_0", 7.95)],
-)
-def test_files_of_llama_cpp_have_their_published_size(dtype: str, gibibytes: float) -> None:
-    # tools/quantize/README.md of llama.cpp, Llama 3.1 8B; embeddings are in the file's format too.
-    model = catalog.model("llama_3_8b")
-    assert weight_bytes(model, Precision.of(model, dtype)) / 2**30 == pytest.approx(gibibytes, abs=0.006)
-
-
-def test_files_of_larger_models_are_met_within_a_hundredth() -> None:
-    # The same README: Q4_K_M of Llama 3.1 70B and 405B.
-    for name, gigabytes in (("llama_3_70b", 43.1), ("llama_3_405b", 249.1)):
-        model = catalog.model(name)
-        assert weight_bytes(model, Precision.of(model, "q4_k_m")) == pytest.approx(gigabytes * 1e9, rel=0.01)
+@pytest.mark.rows
+def test_files_of_llama_cpp_have_their_published_size(name: str, dtype: str, size: float, rel: float) -> None:
+    model = catalog.model(name)
+    assert weight_bytes(model, Precision.of(model, dtype)) == pytest.approx(size, rel=rel)
 
 
 def test_every_list_of_formats_is_the_same() -> None:
