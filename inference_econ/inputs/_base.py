@@ -91,6 +91,8 @@ Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), AfterValidat
 Size = Annotated[int | float, Field(gt=0, le=_LARGEST_SIZE, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0, le=_MOST)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+Formats = Annotated[tuple[Dtype, ...], Field(min_length=1, strict=False)]
 SourceKind = Literal["measured", "published", "derived", "assumed", "what_if"]
 
 

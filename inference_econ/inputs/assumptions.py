@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, create_model
 
-from inference_econ.inputs import profiles
+from inference_econ.inputs import generations
 from inference_econ.inputs._base import Count, Dtype, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs._described import describe_as
 from inference_econ.inputs.calibration import Calibration
@@ -504,7 +504,7 @@ class Assumptions(SourcedSpec):
 
     def exceptional(self, chip: HardwareSpec) -> str:
         """Return the key of :attr:`per_family` that counts for a chip: its family, or one that is served like it."""
-        return chip.family if chip.family in self.per_family else profiles.generations().family(chip)
+        return chip.family if chip.family in self.per_family else generations.usual().family(chip)
 
     def without_exceptions(self, names: Collection[str]) -> Assumptions:
         """A copy in which no family of chips has a value of its own for some fields, by their dotted names."""

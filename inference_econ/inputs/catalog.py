@@ -112,7 +112,7 @@ def ownership() -> Ownership:
     """On what terms accelerators are owned, where nobody says otherwise."""
     from inference_econ.inputs.opinions import Ownership
 
-    return usual(Ownership, "ownership")
+    return _usual(Ownership, "ownership")
 
 
 @cache
@@ -120,7 +120,7 @@ def power() -> PowerSpec:
     """Power that chips and their machines draw."""
     from inference_econ.inputs.opinions import PowerSpec
 
-    return usual(PowerSpec, "power")
+    return _usual(PowerSpec, "power")
 
 
 @cache
@@ -128,7 +128,7 @@ def elasticity() -> Elasticity:
     """Opinions of how replicas come and go, where nobody says otherwise."""
     from inference_econ.inputs.opinions import Elasticity
 
-    return usual(Elasticity, "elasticity")
+    return _usual(Elasticity, "elasticity")
 
 
 @cache
@@ -136,10 +136,10 @@ def learning() -> Learning:
     """Opinions of what a learner of rollouts computes and holds, where nobody says otherwise."""
     from inference_econ.inputs.opinions import Learning
 
-    return usual(Learning, "learning")
+    return _usual(Learning, "learning")
 
 
-def usual(cls: type[SpecT], part: Part) -> SpecT:
+def _usual(cls: type[SpecT], part: Part) -> SpecT:
     """Read what is assumed where nobody says otherwise."""
     from inference_econ.inputs import _yaml
 
@@ -274,13 +274,11 @@ def server_files() -> dict[str, Path]:
     return {path.stem: path for path in sorted((folder("scenarios") / "measured" / "servers").glob("*.csv"))}
 
 
-@cache
 def measured_names() -> MeasuredNames:
     """Names as measurements write them, and those of what is in the catalogue."""
-    from inference_econ.inputs import _yaml
-    from inference_econ.inputs.measured_names import MeasuredNames
+    from inference_econ.inputs import names
 
-    return MeasuredNames.from_document(_yaml.read(folder("scenarios") / "measured" / "names.yaml"))
+    return names.measured_names()
 
 
 @cache
@@ -343,12 +341,7 @@ def title(kind: Kind, name: str) -> str:
     """
     from inference_econ.inputs import _yaml
 
-    path = locate(kind, name)
-    line = re.search("^name: .+$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    # Most need no parser, which takes longer than all the rest.
-    if line and (plain := re.fullmatch(r"name: ([A-Za-z][\w .()-]*\w\)?)", line[0])):
-        return plain[1]
-    return str(_yaml.parse(line[0], str(path)).data["name"]) if line else str(_read(kind, name).data["name"])
+    return _yaml.title(locate(kind, name)) or str(_read(kind, name).data["name"])
 
 
 def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from inference_econ.inputs import catalog, places
+from inference_econ.inputs import places
 from inference_econ.inputs._base import Count, Date, Spec
+from inference_econ.inputs._yaml import title
 from inference_econ.inputs.calibration import ErrorSpread, Quantity
 
 #: Form of the files that are read.
@@ -152,8 +153,8 @@ class MeasuredLevels(Spec):
     def of(self, model: str, hardware: str) -> MeasuredSubject | None:
         """Subject of a model on a chip, None if nobody measured it, by the names that are printed of both."""
         for subject in self.subjects:
-            titles = catalog.title("hardware", subject.hardware), catalog.title("models", subject.model)
-            if titles == (hardware, model):
+            files = places.files("hardware")[subject.hardware], places.files("models")[subject.model]
+            if tuple(map(title, files)) == (hardware, model):
                 return subject
         return None
 

@@ -15,13 +15,14 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from inference_econ.errors import UnknownNameError
-from inference_econ.inputs import catalog, spellings
-from inference_econ.inputs.places import Kind, Meaning, files, names
+from inference_econ.inputs import spellings
+from inference_econ.inputs.places import Kind, Meaning, files, folder, names
 from inference_econ.inputs.repository import is_repository
 from inference_econ.inputs.spellings import format_in, has_other_width, plain
 
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Value
+    from inference_econ.inputs.measured_names import MeasuredNames
 
 #: Words of a chip's title that tell boards and sizes of one chip apart.
 _BOARD = re.compile(r"sxm|pcie|nvl|nvl72|\d+")
@@ -37,6 +38,15 @@ class _Entry(NamedTuple):
     """Its Hugging Face id; empty if it has none."""
     format: str
     """In which most of a model's weights are published; empty of chips."""
+
+
+@cache
+def measured_names() -> MeasuredNames:
+    """Names as measurements write them, and those of what is in the catalogue."""
+    from inference_econ.inputs import _yaml
+    from inference_econ.inputs.measured_names import MeasuredNames
+
+    return MeasuredNames.from_document(_yaml.read(folder("scenarios") / "measured" / "names.yaml"))
 
 
 def meant(kind: Kind, text: str) -> Meaning | None:
@@ -76,7 +86,7 @@ def meant(kind: Kind, text: str) -> Meaning | None:
 def model_spellings() -> Mapping[str, str]:
     """Plain spelling to catalogue name of a model, other names included; the published study's own are left out."""
     table = {spelling: name for spelling, name in _own_spellings("models").items() if "/" not in name}
-    for name, others in catalog.measured_names().models.items():
+    for name, others in measured_names().models.items():
         table.update({plain(other): name for other in others})
     return table
 
@@ -139,11 +149,11 @@ def _in_format(text: str, name: str) -> Meaning | None:
     if written in (None, native) or spellings.alike(written, native):
         # Other weights of the same sizes: what is typed is what is started.
         return Meaning(text if named else name, _remark("models", text, name), name if named else "")
-    checkpoint = catalog.measured_names().checkpoints.get(name, {}).get(written)
+    checkpoint = measured_names().checkpoints.get(name, {}).get(written)
     if checkpoint is not None:
         remark = _remark("models", text, checkpoint)
         return Meaning(text, remark, checkpoint) if named else Meaning(checkpoint, remark)
-    dtype = catalog.measured_names().formats.get(name, {}).get(str(written), str(written))
+    dtype = measured_names().formats.get(name, {}).get(str(written), str(written))
     if named:
         return Meaning(text, f"{_remark('models', text, name)}, with weights in {dtype}", name, dtype)
     raise UnknownNameError(
@@ -169,12 +179,12 @@ def _meant_chip(text: str) -> Meaning | None:
     able = [
         name for name, entry in _entries("hardware").items() if _leaves_board_open(wanted, set(_words(entry.title)))
     ]
-    usual = [name for name in able if name in catalog.measured_names().plain_hardware]
+    usual = [name for name in able if name in measured_names().plain_hardware]
     if len(able) > 1 and len(usual) != 1:
         _refuse("hardware", text, able)
     for name in usual or able:
         return Meaning(name, _remark("hardware", text, name, [other for other in able if other != name]))
-    other = {plain(spelling): name for name, others in catalog.measured_names().hardware.items() for spelling in others}
+    other = {plain(spelling): name for name, others in measured_names().hardware.items() for spelling in others}
     name = other.get("".join(_words(text))) or other.get(plain(text), "")
     return Meaning(name, _remark("hardware", text, name)) if name else None
 

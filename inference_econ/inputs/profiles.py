@@ -1,15 +1,11 @@
-"""Generations of chips: the fitted assumptions that belong to each under an engine, and the families that are of it."""
+"""Which fitted assumptions belong to a chip and an engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import Field
-
-from inference_econ.inputs import catalog
-from inference_econ.inputs._spec import Spec
+from inference_econ.inputs import catalog, generations
 
 if TYPE_CHECKING:
     from inference_econ.inputs.asks import GridName
@@ -19,46 +15,6 @@ if TYPE_CHECKING:
 
 #: What goes with the published study's grid.
 _STUDY = "paper"
-Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-
-
-class FittedProfile(Spec):
-    """A preset that was fitted to servers, and the chips that take it."""
-
-    profile: str = Field(min_length=1)
-    """Name of the preset."""
-    engine: str | None = None
-    """Only where this engine is meant; any, or none, without."""
-    generations: Names
-    """Generations of the chips (:attr:`HardwareSpec.generation`)."""
-
-    def holds(self, generation: str, engine: str | None) -> bool:
-        """Return whether chips of a generation take the profile under an engine."""
-        return generation in self.generations and self.engine in (None, engine)
-
-
-class Generations(Spec):
-    """Fitted profiles by generation and engine, and the families of each generation."""
-
-    name: str = Field(min_length=1)
-    """Name that readers know it by."""
-    profiles: Annotated[tuple[FittedProfile, ...], Field(min_length=1, strict=False)]
-    """The first that holds is taken."""
-    otherwise: str = Field(min_length=1)
-    """Preset of chips that no profile is for."""
-    families: dict[str, Names] = Field(default={})
-    """Families of a generation (:attr:`HardwareSpec.family`), the first for chips of others; its own name without."""
-
-    def family(self, chip: HardwareSpec) -> str:
-        """Return the family whose recipes and exceptions a chip has: its own if that is known, or the first there."""
-        families = self.families.get(chip.generation, (chip.generation,))
-        return chip.family if chip.family in families else families[0]
-
-
-@cache
-def generations() -> Generations:
-    """Read the generations that are known, as ``scenarios/assumptions/generations`` has them."""
-    return catalog.usual(Generations, "generations")
 
 
 def name_for(generation: str, engine: str | None = None) -> str:
@@ -82,7 +38,7 @@ def name_for(generation: str, engine: str | None = None) -> str:
     >>> name_for("hopper", "vllm"), name_for("cdna4"), name_for("tpu")
     ('profiles/vllm_hopper', 'profiles/servers', 'deployable')
     """
-    table = generations()
+    table = generations.usual()
     fitted = (entry.profile for entry in table.profiles if entry.holds(generation, engine))
     return next(fitted, table.otherwise)
 
@@ -95,7 +51,7 @@ def is_bound(preset: str, generation: str) -> bool:
     >>> is_bound("deployable", "tpu"), is_bound("deployable", "hopper"), is_bound("paper", "tpu")
     (True, False, False)
     """
-    return preset == generations().otherwise == name_for(generation)
+    return preset == generations.usual().otherwise == name_for(generation)
 
 
 def generation_of(chip: HardwareSpec) -> str:
@@ -106,13 +62,13 @@ def generation_of(chip: HardwareSpec) -> str:
     >>> generation_of(catalog.hardware("h200_sxm")), generation_of(catalog.hardware("l4"))
     ('hopper', '')
     """
-    alone = any(entry.generations == (chip.generation,) for entry in generations().profiles)
+    alone = any(entry.generations == (chip.generation,) for entry in generations.usual().profiles)
     return chip.generation if alone else ""
 
 
 def generations_fitted() -> list[str]:
     """Return the generations of chips that some profile is for, sorted."""
-    return sorted({name for entry in generations().profiles for name in entry.generations})
+    return sorted({name for entry in generations.usual().profiles for name in entry.generations})
 
 
 def is_fitted_to(engine: str) -> bool:
@@ -123,7 +79,7 @@ def is_fitted_to(engine: str) -> bool:
     >>> is_fitted_to("vllm"), is_fitted_to("llama_cpp")
     (True, False)
     """
-    return any(entry.engine == engine for entry in generations().profiles)
+    return any(entry.engine == engine for entry in generations.usual().profiles)
 
 
 def for_hardware(

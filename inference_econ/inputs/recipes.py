@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import _yaml, catalog, profiles, serving_engines
-from inference_econ.inputs._base import Count, Dtype, Source
+from inference_econ.inputs import _yaml, catalog, generations, serving_engines
+from inference_econ.inputs._base import Count, Dtype, Formats, Source
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from inference_econ.inputs.model import ModelSpec
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False, min_length=1)]
-Formats = Annotated[tuple[Dtype, ...], Field(strict=False, min_length=1)]
 
 #: What a heading calls who proposes.
 _PROPOSERS: Mapping[ProposerName, str] = {"mtp": "MTP", "eagle": "EAGLE-3", "draft": "draft model", "ngram": "n-grams"}
@@ -102,7 +101,7 @@ class Recipe(Spec):
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
         """Whether the recipe speaks of a model on a chip, with weights in a format."""
-        if profiles.generations().family(hardware) not in self.families or family(weights) not in self.weights:
+        if generations.usual().family(hardware) not in self.families or family(weights) not in self.weights:
             return False
         on_chip = not self.chips or any(_is_like(hardware, chip) for chip in self.chips)
         return on_chip and catalog.is_one_of(model, self.models)

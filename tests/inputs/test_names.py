@@ -79,7 +79,7 @@ def test_python_is_told_what_a_name_was_taken_for(caplog: pytest.LogCaptureFixtu
 
 
 def test_other_names_lead_to_what_there_is() -> None:
-    assert set(catalog.measured_names().plain_hardware) <= set(catalog.names("hardware"))
+    assert set(names.measured_names().plain_hardware) <= set(catalog.names("hardware"))
     assert set(names.model_spellings().values()) <= set(catalog.names("models"))
 
 

@@ -10,7 +10,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.engine import Instances, Setup
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import Settings, catalog, profiles, serving_engines
+from inference_econ.inputs import Settings, catalog, generations, profiles, serving_engines
 from inference_econ.inputs.recipes import practices
 from inference_econ.report import caveats
 from inference_econ.studies.settings import frontier_of
@@ -94,7 +94,7 @@ def renamed(folder: Path, chip: str, **fields: str) -> Path:
 
 
 def test_the_table_names_every_profile_and_the_families_of_every_chip() -> None:
-    table = profiles.generations()
+    table = generations.usual()
     assert {entry.profile for entry in table.profiles} == {
         name for name in catalog.names("assumptions") if name.startswith("profiles/")
     }
