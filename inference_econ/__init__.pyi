@@ -63,6 +63,7 @@ from .errors import NothingFitsError as NothingFitsError
 from .errors import SpecError as SpecError
 from .errors import TooMuchError as TooMuchError
 from .formulas.speculation import implied_acceptance as implied_acceptance
+from .inputs import Source as Source
 from .inputs.assumptions import Assumptions as Assumptions
 from .inputs.catalog import assumptions as assumptions
 from .inputs.catalog import hardware as hardware
@@ -76,10 +77,9 @@ from .inputs.hardware import HardwareSpec as HardwareSpec
 from .inputs.infer_asks import ObservedOffer as ObservedOffer
 from .inputs.length import Length as Length
 from .inputs.model import ModelSpec as ModelSpec
-from .inputs.recorded_offers import recorded_offers as recorded_offers
+from .inputs.offers import recorded_offers as recorded_offers
 from .inputs.scaling import scaled as scaled
 from .inputs.scenario import Scenario as Scenario
-from .inputs.source import Source as Source
 from .inputs.traffic import Requests as Requests
 from .inputs.traffic import Traffic as Traffic
 from .inputs.traffic import TrafficSpec as TrafficSpec

@@ -41,7 +41,7 @@ class Reading:
     Attributes
     ----------
     tier : str
-        :data:`HBM`, or the name of a :class:`inference_econ.inputs.tier.TierSpec`.
+        :data:`HBM`, or the name of a :class:`inference_econ.inputs.TierSpec`.
     bytes_per_second : float
         With which the cache of one prompt arrives; ``inf`` where it lies already [B/s].
     capacity_bytes : float
