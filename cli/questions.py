@@ -39,7 +39,7 @@ _NAMES = {"answer": ("model", Name("models"))}
 
 def questions() -> tuple[Question, ...]:
     """All commands that are questions."""
-    return tuple(_question(name, command) for name, (command, *_) in served().items())
+    return tuple(_question(name, listed.command) for name, listed in served().items())
 
 
 def answer(question: str, fields: Fields) -> Answer:

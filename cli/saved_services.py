@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -96,14 +96,9 @@ def _engine(question: options.Choices, chosen: report.chosen.ChosenPart) -> obje
 def _requests(question: options.Choices) -> ie.Requests:
     """The requests that were asked for; of agents their mean turn."""
     if question.get("agents") is None:
-        return options.requests(question, **_lengths(question))
-
+        reused = {name: question[name] or 0 for name in ("cached", "shared_prefix")}
+        return options.requests(question, **options.context_or_lengths({"context": None, **question}), **reused)
     return ie.Agents.of(question["traffic"]).requests
-
-
-def _lengths(question: options.Choices) -> dict[str, Any]:
-    lengths = {name: question[name] or 0 for name in ("cached", "shared_prefix")}
-    return {**options.context_or_lengths({"context": None, **question}), **lengths}
 
 
 def _chip(saved: ie.SavedAnswer, name: str) -> str:
