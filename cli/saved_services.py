@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -96,7 +96,7 @@ def _engine(question: options.Choices, chosen: report.chosen.ChosenPart) -> obje
 def _requests(question: options.Choices) -> ie.Requests:
     """The requests that were asked for; of agents their mean turn."""
     if question.get("agents") is None:
-        reused = {name: question[name] or 0 for name in ("cached", "shared_prefix")}
+        reused: dict[str, Any] = {name: question[name] or 0 for name in ("cached", "shared_prefix")}
         return options.requests(question, **options.context_or_lengths({"context": None, **question}), **reused)
     return ie.Agents.of(question["traffic"]).requests
 

@@ -49,11 +49,6 @@ def test_ends_of_what_is_known_and_chips_that_nobody_knows_the_purchase_of(comma
     assert "Left out: owned NVIDIA H200 SXM5 141GB, of which no price of a purchase is listed: 'inference-econ" in text
 
 
-def test_a_chip_without_a_purchase_is_not_owned_at_a_given_price(refused: Command) -> None:
-    said = refused("buy", "llama_3_8b", "h200_sxm", "--tp", 1, "--pay", "owned", code=1).err
-    assert "no chip has a price that is owned: allow another way to pay" in said and "or give --price" not in said
-
-
 def test_a_request_rate_is_billed_and_marked(command: Command, tmp_path: Path) -> None:
     asked = (*ASKED, "--api-prices", "input=0.1,output=0.3", "--ttft", 500, "--request-rate", 40)
     (row, *_) = record(command, *asked)["crossovers"]

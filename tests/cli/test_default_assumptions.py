@@ -229,11 +229,6 @@ def test_a_prefix_that_is_computed_has_its_interval(command: Command) -> None:
     assert (unfitted["calibration"], unfitted["ttft_seconds_low"]) == (None, None)
 
 
-def test_what_speculation_shows_has_both_intervals(command: Command) -> None:
-    text = " ".join(command(*asked("speculate", "h100_sxm"), "--why").out.split())
-    assert re.search(r"80 % of measured TPOTs lie .*, of TTFTs from", text)
-
-
 def test_lengths_are_told_by_their_names(command: Command) -> None:
     words = asked("frontier", "h100_sxm")
     reasons = _outside(first_record(command, *words, "--isl", 1, "--osl", 100000))
@@ -275,27 +270,3 @@ def test_latencies_have_their_intervals(command: Command, name: str) -> None:
         assert found["ttft_seconds_high"][which] == pytest.approx(value * around.high)
     unknown = first_record(command, *asked(name, "tpu_v6e"))
     assert set(unknown["tpot_seconds_low"].values()) == {None}
-
-
-def test_services_that_are_full_have_their_intervals(command: Command) -> None:
-    for point in first_record(command, *asked("frontier", "h100_sxm"))["points"]:
-        assert point["tpot_seconds_low"] <= point["tpot_seconds"] <= point["tpot_seconds_high"]
-    assert "tokens_per_second_per_user_low" in command(*asked("frontier", "b200"), "--format", "csv").out
-
-
-def test_compared_points_have_their_intervals(command: Command) -> None:
-    words = ("compare", MODEL, "--on", "h100_sxm", "--on", "tpu_v6e", *SMALL, "--format", "csv")
-    lines = list(csv.DictReader(io.StringIO(command(*words).out)))
-    ends = {line["series"]: line["dollars_per_million_output_tokens_high"] for line in lines}
-    assert float(ends["h100_sxm"]) > 0
-    assert ends["tpu_v6e"] == ""
-
-
-def test_speculation_is_said_to_be_unmeasured(command: Command) -> None:
-    assert "its constants were fitted to no server that speculates" in " ".join(
-        command(*asked("speculate", "h100_sxm"), "--why").out.split()
-    )
-    drafted = command(
-        "frontier", "llama_3_70b", "h100_sxm", "--draft", "llama_3_8b", "--max-instance-gpus", 8, "--why"
-    ).out
-    assert "its constants were fitted to no server that speculates" in " ".join(drafted.split())

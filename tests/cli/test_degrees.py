@@ -27,13 +27,6 @@ def test_a_degree_alone_is_an_instance_of_that_size(command: Command) -> None:
     assert {point["accelerators"] for point in sized["points"]} == {2.0}
 
 
-@pytest.mark.parametrize("value", ["0", "-2", "1.5", "all"])
-def test_a_degree_is_a_number_or_any(refused: Command, value: str) -> None:
-    message = " ".join(refused("frontier", "llama_3_8b", "h100_sxm", "--tp", value).err.split())
-    assert "Invalid value for '--tp':" in message
-    assert "or write 'any' to try all" in message
-
-
 @pytest.mark.rows
 def test_without_a_degree_the_fewest_accelerators_that_hold_the_model(
     command: Command, asked: list[object], chips: int

@@ -90,11 +90,3 @@ def test_a_step_is_drawn_as_a_waterfall_and_on_a_roofline(command: Command, tmp_
     assert (tmp_path / "b.png").stat().st_size > 3000
     assert command(*words, "--prefill", 500, "--roofline", "c.svg").code == 0
     assert "prompt tokens after context 0 cached" in (tmp_path / "c.svg").read_text(encoding="utf-8")
-
-
-@pytest.mark.rows
-def test_pictures_that_cannot_be_written(command: Command, tmp_path: Path, options: list[str], message: str) -> None:
-    outcome = command("explain", "llama_3_8b", "h100_sxm", *options)
-    assert outcome.code == 2
-    assert message in " ".join(outcome.err.split())
-    assert not list(tmp_path.iterdir())

@@ -15,34 +15,6 @@ from tests.cli.conftest import Command, parsed
 SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4, "--decode-only")
 
 
-def test_the_main_job_as_the_readme_shows_it(command: Command, tmp_path: Path) -> None:
-    outcome = command(
-        "frontier", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--decode-only", "--plot", "frontier.svg"
-    )
-    assert outcome.code == 0
-    title, *_ = outcome.out.splitlines()
-    assert title.startswith("Decode steps alone, no prefill: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per")
-    for head in ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "mostly"):
-        assert head in outcome.out
-    assert "KV cache reads" in outcome.out
-    assert "* maximises speed^3 / cost" in outcome.out
-    # The drawing in the terminal.
-    assert outcome.out.count("⠤") + outcome.out.count("⠒") > 20
-    assert (tmp_path / "frontier.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert "wrote frontier.svg" in outcome.err
-
-
-def test_csv_and_markdown_of_a_frontier(command: Command) -> None:
-    rows = list(csv.DictReader(io.StringIO(command(*SUBJECT, "--format", "csv").out)))
-    assert len(rows) > 10
-    assert float(rows[-1]["tokens_per_second_per_user"]) > float(rows[0]["tokens_per_second_per_user"])
-    lines = command(*SUBJECT, "--format", "markdown").out.splitlines()
-    assert lines[1] == "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-    assert {row["engine"] for row in rows} == {"sglang, trtllm, vllm"}
-    assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
-    assert any(line.startswith("- ") and "Assumptions: profiles/hopper." in line for line in lines)
-
-
 @pytest.mark.rows
 def test_options_reach_the_question(command: Command, options: list[str], expected: dict[str, object]) -> None:
     record = parsed(command(*SUBJECT, *options, "--format", "json").out)

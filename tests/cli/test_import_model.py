@@ -87,8 +87,6 @@ def test_refusal_is_one_message_and_leaves_no_file(command: Command, tmp_path: P
 
 
 def test_bad_targets(command: Command, tmp_path: Path) -> None:
-    result = command("import-model", GPT_OSS, "-o", str(tmp_path / "x.json"))
-    assert (result.code, "end the name in .yaml" in result.err) == (2, True)
     result = command("import-model", GPT_OSS, "-o", str(tmp_path / "nowhere" / "x.yaml"))
     assert (result.code, "cannot be written" in result.err) == (2, True)
 

@@ -482,7 +482,7 @@ def test_agents_are_not_watched(tmp_path: Path, command: Command, refused: Comma
     assert "agents are played, and a server is watched at a rate of requests; watch MODEL HARDWARE with --isl" in said
 
 
-def test_a_server_holds_the_longest_requests_that_its_model_is_made_for(command: Command, refused: Command) -> None:
+def test_a_server_holds_the_longest_requests_that_its_model_is_made_for(command: Command) -> None:
     asked = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1, "--to", "vllm", "--request-rate", 0.1)
     text = command("launch", *asked, "--osl", "lognormal:500:0.8").out
     # The longest but one in a thousand: exp(z * sigma - sigma^2 / 2) times the mean, and 5 % more.
@@ -496,8 +496,6 @@ def test_a_server_holds_the_longest_requests_that_its_model_is_made_for(command:
     assert "requests of more than 131072 tokens, which Llama 3.1 8B is made for, are refused; some have 4" in said
     text = command("launch", *asked, "--max-model-len", 2300).out
     assert "requests of more than 2300 tokens are refused; some have 2500 or more" in text
-    message = refused("launch", *asked, "--isl", 131_000).err.replace("\n", " ")
-    assert "Llama 3.1 8B is made for at most 131072 tokens, got 131500" in message
 
 
 def test_an_answer_is_started_by_its_engine(tmp_path: Path, command: Command) -> None:

@@ -42,13 +42,3 @@ def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Com
     assert {point["layout"]["engine"] for point in found["points"]} == {"vllm"}
     (reason,) = found["left_out"]
     assert reason.startswith("sglang 0.5.23: ")
-
-
-@pytest.mark.parametrize(
-    ("question", "arrangement"),
-    [("frontier", "--together"), ("frontier", "--apart"), ("recommend", "--together"), ("recommend", "--apart")],
-)
-def test_promises_that_nobody_keeps_name_the_nearest(refused: Command, question: str, arrangement: str) -> None:
-    said = " ".join(refused(question, *SMALL, arrangement, "--ttft", "3 ms", "--tpot", "1 s", code=1).err.split())
-    assert "TTFT" in said
-    assert "would do" in said or "Best reachable" in said or "at least" in said, said

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.cli.conftest import Command
 
 EXPLAIN = ("--tp", 2, "--weights", "fp8")
@@ -14,13 +12,6 @@ def test_names_that_people_have_get_the_same_answer(command: Command) -> None:
     named = command("explain", "Qwen/Qwen3-32B", "h100", *EXPLAIN)
     assert (named.code, named.out) == (0, plain.out)
     assert named.err == plain.err + "'h100' is taken as h100_sxm (NVIDIA H100 SXM5 80GB), not h100_nvl or h100_pcie\n"
-
-
-@pytest.mark.parametrize("arguments", [("gh200",), ("a100", "--tp", 8)])
-def test_ambiguous_chips_are_listed(refused: Command, arguments: tuple[object, ...]) -> None:
-    message = refused("explain", "qwen3_32b", *arguments).err
-    assert f"Error: '{arguments[0]}' could be {arguments[0]}_" in message
-    assert message.endswith("; name one\n")
 
 
 def test_launch_takes_them_too(command: Command) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pytest
 
 if TYPE_CHECKING:
     from .conftest import Command
@@ -54,13 +51,6 @@ def test_replicas_behind_a_router(command: Command) -> None:
     assert (record["conversation"]["replicas"], record["conversation"]["routing"]) == (4, "prefix_aware")
 
 
-def test_the_picture(command: Command, tmp_path: Path) -> None:
-    command(*CACHE, "--plot", "cache.svg", "--quiet")
-    text = (tmp_path / "cache.svg").read_text(encoding="utf-8")
-    for word in ("computed again", "read from host memory", "read from local SSD", "tokens of the prefix"):
-        assert word in text, word
-
-
 def test_sessions_of_a_traffic_are_played(command: Command) -> None:
     answer = json.loads(command(*CACHE, "--traffic", "chat", "--format", "json").out)
     hits = {tier["tier"]: tier["hit_rate"] for tier in answer["tiers"]}
@@ -70,11 +60,3 @@ def test_sessions_of_a_traffic_are_played(command: Command) -> None:
     assert hits["host memory"] > 0.3
     text = " ".join(command(*CACHE, "--traffic", "chat", "--why").out.split())
     assert "Hit: prompt tokens of chat found there" in text
-
-
-@pytest.mark.rows
-def test_sessions_that_cannot_be_played(command: Command, arguments: list[str], message: str) -> None:
-    traffic = () if "--traffic" in arguments else ("--traffic", "chat")
-    answer = command(*CACHE, *traffic, *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err

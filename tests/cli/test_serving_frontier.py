@@ -46,16 +46,6 @@ def test_prefill_makes_a_frontier_of_services_dearer(command: Command) -> None:
         assert whole > 1.2 * alone
 
 
-def test_the_option_that_is_gone_says_what_to_type(refused: Command) -> None:
-    said = refused(*SERVING, "--serving").err
-    assert said == (
-        "Error: there is no --serving any more: services are what 'frontier' shows; leave it out (decode steps alone: "
-        "--decode-only)\n"
-    )
-    assert "No such option '--servings'" in refused(*SERVING, "--servings").err
-    assert "No such option '--serving'" in refused("compare", "llama_3_8b", "--on", "h100_sxm", "--serving").err
-
-
 def test_a_picture_to_point_at_is_a_page_that_loads_nothing(command: Command, tmp_path: Path) -> None:
     outcome = command(*SERVING, "--plot", "a.html")
     assert (outcome.code, outcome.err) == (0, "wrote a.html\n")

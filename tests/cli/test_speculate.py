@@ -97,17 +97,6 @@ def test_acceptance_from_a_file(command: Command, tmp_path: Path) -> None:
     assert one["speculation"]["acceptance"] == pytest.approx([0.6065306597])
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_the_picture(command: Command, suffix: str) -> None:
-    outcome = command(*DRAFTED, "--plot", f"a.{suffix}")
-    assert outcome.err.strip() == f"wrote a.{suffix}"
-    content = Path(f"a.{suffix}").read_bytes()
-    assert content.startswith(b"<svg" if suffix == "svg" else b"\x89PNG")
-    if suffix == "svg":
-        for words in ("stops paying", "time per output token", "best draft length", "requests in flight"):
-            assert words in content.decode(), words
-
-
 def test_price_and_recommend_with_speculation(command: Command) -> None:
     layout = ("--weights", "fp8", "--tp", "8", "--dp", "1", "--pp", "1", "--request-rate", "1", "--format", "json")
     plain = json.loads(command("price", "llama_3_70b", "h100_sxm", *layout).out)
