@@ -1,4 +1,4 @@
-"""Every command says how far off its numbers may be: low and high in data, misfits and unlike layouts in words."""
+"""Every command says how far off its numbers are: low and high in data, misfits, unlike layouts, unfitted chips."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record
 from tests.reading import tables
 
 #: Commands that predict, and what of their rows is uncertain.
@@ -72,3 +72,42 @@ def test_layouts_that_no_measured_instance_had_are_said_in_words(
     outcome = command(*words, "--why")
     assert outcome.code == 0, outcome
     assert said in " ".join(outcome.out.split())
+
+
+def rows(command: Command, *asked: object) -> list[dict[str, str]]:
+    """Rows of CSV."""
+    return list(csv.DictReader(command(*asked, "--csv").out.splitlines()))
+
+
+@pytest.mark.rows
+def test_every_row_is_a_bound(command: Command, asked: list[object]) -> None:
+    tpu, gpu = ([chip if part == "{}" else part for part in asked] for chip in ("tpu_v5e", "h100_sxm"))
+    assert {row["bound"] for row in rows(command, *tpu)} == {"True"}
+    assert not any("bound" in row for row in rows(command, *gpu))
+    if asked[0] != "recommend":
+        assert record(command, *tpu)["bound"] is True
+        assert "bound" not in record(command, *gpu)
+
+
+def test_of_several_chips_each_has_its_own(command: Command) -> None:
+    compared = rows(command, "compare", "llama_3_8b", "--hardware", "tpu_v5e", "--hardware", "h100_sxm")
+    assert {(row["series"], row["bound"]) for row in compared} == {("tpu_v5e", "True"), ("h100_sxm", "")}
+    lots = rows(command, "buy", "llama_3_8b", "tpu_v5e", "h100_sxm")
+    assert {(row["hardware"], row["bound"]) for row in lots if row["hardware"]} == {
+        ("Google TPU v5e", "True"),
+        ("NVIDIA H100 SXM5 80GB", ""),
+    }
+
+
+@pytest.mark.parametrize("chips", [("tpu_v5e", "h100_sxm"), ("h100_sxm", "tpu_v5e")])
+def test_a_pool_of_such_chips_makes_the_pair_a_bound(command: Command, chips: tuple[str, str]) -> None:
+    asked = ("disaggregate", "llama_3_8b", chips[0], "--decode-on", chips[1])
+    answer = record(command, *asked)
+    assert answer["bound"] is True
+    assert {kind["hardware"]: kind.get("bound") for kind in answer["aggregated"]} == {
+        "Google TPU v5e": True,
+        "NVIDIA H100 SXM5 80GB": None,
+    }
+    said = {(row["serving"], row["hardware"]): row["bound"] for row in rows(command, *asked)}
+    assert said[("disaggregated", "")] == said[("aggregated", "Google TPU v5e")] == "True"
+    assert said.get(("aggregated", "NVIDIA H100 SXM5 80GB"), "") == ""
