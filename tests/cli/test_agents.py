@@ -48,7 +48,7 @@ def test_more_agents_find_and_see_less(command: Command, helpers: str, tmp_path:
     assert light["agent_use"]["task_seconds"] == pytest.approx(task, rel=0.03)
     assert light["agent_use"]["dollars_per_agent_hour"] == pytest.approx(2.95 / 4)
     outcome = command(*words, "--plot", "agents.svg")
-    assert outcome.code == 0 and "a cache that forgets nothing would find" in " ".join(outcome.out.split())
+    assert outcome.code == 0 and "a cache that forgets nothing would find" in outcome.said
     assert (tmp_path / "agents.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
@@ -124,7 +124,7 @@ def test_the_most_agents_for_some_means(command: Command, helpers: str, monkeypa
     assert numbers == sorted(numbers, reverse=True)
     assert all(choice["accelerators"] <= 3 for choice in said["choices"])
     outcome = command(*words, "--budget", 9, "--plot", "session.svg")
-    assert outcome.code == 0 and "Most agents for $9.00 per hour" in " ".join(outcome.out.split())
+    assert outcome.code == 0 and "Most agents for $9.00 per hour" in outcome.said
 
 
 def test_tokens_or_machines_for_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_tokens_or_machines_for_agents(command: Command, helpers: str, monkeypat
     assert (bill["accelerators"], bill["dollars_per_month"]) == fleet
     assert bill["cheaper_from_agents"] == pytest.approx(2.95 * 730 / bill["offer_dollars_per_agent_month"])
     outcome = command(*words, "--plot", "buy.svg")
-    said = " ".join(outcome.out.split())
+    said = outcome.said
     assert outcome.code == 0 and "of as many lots as carry the agents, idle or not" in said
 
 
@@ -159,7 +159,7 @@ def test_usual_promises_are_met_with_a_confidence(
 
 def test_a_rate_of_requests_is_told_the_agents_that_make_it(refused: Command, helpers: str) -> None:
     """A mean turn is followed by 5/6 s of pause; promises are 10 s and 59 further tokens of 50 ms."""
-    said = " ".join(refused("recommend", *ONE, "--request-rate", 60, "--traffic", helpers).err.split())
+    said = refused("recommend", *ONE, "--request-rate", 60, "--traffic", helpers).warned
     assert "60 requests/s come from 50 if answers come at once, 827 if they just keep the SLOs" in said
 
 
@@ -167,7 +167,7 @@ def test_contexts_beyond_the_model_are_refused_with_their_line(command: Command,
     (tmp_path / "long.yaml").write_text(FILE.format(new=30000), encoding="utf-8")
     outcome = command("load", *ONE, "--traffic", "long.yaml", "--agents", "5")
     assert outcome.code == 2
-    said = " ".join(outcome.err.split())
+    said = outcome.warned
     assert (
         "long.yaml:2: sessions of long.yaml grow to 180,860 tokens, beyond the 131,072 that Llama 3.1 8B was made for"
         in said
@@ -178,7 +178,7 @@ def test_contexts_beyond_the_model_are_refused_with_their_line(command: Command,
 def test_shipped_sessions_beyond_a_model_are_written_to_a_file_to_be_changed(command: Command, tmp_path: Path) -> None:
     """What the message says is done, and helps."""
     words = ("load", "qwen3_32b", "h100_sxm", "--tp", 2, "--dp", 1, "--pp", 1, "--agents", 2, "--traffic")
-    said = " ".join(command(*words, "coding_agent").err.split())
+    said = command(*words, "coding_agent").warned
     assert "sessions of coding_agent grow to 120,000 tokens, beyond the 40,960 that Qwen3 32B was made for" in said
     assert "'inference-econ traffic coding_agent -o mine.yaml'" in said and ".yaml:" not in said
     assert command("traffic", "coding_agent", "-o", "mine.yaml").code == 0
@@ -187,7 +187,7 @@ def test_shipped_sessions_beyond_a_model_are_written_to_a_file_to_be_changed(com
     (tmp_path / "mine.yaml").write_text(written.replace("compacts_at: 120000", "compacts_at: 40960"), encoding="utf-8")
     outcome = command(*words, "mine.yaml")
     assert outcome.code == 0, outcome.err
-    assert "3 side agents" in " ".join(outcome.out.split())
+    assert "3 side agents" in outcome.said
 
 
 def test_rows_of_one_engine_say_their_recipes_and_what_is_reached_where_nothing_fits(
@@ -197,7 +197,7 @@ def test_rows_of_one_engine_say_their_recipes_and_what_is_reached_where_nothing_
     asked = ("recommend", *ONE, "--engine", "vllm", "--traffic", helpers, "--agents", 20)
     outcome = command(*asked)
     assert outcome.code == 0 and "bf16 cache, EAGLE 3" in outcome.out, outcome.err
-    told = " ".join(refused(*asked, "--tpot", "0.1 ms", code=1).err.split())
+    told = refused(*asked, "--tpot", "0.1 ms", code=1).warned
     assert "promise less. Best reachable: NVIDIA H100 SXM5 80GB: TTFT" in told and "with the mean turn alone" in told
 
 
@@ -229,7 +229,7 @@ def test_pools_for_agents_are_shown_saved_and_started(
     assert bill["dollars_per_hour"] == choice["dollars_per_hour"] and bill["serving"] == "apart"
     assert bill["agent_use"] == choice["agent_use"]
     said = command("price", *words[1:], "--apart", "--tpot", 20)
-    assert said.code == 0 and "read again what was answered" in " ".join(said.out.split()), said.err
+    assert said.code == 0 and "read again what was answered" in said.said, said.err
     offered = ("--api-prices", "input=0.06,cached_input=0.01,output=0.2", "--pay", "on_demand")
     bought = record(command, "buy", *words[1:], "--tpot", 20, *offered)
     best = record(command, *words, "--tpot", 20)["choices"][0]
@@ -250,7 +250,7 @@ def test_a_day_of_agents(command: Command, helpers: str, monkeypatch: pytest.Mon
     best = record(command, "recommend", *ONE, *words[1 + len(ONE) :], "--agents", 400)["choices"][0]
     (lot,) = shaped["lots"]
     assert max(lot["lots_by_hour"]) * lot["dollars_per_hour"] == pytest.approx(best["dollars_per_hour"])
-    said = " ".join(command(*words, "--agents", 400, *DAY).out.split())
+    said = command(*words, "--agents", 400, *DAY).said
     asked = {"model": "llama_3_8b", "hardware": "h100_sxm", "traffic": "chat", "agents": "400", "rates": "1,4,2"}
     over_http = importlib.import_module("inference_econ_cli.questions").answer("fleet", {**asked, "tp": 1})
     hours = over_http.page.answer.to_dict()["hours"]

@@ -46,7 +46,7 @@ def test_a_batch_that_does_not_fit_is_an_answer(command: Command) -> None:
     outcome = command(*SUBJECT, "--context", 8000, "--tokens-per-second", 30, "--batch", 512)
     assert outcome.code == 0
     assert "and a batch of 512 does not fit: 178 sequences do." in outcome.out.splitlines()[0]
-    why = " ".join(command(*SUBJECT, "--context", 8000, "--tokens-per-second", 30, "--batch", 512, "--why").out.split())
+    why = command(*SUBJECT, "--context", 8000, "--tokens-per-second", 30, "--batch", 512, "--why").said
     assert "A batch of 512 needs 1483 GB, and 8 GPUs have 608 GB: 178 sequences fit" in why
     assert "none is as cheap" in outcome.out
     assert "uncertain by" not in outcome.out
@@ -160,10 +160,10 @@ _MEASURED = ("assess", "qwen3_32b", "h100_sxm", "--weights", "fp8", "--gpus", 2,
 
 
 def test_what_a_server_says_of_itself_is_assessed_and_what_is_typed_counts_more(command: Command) -> None:
-    text = " ".join(command(*_MEASURED, "--measured", _PAGE).out.split())
+    text = command(*_MEASURED, "--measured", _PAGE).said
     assert "2000 input tokens, 500 of it cached, 400 output tokens" in text
     assert re.search(r"measured 52.6 \S+ 2 - 32 ", text)
-    typed = " ".join(command(*_MEASURED, "--measured", _PAGE, "--batch", 16, "--isl", 1000).out.split())
+    typed = command(*_MEASURED, "--measured", _PAGE, "--batch", 16, "--isl", 1000).said
     assert "1000 input tokens, 400 output tokens" in typed
     assert re.search(r"measured 52.6 \S+ 2 - 16 ", typed)
 
@@ -173,11 +173,11 @@ def test_a_server_of_which_nothing_is_known(command: Command, tmp_path: Path, wo
     (tmp_path / "empty.prom").write_text("", encoding="utf-8")
     outcome = command(*_MEASURED, *words)
     assert outcome.code == 2
-    assert message in " ".join(outcome.err.split())
+    assert message in outcome.warned
 
 
 def test_a_speed_that_is_of_all_requests_is_impossible_for_one(command: Command) -> None:
     words = ("--tokens-per-second", 1843, "--batch", 75, "--gpus", 8, "--tp", 8, "--isl", 3000, "--osl", 500)
-    told = " ".join(command("assess", "llama_3_70b", "h100_sxm", *words).out.split())
+    told = command("assess", "llama_3_70b", "h100_sxm", *words).said
     assert told.startswith("IMPOSSIBLE: 763 % of what the arithmetic units of 8 GPUs can do;")
     assert "If 1843 tokens/s are of all requests together, give them as --throughput." in told

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.inputs import catalog
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record
 
 #: Llama 3.1 70B on eight H100s, in the columns of InferenceMAX.
 HEADER = "hf_model,hardware,framework,precision,spec_decoding,isl,osl,tp,concurrency,median_ttft_s,median_tpot_s"
@@ -192,8 +192,8 @@ def test_one_point_of_a_load_test_is_enough(command: Command, refused: Command, 
     (tmp_path / "result.json").write_text(RUN, encoding="utf-8")
     text = command("calibrate", "result.json", *SERVER, "--engine", "vllm", "-o", "mine.yaml").out
     assert "llama_3_70b on h100_sxm, tp8" in text
-    record = json.loads(command("calibrate", "result.json", *SERVER, "--engine", "vllm", "--format", "json").out)
-    (line,) = record["deployments"]
+    answer = record(command, "calibrate", "result.json", *SERVER, "--engine", "vllm")
+    (line,) = answer["deployments"]
     assert line["decode"] > 1.2
     assert abs(line["tpot_after"]) < 0.25 * abs(line["tpot_before"])
     step = ("explain", "llama_3_70b", "h100_sxm", "--engine", "vllm", "--weights", "fp8", "--tp", "8", "--batch", "16")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from pathlib import Path
@@ -17,7 +16,7 @@ from inference_econ.engine import Interval
 from inference_econ.inputs import LEVELS, catalog, profiles
 from inference_econ.report.caveats import WITHOUT
 from tests import asking
-from tests.cli.conftest import Command, record
+from tests.cli.conftest import Command, record, rows
 from tests.reading import tables
 
 #: No server of it was measured, so that its intervals are the wide ones.
@@ -113,9 +112,7 @@ def test_the_studys_grid_keeps_the_study(command: Command) -> None:
 
 def test_several_chips_have_their_own(command: Command) -> None:
     chips = ("h100_sxm", "b200", "tpu_v6e")
-    compared = json.loads(
-        command("compare", MODEL, *(word for chip in chips for word in ("--on", chip)), *SMALL, "--format", "json").out
-    )
+    compared = record(command, "compare", MODEL, *(word for chip in chips for word in ("--on", chip)), *SMALL)
     names = [default(chip, FIRST if chip in SERVED else None).name for chip in chips]
     assert [one["assumptions"] for one in compared["series"]] == names
     table = command("compare", MODEL, *(word for chip in chips for word in ("--on", chip)), *SMALL, "--why").out
@@ -141,7 +138,7 @@ def test_pools_of_two_kinds_of_chips_have_their_own(command: Command) -> None:
 
 @pytest.mark.parametrize("name", DOUBTED)
 def test_tables_tell_where_measured_values_lie(command: Command, name: str) -> None:
-    text = " ".join(command(*asked(name, "h100_sxm"), "--why").out.split())
+    text = command(*asked(name, "h100_sxm"), "--why").said
     (low, high, rows, without) = re.findall(
         r"80 % of measured TPOTs lie from (\S+) % to (\S+) % around such predictions(?:, half of them beyond \S+ %)? "
         r"\((\S+) rows(?:, interval mostly of the \S+ of its base)?, by fits without (.*?)\)", text
@@ -158,7 +155,7 @@ def test_tables_tell_where_measured_values_lie(command: Command, name: str) -> N
 
 @pytest.mark.parametrize("name", DOUBTED)
 def test_tables_tell_that_nobody_knows(command: Command, name: str) -> None:
-    text = " ".join(command(*asked(name, "tpu_v6e"), "--why").out.split())
+    text = command(*asked(name, "tpu_v6e"), "--why").said
     assert "No interval: deployable was fitted to no measured server." in text
     assert "Unlike what" not in text
 
@@ -174,7 +171,7 @@ _LEAST = re.compile(
 @pytest.mark.parametrize("name", DOUBTED)
 def test_what_is_unlike_the_measurements_is_told_with_its_factor(command: Command, name: str) -> None:
     words = (*asked(name, "h100_sxm"), "--weights", "int8", *ONE.get(name, ()))
-    text = " ".join(command(*words, "--why").out.split())
+    text = command(*words, "--why").said
     assert text.count("was fitted to, so that errors may be larger:") == 1
     assert text.count("no weights in int8 were measured") == 1 + bool(_LEAST.search(text))
     quiet = command(*words, "--quiet").out
@@ -196,14 +193,14 @@ def test_explain_shows_the_interval(command: Command) -> None:
     low, value, high = (found[f"tokens_per_second_per_user{end}"] for end in ("_low", "", "_high"))
     assert (low, high) == pytest.approx((1 / around[1], 1 / around[0]))
     assert low < value < high
-    text = " ".join(command(*asked("explain", "h100_sxm"), "--why").out.split())
+    text = command(*asked("explain", "h100_sxm"), "--why").said
     ms = (f"{1e3 * seconds:.4g}" for seconds in (found["step_seconds"], *around))
     assert "Step {} ms, {} to {} ms with such errors: 80 % of measured TPOTs lie".format(*ms) in text
 
 
 def test_a_prefill_step_alone_has_no_interval(command: Command) -> None:
     prefill = (*asked("explain", "h100_sxm"), "--prefill", 2000)
-    text = " ".join(command(*prefill, "--why").out.split())
+    text = command(*prefill, "--why").said
     said = "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
     assert text.count(said) == 1
     assert "with such errors" not in text
@@ -213,7 +210,7 @@ def test_a_prefill_step_alone_has_no_interval(command: Command) -> None:
         assert found[name] is not None
         assert (found[f"{name}_low"], found[f"{name}_high"]) == (None, None)
     assert found["calibration"]["measured_over_predicted"] == {}
-    unfitted = " ".join(command(*prefill, "--assumptions", "ideal", "--why").out.split())
+    unfitted = command(*prefill, "--assumptions", "ideal", "--why").said
     assert "No interval: ideal was fitted to no measured server." in unfitted
     assert said not in unfitted
 
@@ -223,7 +220,7 @@ def test_a_prefix_that_is_computed_has_its_interval(command: Command) -> None:
     around = [found["computing_seconds"] * factor for factor in likely(found, "ttft")]
     assert (found["computing_seconds_low"], found["computing_seconds_high"]) == pytest.approx(around)
     assert found["calibration"].keys() == {"level", "measured_over_predicted", "outside"}
-    text = " ".join(command(*asked("cache", "h100_sxm"), "--why").out.split())
+    text = command(*asked("cache", "h100_sxm"), "--why").said
     assert "80 % of measured TTFTs lie" in text
     unfitted = first_record(command, *asked("cache", "h100_sxm"), "--assumptions", "deployable")
     assert (unfitted["calibration"], unfitted["ttft_seconds_low"]) == (None, None)
@@ -251,7 +248,7 @@ def test_points_have_their_intervals(command: Command) -> None:
         cost = point["dollars_per_million_output_tokens"]
         ends = [point[f"dollars_per_million_output_tokens_{end}"] for end in ("low", "high")]
         assert ends == pytest.approx([cost * around.low, cost * around.high])
-    lines = list(csv.DictReader(io.StringIO(command(*words, "--format", "csv").out)))
+    lines = rows(command, *words)
     for line in lines:
         speed = float(line["tokens_per_second_per_user"])
         assert float(line["tokens_per_second_per_user_low"]) == pytest.approx(speed / around.high)

@@ -37,7 +37,7 @@ def test_disaggregate_as_data(command: Command) -> None:
 
 @pytest.mark.rows
 def test_pools_take_every_proposer(command: Command, proposer: list[object], words: str) -> None:
-    assert words in " ".join(command(*APART, *proposer).out.split())
+    assert words in command(*APART, *proposer).said
 
 
 def test_speeds_are_of_the_percentile_of_the_tpot(command: Command) -> None:
@@ -52,11 +52,11 @@ def test_speeds_are_of_the_percentile_of_the_tpot(command: Command) -> None:
         "--tpot",
         "mean:20",
     )
-    text = " ".join(command(*asked, "--request-rate", 10, "--why").out.split())
+    text = command(*asked, "--request-rate", 10, "--why").said
     assert "Speeds are those that requests see on average, TTFTs those that 95 % of the requests keep" in text
     assert "With a TTFT of at most 1000 ms (p95)" in text
     assert "At the TPOT SLO of 20 ms (mean)" in text
-    found = json.loads(command(*asked, "--request-rate", 10, "--format", "json").out)
+    found = record(command, *asked, "--request-rate", 10)
     assert (found["ttft_percentile"], found["tpot_percentile"]) == ("p95", "mean")
     assert found["fleet"]["ttft_seconds"]["p95"] <= 1.0
     assert found["fleet"]["tpot_seconds"]["mean"] <= 0.02
@@ -72,7 +72,7 @@ def test_power_of_the_facility_buys_a_fleet(command: Command) -> None:
     assert by_power["board_watts"] < by_power["facility_watts"] < by_power["provisioned_watts"] <= 7e3
     kwh = by_power["facility_joules_per_output_token"] * 1e6 / 3.6e6
     assert by_power["grams_co2e_per_million_output_tokens"] == pytest.approx(50 * kwh)
-    text = " ".join(command(*asked, "--power-budget", "7kW", "--carbon", "united kingdom").out.split())
+    text = command(*asked, "--power-budget", "7kW", "--carbon", "united kingdom").said
     assert "kW of 6.72 kW provisioned" in text
     assert "at 216 gCO2e/kWh, united_kingdom in 2024 (ember2024)" in text
 
@@ -88,7 +88,7 @@ def test_chains_keep_what_single_instances_do_not(command: Command, refused: Com
     fleet = json.loads(saved.read_text())["fleet"]
     assert fleet["prefill_layout"]["chain"] == 4 and fleet["prefill_accelerators_per_instance"] == 4
     assert fleet["ttft_seconds"]["p90"] <= 0.8
-    shown = " ".join(command(*CHAINS, *promised, "--prefill-chain", "4").out.split())
+    shown = command(*CHAINS, *promised, "--prefill-chain", "4").said
     assert "(chain of 4 x tp1) for prompts" in shown
     assert "A chain reads each prompt in parts, whose cache is handed on (KV-Runahead); no engine" in shown
     assert "no engine that is known reads prompts in a chain" in refused("launch", saved).err

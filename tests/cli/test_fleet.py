@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.cli.conftest import Command, record, rows
 
 ASKED = ("fleet", "llama_3_8b", "h100_sxm", "--tp", 1, "--ttft", 500, "--target", 0.8)
 RATES = ("--rates", "20,60,100,40")
@@ -25,8 +24,8 @@ def test_the_same_day_from_a_file_and_from_the_line(command: Command, tmp_path: 
     read = record(command, *ASKED, "--traffic", path)
     assert typed["hours"] == read["hours"]
     assert [run["run"] for run in typed["runs"]] == ["constant", "autoscaled", "planned"]
-    rows = list(csv.DictReader(command(*ASKED, *RATES, "--csv").out.splitlines()))
-    assert [float(row["request_rate"]) for row in rows] == [20, 60, 100, 40]
+    lines = rows(command, *ASKED, *RATES)
+    assert [float(row["request_rate"]) for row in lines] == [20, 60, 100, 40]
 
 
 def test_a_trace_of_prompts_that_share_blocks_is_a_day(command: Command, tmp_path: Path) -> None:

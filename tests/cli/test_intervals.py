@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ def test_data_have_low_and_high(command: Command, name: str) -> None:
     known = [tuple(float(row[head]) for head in heads) for row in rows if all(row[head] for head in heads)]
     assert any(low < value < high for low, value, high in known)
     assert all(low <= value <= high for low, value, high in known)
-    names = set(_names(json.loads(command(*words, "--format", "json").out)))
+    names = set(_names(record(command, *words)))
     assert any(each.endswith("_low") for each in names)
     assert {each.removesuffix("_low") for each in names if each.endswith("_low")} <= names
 
@@ -50,7 +49,7 @@ MARKET: list[Any] = tables(Path(__file__))["MARKET"]
 def test_a_series_that_is_known_to_misfit_says_so(command: Command, words: tuple[object, ...]) -> None:
     outcome = command(*words)
     assert outcome.code == 0, outcome
-    said = " ".join(outcome.out.split())
+    said = outcome.said
     assert "Measured servers of vllm with Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB took 2.02 times" in said
 
 
@@ -59,7 +58,7 @@ def test_a_misfit_that_is_counted_says_so(command: Command, words: tuple[object,
     """Under its own engine what was measured moves the answer, and is no misfit any more."""
     outcome = command(*words, "--engine", "vllm", "--no-speculation")
     assert outcome.code == 0, outcome
-    said = " ".join(outcome.out.split())
+    said = outcome.said
     assert "Measured: 51 rows of vllm in other versions with Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB" in said
     assert "for prompts are counted of them for this one." in said
     assert "2.02 times" not in said
@@ -71,12 +70,12 @@ def test_layouts_that_no_measured_instance_had_are_said_in_words(
 ) -> None:
     outcome = command(*words, "--why")
     assert outcome.code == 0, outcome
-    assert said in " ".join(outcome.out.split())
+    assert said in outcome.said
 
 
 def rows(command: Command, *asked: object) -> list[dict[str, str]]:
     """Rows of CSV."""
-    return list(csv.DictReader(command(*asked, "--csv").out.splitlines()))
+    return rows(command, *asked)
 
 
 @pytest.mark.rows

@@ -233,7 +233,7 @@ def test_pools_of_a_saved_answer_are_started_by_their_engine(
     for role in ("prefill", "decode"):
         words = _started(text, PROGRAMS["sglang"], role)
         assert words[words.index("--disaggregation-mode") + 1] == role
-    said = " ".join(refused("launch", path, "--to", "vllm", "--choice", "1").err.split())
+    said = refused("launch", path, "--to", "vllm", "--choice", "1").warned
     assert f"--to vllm: choice 1 of {path} is served by sglang, and predicted of it; start it --to sglang" in said
 
 
@@ -387,11 +387,11 @@ def test_slots_that_no_engine_takes_are_refused(refused: Command, command: Comma
     for slots, said in ((0, "0 slots"), (2.5, "2.5 slots"), ("many", "'many' slots")):
         record["choices"][0]["decode_slots"] = slots
         path.write_text(json.dumps(record))
-        message = " ".join(refused("launch", path, "--to", "sglang").err.split())
+        message = refused("launch", path, "--to", "sglang").warned
         assert f"not what recommend writes ({said})" in message
     del record["choices"][0]["decode_slots"]
     path.write_text(json.dumps(record))
-    message = " ".join(refused("launch", path, "--to", "sglang").err.split())
+    message = refused("launch", path, "--to", "sglang").warned
     assert "not what recommend writes ('decode_slots' is missing)" in message
 
 

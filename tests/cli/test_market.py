@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Command, parsed, record
+from tests.cli.conftest import Command, record
 
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 1, "--isl", 1000, "--osl", 200)
 
 
-def _ways(found: dict[str, object]) -> set[bool]:
+def _ways(command: Command, arrangement: str) -> set[bool]:
     """Whether pools serve, of the points of a frontier."""
-    points = found["points"]
-    assert isinstance(points, list)
+    points = record(command, "frontier", *SMALL, arrangement)["points"]
     return {"prefill" in point["layout"] for point in points}
 
 
 def test_a_frontier_has_instances_that_do_both_or_pools_as_it_is_asked(command: Command) -> None:
-    assert _ways(record(command, "frontier", *SMALL, "--together")) == {False}
-    assert _ways(record(command, "frontier", *SMALL, "--apart")) == {True}
+    assert _ways(command, "--together") == {False}
+    assert _ways(command, "--apart") == {True}
 
 
 @pytest.mark.parametrize("question", ["frontier", "recommend", "price"])
@@ -29,7 +28,7 @@ def test_an_engine_that_cannot_serve_is_named_and_the_others_answer(command: Com
     answer = found["choices"][0] if question == "recommend" else found
     assert answer["left_out"] == [reason]
     assert answer["assumptions"] == "profiles/cdna3"
-    assert f"Left out: {reason}." in " ".join(command(*words).out.split())
+    assert f"Left out: {reason}." in command(*words).said
 
 
 def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Command) -> None:
@@ -44,41 +43,35 @@ def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Com
     assert reason.startswith("sglang 0.5.23: ")
 
 
-FRONTIER = ("frontier", "qwen3_30b_a3b", "h100_sxm", "--max-instance-gpus", 16, "--format", "json")
+FRONTIER = ("frontier", "qwen3_30b_a3b", "h100_sxm", "--max-instance-gpus", 16)
 
 
 def test_an_engine_brings_its_layouts_and_its_profile(command: Command) -> None:
-    found = parsed(command(*FRONTIER, "--engine", "trtllm").out)
+    found = record(command, *FRONTIER, "--engine", "trtllm")
     assert found["assumptions"] == "profiles/trtllm_hopper"
     points = found["points"]
-    assert isinstance(points, list)
     assert all(1.0 in (point["layout"]["tp"], point["layout"]["dp"]) for point in points)
     assert {point["layout"]["engine"] for point in points} == {"trtllm"}
-    named = parsed(command(*FRONTIER, "--engine", "trtllm", "--assumptions", "deployable").out)
+    named = record(command, *FRONTIER, "--engine", "trtllm", "--assumptions", "deployable")
     assert named["assumptions"] == "deployable"
 
 
 def test_any_layout_says_what_it_saves(command: Command) -> None:
-    found = parsed(command(*FRONTIER, "--any-layout").out)
+    found = record(command, *FRONTIER, "--any-layout")
     points, saving = found["points"], found["any_layout"]
-    assert isinstance(points, list)
-    assert isinstance(saving, dict)
     assert 0.0 <= saving["share"] < 1.0
     assert all("engine" not in point["layout"] for point in points)
-    started = parsed(command(*FRONTIER).out)["points"]
-    assert isinstance(started, list)
+    started = record(command, *FRONTIER)["points"]
     cheapest = [min(point["dollars_per_million_output_tokens"] for point in front) for front in (points, started)]
     assert cheapest[0] <= cheapest[1] * (1 + 1e-9)
 
 
 def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
     words = ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 20, "--max-instance-gpus", 8, "--any-layout")
-    found = parsed(command(*words, "--format", "json").out)
+    found = record(command, *words)
     choices, started = found["choices"], found["startable"]
-    assert isinstance(choices, list)
-    assert isinstance(started, dict)
     assert started["dollars_per_hour"] >= choices[0]["dollars_per_hour"]
-    shown = " ".join(command(*words, "--why").out.split())
+    shown = command(*words, "--why").said
     assert "The cheapest that can be started is " in shown
     assert "an unrestricted layout is " in shown
 
@@ -86,13 +79,12 @@ def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
 @pytest.mark.rows
 def test_a_remark_says_who_is_asked(command: Command, subject: list[str], remark: str) -> None:
     shown = command("frontier", *subject, "--max-instance-gpus", 4, "--why")
-    assert remark in " ".join(shown.out.split())
+    assert remark in shown.said
 
 
 def test_engines_are_compared(command: Command) -> None:
     words = ("compare", "qwen3_30b_a3b", "--on", "h100_sxm", "--max-instance-gpus", 8)
-    found = parsed(command(*words, "--engine", "vllm", "--engine", "sglang", "--any-layout", "--format", "json").out)
+    found = record(command, *words, "--engine", "vllm", "--engine", "sglang", "--any-layout")
     series = found["series"]
-    assert isinstance(series, list)
     assert [one["label"] for one in series] == ["vllm", "sglang", "any"]
     assert [one["assumptions"] for one in series[:2]] == ["profiles/vllm_hopper", "profiles/sglang_hopper"]

@@ -21,7 +21,7 @@ def test_chips_that_no_link_joins_serve_together_only(command: Command) -> None:
 @pytest.mark.long
 def test_prices_that_can_be_doubted_are_named_and_in_the_record(command: Command) -> None:
     asked = ("recommend", *SMALL, "--on", "tpu_v6e", "--request-rate", 10, "--choices", 4)
-    text = " ".join(command(*asked).out.split())
+    text = command(*asked).said
     assert "Prices that can be doubted: Google TPU v6e (Trillium) ($2.7, undated). Give today's with --price." in text
     prices = {choice["hardware"]: choice["price"] for choice in record(command, *asked)["choices"]}
     assert prices["NVIDIA H100 SXM5 80GB"] == {
@@ -53,11 +53,11 @@ def test_a_plan_without_a_margin_says_how_probable_it_is(command: Command) -> No
     asked = ("recommend", *SMALL, "--request-rate", 100, "--ttft", 200, "--tpot", 20)
     plans = record(command, *asked)["choices"]
     assert 0.05 <= min(min(plan["probability_ttft"], plan["probability_tpot"]) for plan in plans) < 0.8
-    shown = " ".join(command(*asked).out.split())
+    shown = command(*asked).said
     assert "P(SLO) %: probability" in shown
     assert "P(SLO) %: probability that a measured server meets the SLO of p90 TTFT / p90 TPOT, each by itself" in shown
     assert "--confidence 80 plans with a margin" in shown
-    nobody = " ".join(command(*asked, "--assumptions", "deployable").out.split())
+    nobody = command(*asked, "--assumptions", "deployable").said
     assert "Nobody knows how probable it is that the SLO of TTFT or TPOT is met" in nobody
     assert "P(SLO) %" not in nobody
     unknown = record(command, *asked, "--assumptions", "deployable")["choices"][0]
@@ -78,7 +78,7 @@ def test_the_best_of_every_chip_that_was_asked_for_is_there(command: Command, me
     asked = ("llama_3_8b", "b200", "--on", "h100_sxm", "--on", "a100_sxm_80", "--together", *means)
     found = record(command, "recommend", *asked, "--max-instance-gpus", 2)
     assert len({choice["hardware"] for choice in found["choices"]}) == 3
-    said = " ".join(command("recommend", *asked, "--max-instance-gpus", 2).out.split())
+    said = command("recommend", *asked, "--max-instance-gpus", 2).said
     assert ("provisioned" in said) is (means[0] == "--power-budget")
 
 
@@ -116,7 +116,7 @@ def test_a_power_cap_makes_a_step_longer(command: Command) -> None:
     assert found["board_watts"] == pytest.approx(400.0)
     assert found["step_seconds"] > 1.2 * found["step_seconds_uncapped"]
     assert record(command, *step)["step_seconds_uncapped"] is None
-    text = " ".join(command(*step, "--power-cap", "400W").out.split())
+    text = command(*step, "--power-cap", "400W").said
     assert "capped at 400 W: the step takes" in text
 
 

@@ -54,7 +54,7 @@ def test_pools_share_a_node(command: Command) -> None:
     fleet = record(command, *arguments)["fleet"]
     assert fleet["accelerators"] < fleet["accelerators_rented"] == 8
     assert fleet["dollars_per_hour"] == pytest.approx(8 * 2.95)
-    assert re.search(rf"{fleet['accelerators']} GPUs in use, 8 rented", " ".join(command(*arguments).out.split()))
+    assert re.search(rf"{fleet['accelerators']} GPUs in use, 8 rented", command(*arguments).said)
 
 
 def test_pools_of_two_kinds_have_machines_of_their_own(command: Command) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import pytest
 
 from inference_econ.report import gallery
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record, rows
 from tests.reading import tables
 
 SCENARIO: str = tables(Path(__file__))["SCENARIO"]
@@ -26,10 +25,7 @@ def test_what_ifs_reach_all_series(command: Command, tmp_path: Path) -> None:
         SCENARIO.replace("{weights: fp8}", "{changes: [model.layers=16]}"), encoding="utf-8"
     )
     speeds = [
-        [
-            row["tokens_per_second_per_user"]
-            for row in json.loads(command("run", "mine.yaml", *more, "--json").out)["rows"]
-        ]
+        [row["tokens_per_second_per_user"] for row in record(command, "run", "mine.yaml", *more)["rows"]]
         for more in ((), slow)
     ]
     assert all(after < before for before, after in zip(*speeds, strict=True))
@@ -38,14 +34,14 @@ def test_what_ifs_reach_all_series(command: Command, tmp_path: Path) -> None:
 
 
 def test_json_has_rows_cells_and_sources(command: Command) -> None:
-    record = json.loads(command("run", "paper/table_1", "--format", "json").out)
-    assert record["scenario"] == "Table 1"
-    assert [cell["match"] for cell in record["cells"]] == [True] * 10
-    assert {"item", "row", "column", "printed", "ours", "match", "note"} == record["cells"][0].keys()
-    assert record["cells"][0]["printed"] == "966"
-    assert record["cells"][0]["ours"] == pytest.approx(965.97, abs=0.005)
-    assert record["sources"]
-    assert [row["series"] for row in record["rows"]][-1] == "GPT-4"
+    answer = record(command, "run", "paper/table_1")
+    assert answer["scenario"] == "Table 1"
+    assert [cell["match"] for cell in answer["cells"]] == [True] * 10
+    assert {"item", "row", "column", "printed", "ours", "match", "note"} == answer["cells"][0].keys()
+    assert answer["cells"][0]["printed"] == "966"
+    assert answer["cells"][0]["ours"] == pytest.approx(965.97, abs=0.005)
+    assert answer["sources"]
+    assert [row["series"] for row in answer["rows"]][-1] == "GPT-4"
 
 
 @pytest.mark.parametrize("verb", ["run", "table"])
@@ -59,11 +55,11 @@ def test_csv_and_markdown(command: Command, verb: str, tmp_path: Path) -> None:
 
 
 def test_a_figure_as_data(command: Command) -> None:
-    rows = list(csv.DictReader(io.StringIO(command("run", "paper/figure_2", "--format", "csv").out)))
-    assert [row["model"] for row in rows] == ["PaLM 8B", "PaLM 62B", "PaLM 540B"]
+    lines = rows(command, "run", "paper/figure_2")
+    assert [row["model"] for row in lines] == ["PaLM 8B", "PaLM 62B", "PaLM 540B"]
     assert "square-root law ms/token" in command("run", "paper/figure_2").out
-    rows = list(csv.DictReader(io.StringIO(command("run", "paper/figure_1", "--format", "csv").out)))
-    assert len({row["series"] for row in rows}) == 8
+    lines = rows(command, "run", "paper/figure_1")
+    assert len({row["series"] for row in lines}) == 8
 
 
 def test_figure_writes_beside_the_user(command: Command, tmp_path: Path) -> None:

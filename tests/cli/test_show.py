@@ -64,7 +64,7 @@ def test_a_form_that_is_given_must_not_contradict_the_name(command: Command, ref
     message = ": results are written as .csv, .json, .md and .txt (a table), not {}; end the name so"
     assert "a.pdf" + message.format(".pdf") in refused(*SUBJECT, "-o", "a.pdf").err
     assert "a.xlsx" + message.format(".xlsx") in refused(*SUBJECT, "--csv", "-o", "a.xlsx").err
-    said = " ".join(command("frontier", "--help").out.split())
+    said = command("frontier", "--help").said
     assert "[default: as the name after -o ends: .json, .csv, .md; else table]" in said
 
 

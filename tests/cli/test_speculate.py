@@ -10,7 +10,7 @@ import pytest
 
 from inference_econ.report.sampling_rule import check_table
 from inference_econ.studies import sampling_rule
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record
 
 DRAFTED = ("speculate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "8", "--draft", "llama_3_8b")
 
@@ -29,16 +29,14 @@ def test_a_draft_model_by_requests_in_flight(command: Command) -> None:
 
 def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command) -> None:
     low = (*DRAFTED, "--acceptance", 0.5)
-    fixed, free = (
-        json.loads(command(*low, option, 4, "--format", "json").out) for option in ("--draft-length", "--max-draft")
-    )
+    fixed, free = (record(command, *low, option, 4) for option in ("--draft-length", "--max-draft"))
     assert fixed["speculation"]["shortest_draft"] == 4
     assert {row["draft_tokens"] for row in fixed["rows"]} == {4}
     assert fixed["rows"][-1]["speedup"] < 0.95
     for slow, best in zip(fixed["rows"], free["rows"], strict=True):
         assert slow["speedup"] <= best["speedup"] * (1.0 + 1e-9)
         assert slow["concurrency"] == best["concurrency"]
-    text = " ".join(command(*low, "--draft-length", 4, "--why").out.split())
+    text = command(*low, "--draft-length", 4, "--why").said
     assert "4 drafted in every round, which gives 1.94 tokens" in text
     assert "every round has the same number of proposals, as engines run it" in text
     assert "Elsewhere it costs speed, 0." in text
@@ -46,15 +44,13 @@ def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command)
 
 @pytest.mark.rows
 def test_every_question_takes_a_length(command: Command, arguments: list[object]) -> None:
-    text = " ".join(command(*arguments, "--ngram", "--acceptance", "0.6,0.5", "--draft-length", 2).out.split())
+    text = command(*arguments, "--ngram", "--acceptance", "0.6,0.5", "--draft-length", 2).said
     assert "n-grams of the text so far, 2 drafted in every round, which gives 1.9 tokens" in text
 
 
 def test_multi_token_prediction_is_as_quick_as_published(command: Command) -> None:
     """SGLang's documents (basic_usage/deepseek_v3, H200 TP8): 1.8 times as quick alone, 1.5 times at 32."""
-    rows = json.loads(command("speculate", "deepseek_v3", "h200_sxm", "--tp", 8, "--mtp", "--format", "json").out)[
-        "rows"
-    ]
+    rows = record(command, "speculate", "deepseek_v3", "h200_sxm", "--tp", 8, "--mtp")["rows"]
     speedup = {row["concurrency"]: row["speedup"] for row in rows}
     assert speedup[1] == pytest.approx(1.8, rel=0.15)
     assert speedup[32] == pytest.approx(1.5, rel=0.15)
@@ -83,7 +79,7 @@ def test_every_proposer(command: Command, arguments: tuple[str, ...], words: str
 def test_a_draft_model_without_room_beside_large_batches(command: Command) -> None:
     """Latent attention of the target leaves room for more sequences than the cache of the draft."""
     subject = ("speculate", "deepseek_v3", "h200_sxm", "--tp", "8", "--assumptions", "paper", "--draft", "llama_3_70b")
-    rows = json.loads(command(*subject, "--format", "json").out)["rows"]
+    rows = record(command, *subject)["rows"]
     assert rows[0]["propose_seconds"] > 0
     assert rows[-1]["propose_seconds"] is None
     assert rows[-1]["draft_tokens"] == 0
@@ -94,9 +90,9 @@ def test_a_draft_model_without_room_beside_large_batches(command: Command) -> No
 def test_acceptance_from_a_file(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("target_logprob,draft_logprob,position\n-1.0,-0.5,1\n-0.4,-0.5,2\n", encoding="utf-8")
-    record = json.loads(command(*DRAFTED, "--acceptance-file", path, "--format", "json").out)
-    assert record["speculation"]["acceptance"] == pytest.approx([0.6065306597, 1.0])
-    one = json.loads(command(*DRAFTED, "--acceptance-file", path, "--max-draft", 1, "--format", "json").out)
+    answer = record(command, *DRAFTED, "--acceptance-file", path)
+    assert answer["speculation"]["acceptance"] == pytest.approx([0.6065306597, 1.0])
+    one = record(command, *DRAFTED, "--acceptance-file", path, "--max-draft", 1)
     assert one["speculation"]["acceptance"] == pytest.approx([0.6065306597])
 
 
@@ -109,10 +105,10 @@ def test_price_and_recommend_with_speculation(command: Command) -> None:
     assert fast["tpot_seconds"]["mean"] < 0.5 * plain["tpot_seconds"]["mean"]
     assert fast["slots"] < plain["slots"]
     promised = ("recommend", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "14 ms")
-    first = [json.loads(command(*promised, *more, "--format", "json").out) for more in ((), ("--eagle",))]
+    first = [record(command, *promised, *more) for more in ((), ("--eagle",))]
     costs = [record["choices"][0]["dollars_per_hour"] for record in first]
     assert costs[1] < costs[0]
-    assert "EAGLE head, acceptance by position 0.77, 0.71, 0.71" in " ".join(command(*promised, "--eagle").out.split())
+    assert "EAGLE head, acceptance by position 0.77, 0.71, 0.71" in command(*promised, "--eagle").said
 
 
 def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
@@ -128,13 +124,13 @@ def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
         assert words in outcome.out.replace("\n", " "), words
     path = tmp_path / "d.csv"
     path.write_text("target,draft\n0.6,0.3\n0.4,0.7\n", encoding="utf-8")
-    record = json.loads(command("speculate-check", path, "--draft-length", 2, "--format", "json").out)
-    assert (record["vocabulary"], record["draft_length"], record["rounds"]) == (2, 2, 1_000_000)
-    assert record["p_value"] > 0.001 and record["exact"]
-    assert record["expected_tokens_per_round"] == pytest.approx(1 + 0.7 + 0.49)
-    difference = record["drawn_tokens_per_round"] - record["expected_tokens_per_round"]
-    assert abs(difference) < 2 * record["half_width_95"]
-    assert [one["position"] for one in record["positions"]] == [1, 2, 3]
+    answer = record(command, "speculate-check", path, "--draft-length", 2)
+    assert (answer["vocabulary"], answer["draft_length"], answer["rounds"]) == (2, 2, 1_000_000)
+    assert answer["p_value"] > 0.001 and answer["exact"]
+    assert answer["expected_tokens_per_round"] == pytest.approx(1 + 0.7 + 0.49)
+    difference = answer["drawn_tokens_per_round"] - answer["expected_tokens_per_round"]
+    assert abs(difference) < 2 * answer["half_width_95"]
+    assert [one["position"] for one in answer["positions"]] == [1, 2, 3]
     text = command("speculate-check", path, "--rounds", 100, "--format", "csv").out
     assert text.splitlines()[0].startswith("position,tokens,chi-square")
     markdown = command("speculate-check", "--vocabulary", 5, "--rounds", 100, "--format", "markdown").out

@@ -14,7 +14,7 @@ from inference_econ.calibration import Servers, validation
 from inference_econ.calibration.validation import servers
 from inference_econ.calibration.validation.rows import File
 from inference_econ.inputs import catalog
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, rows
 from tests.shipped import shipped_servers
 
 SHIPPED = catalog.measured_files()["collectives"]
@@ -57,7 +57,7 @@ def test_costs_of_own_servers(command: Command, tmp_path: Path) -> None:
     assert 4 <= len(best) <= 2 * len(same)
     seen, unseen = (told["errors"][name]["all"]["servers"] for name in ("profile", "profile, levels left out"))
     assert seen == unseen == len(best) / 2
-    listed = list(csv.DictReader(command("validate", "costs", str(path), "--format", "csv").out.splitlines()))
+    listed = rows(command, "validate", "costs", str(path))
     assert [line["id"] for line in listed] == [point["id"] for point in best]
     assert {"combination", "engine", "tokens_per_second", "answer", "low", "high"} <= listed[0].keys()
 
@@ -140,7 +140,7 @@ def test_servers_by_groups(command: Command, tmp_path: Path) -> None:
         *("TTFT under load", "deepseek_v3", "sglang", "half of the 12 predictions are within"),
         *("Counted are rows that are understood", "without load"),
     ):
-        assert words.lower() in " ".join(outcome.out.split()).lower(), words
+        assert words.lower() in outcome.said.lower(), words
     assert "Counted are rows" not in command("validate", "runs.csv", "--quiet").out
 
 
