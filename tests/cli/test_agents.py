@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -35,21 +33,6 @@ def helpers(tmp_path: Path) -> str:
     """A traffic of short sessions."""
     (tmp_path / "helpers.yaml").write_text(FILE.format(new=200), encoding="utf-8")
     return "helpers.yaml"
-
-
-def test_more_agents_find_and_see_less(command: Command, helpers: str, tmp_path: Path) -> None:
-    words = ("load", *ONE, "--traffic", helpers, "--agents", "4,400", "--slots", 64)
-    light, heavy = record(command, *words, "--ttft", 500)["points"]
-    assert light["agent_use"]["agents"] == 4
-    assert heavy["agent_use"]["hit_rate"] <= light["agent_use"]["hit_rate"]
-    assert heavy["tpot_seconds"]["mean"] > light["tpot_seconds"]["mean"]
-    # Little's law: a task takes six answers and five pauses.
-    task = 6 * light["e2e_seconds"]["mean"] + 5 * 1.0
-    assert light["agent_use"]["task_seconds"] == pytest.approx(task, rel=0.03)
-    assert light["agent_use"]["dollars_per_agent_hour"] == pytest.approx(2.95 / 4)
-    outcome = command(*words, "--plot", "agents.svg")
-    assert outcome.code == 0 and "a cache that forgets nothing would find" in outcome.said
-    assert (tmp_path / "agents.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
 def test_python_answers_as_the_command_line(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,47 +67,6 @@ def test_sessions_at_a_rate_of_requests(command: Command, helpers: str) -> None:
     (point,) = record(command, "load", *ONE, "--traffic", helpers, "--rates", 5)["points"]
     assert point["request_rate"] == pytest.approx(5.0, rel=0.1)
     assert point["agent_use"]["agents"] == pytest.approx(5 * (point["e2e_seconds"]["mean"] + 5 / 6), rel=0.2)
-
-
-def test_routers_and_memory_behind(command: Command, helpers: str) -> None:
-    words = ("load", *ONE, "--traffic", helpers, "--agents", 60, "--replicas", 3)
-    follows, turns = (
-        record(command, *words, "--router", router)["points"][0]["agent_use"]
-        for router in ("prefix_aware", "round_robin")
-    )
-    assert follows["hit_rate"] > turns["hit_rate"]
-    tiers = record(command, *words, "--router", "round_robin", "--tier", "dram")["points"][0]["agent_use"]["hit_rates"]
-    assert set(tiers) == {"HBM", "host memory"}
-
-
-def test_the_cheapest_for_some_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_play, "_LEAST", 900)
-    words = (*ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers)
-    outcome = command("recommend", *words, "--agents", 120, "--format", "csv")
-    assert outcome.code == 0, outcome.err
-    rows = list(csv.DictReader(io.StringIO(outcome.out)))
-    best = {name: float(rows[0][name]) for name in ("accelerators", "dollars_per_hour", "tpot_seconds_p90")}
-    assert best["tpot_seconds_p90"] <= 0.05
-    assert best["dollars_per_hour"] == min(float(row["dollars_per_hour"]) for row in rows)
-    assert float(rows[0]["agent_use_agents_per_accelerator"]) == pytest.approx(120 / best["accelerators"])
-    bill = record(command, "price", *words, "--agents", 120)
-    use = bill["agent_use"]
-    assert bill["dollars_per_hour"] == best["dollars_per_hour"]
-    assert use["dollars_per_task"] * use["tasks_per_hour"] == pytest.approx(bill["dollars_per_hour"])
-    said = command("price", *words, "--agents", 120).out
-    assert "hour of an agent" in said and "cached input" in said
-
-
-def test_the_most_agents_for_some_means(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_play, "_LEAST", 900)
-    words = ("recommend", *ONE, "--slots", 16, "--engine", "vllm", "--traffic", helpers)
-    said = record(command, *words, "--gpus", 3)
-    assert said["means"] == {"accelerators": 3, "dollars_per_hour": None, "provisioned_watts": None}
-    numbers = [choice["agent_use"]["agents"] for choice in said["choices"]]
-    assert numbers == sorted(numbers, reverse=True)
-    assert all(choice["accelerators"] <= 3 for choice in said["choices"])
-    outcome = command(*words, "--budget", 9, "--plot", "session.svg")
-    assert outcome.code == 0 and "Most agents for $9.00 per hour" in outcome.said
 
 
 def test_tokens_or_machines_for_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:

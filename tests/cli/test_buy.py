@@ -42,13 +42,6 @@ def test_typed_prices_stand_for_all_offers(command: Command) -> None:
     assert row["cheaper_from"] <= row["always_cheaper_from"]
 
 
-def test_ends_of_what_is_known_and_chips_that_nobody_knows_the_purchase_of(command: Command) -> None:
-    asked = ("buy", "llama_3_8b", "h200_sxm", "--tp", 1, "--api-prices", "input=0.001,output=0.001")
-    text = command(*asked).said
-    assert "<5" in text and "P(cheaper)" in text
-    assert "Left out: owned NVIDIA H200 SXM5 141GB, of which no price of a purchase is listed: 'inference-econ" in text
-
-
 def test_a_request_rate_is_billed_and_marked(command: Command, tmp_path: Path) -> None:
     asked = (*ASKED, "--api-prices", "input=0.1,output=0.3", "--ttft", 500, "--request-rate", 40)
     (row, *_) = record(command, *asked)["crossovers"]

@@ -13,21 +13,6 @@ from tests.cli.conftest import Command, record
 SUBJECT = ("compare", "llama_3_8b", "--on", "h100_sxm", "--max-instance-gpus", 2)
 
 
-def test_hardware_side_by_side_in_a_table_and_a_figure(command: Command, tmp_path: Path) -> None:
-    outcome = command(*SUBJECT, "--on", "h200_sxm", "--weights", "fp8", "--plot", "compare.svg")
-    assert outcome.code == 0, outcome.err
-    said = outcome.said
-    assert said.startswith(
-        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $3.2 per GPU-hour ($25.6"
-    )
-    assert "weights fp8, embeddings bf16, activations bf16, KV fp8; 2000 input tokens, 500 output tokens" in said
-    assert "a queue is not: 'load' has it" in said
-    for words in ("h100_sxm", "h200_sxm", "$ at ", "fastest", "layout", "flight", "TTFT"):
-        assert words in outcome.out
-    assert "NVIDIA H200 SXM5 141GB" in (tmp_path / "compare.svg").read_text(encoding="utf-8")
-    assert outcome.err == "wrote compare.svg\n"
-
-
 @pytest.mark.rows
 def test_what_is_repeated_is_compared(command: Command, options: list[str], labels: list[str]) -> None:
     outcome = command(*SUBJECT, *options, "--format", "json")

@@ -35,28 +35,9 @@ def test_disaggregate_as_data(command: Command) -> None:
     assert record["aggregated_fleet"] is None
 
 
-@pytest.mark.rows
-def test_pools_take_every_proposer(command: Command, proposer: list[object], words: str) -> None:
-    assert words in command(*APART, *proposer).said
-
-
-def test_speeds_are_of_the_percentile_of_the_tpot(command: Command) -> None:
-    asked = (
-        "disaggregate",
-        "llama_3_8b",
-        "h100_sxm",
-        "--max-instance-gpus",
-        1,
-        "--ttft",
-        "p95:1000",
-        "--tpot",
-        "mean:20",
-    )
-    text = command(*asked, "--request-rate", 10, "--why").said
-    assert "Speeds are those that requests see on average, TTFTs those that 95 % of the requests keep" in text
-    assert "With a TTFT of at most 1000 ms (p95)" in text
-    assert "At the TPOT SLO of 20 ms (mean)" in text
-    found = record(command, *asked, "--request-rate", 10)
+def test_promises_have_percentiles_of_their_own(command: Command) -> None:
+    promised = ("--max-instance-gpus", 1, "--ttft", "p95:1000", "--tpot", "mean:20", "--request-rate", 10)
+    found = record(command, *APART[:3], *promised)
     assert (found["ttft_percentile"], found["tpot_percentile"]) == ("p95", "mean")
     assert found["fleet"]["ttft_seconds"]["p95"] <= 1.0
     assert found["fleet"]["tpot_seconds"]["mean"] <= 0.02

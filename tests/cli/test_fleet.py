@@ -43,14 +43,6 @@ def test_a_trace_of_prompts_that_share_blocks_is_a_day(command: Command, tmp_pat
     assert [hour["request_rate"] for hour in shaped["hours"]] == [20, 60, 100, 40]
 
 
-def test_a_table_says_the_mixture_the_runs_and_the_hours(command: Command) -> None:
-    text = command(*ASKED, *RATES, "--pay", "on_demand", "--start-up", "10 min", "--why").out
-    assert "The cheapest mixture if the day is known, proven to within" in text
-    assert "To know the day before would save" in text
-    assert "A replica starts in 600 s; the autoscaler looks every 30 s" in text
-    assert "reserved  " not in text
-
-
 def test_a_stock_is_kept(command: Command) -> None:
     answer = record(command, *ASKED, *RATES, "--on", "h200_sxm", "--stock", "h100_sxm=1", "--stock", "h200_sxm=64")
     scarce = [lot["lots_by_hour"] for lot in answer["lots"] if "H100" in lot["hardware"]]

@@ -11,20 +11,6 @@ from tests.cli.conftest import Command, record
 HOUR = ("implied-hour-price", "llama_3_8b", "h100_sxm", "--input-price", 0.03, "--output-price", 0.06)
 
 
-def test_an_offer_gives_intervals(command: Command) -> None:
-    text = command("infer", "--offer", "input=3,output=15,speed=60", "--samples", 64).out
-    assert "Sizes of a closed model, by $3/M input, $15/M output, 60 tokens/s" in text
-    assert "With 80 %: " in text
-    answer = record(command, "infer", "--offer", "input=3,output=15,speed=60", "--samples", 64)
-    assert answer["active_parameters"]["low"] < answer["active_parameters"]["high"]
-
-
-def test_recorded_offers_of_a_model(command: Command) -> None:
-    answer = record(command, "infer", "--recorded", "qwen/qwen3-8b-04-28", "--samples", 64, "--truth", "qwen3_8b")
-    assert [offer["provider"] for offer in answer["offers"]] == ["Novita"]
-    assert answer["truth"]["active_inside"]
-
-
 def test_the_hour_behind_a_token_pays_for_that_token(command: Command) -> None:
     """At the price of an hour that is implied, the cheapest service of that speed costs what is asked."""
     asked = record(command, *HOUR, "--tokens-per-second", 60)

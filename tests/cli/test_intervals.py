@@ -41,38 +41,6 @@ def test_data_have_low_and_high(command: Command, name: str) -> None:
     assert {each.removesuffix("_low") for each in names if each.endswith("_low")} <= names
 
 
-#: Questions that choose among all engines unless assumptions or an engine are given.
-MARKET: list[Any] = tables(Path(__file__))["MARKET"]
-
-
-@pytest.mark.rows
-def test_a_series_that_is_known_to_misfit_says_so(command: Command, words: tuple[object, ...]) -> None:
-    outcome = command(*words)
-    assert outcome.code == 0, outcome
-    said = outcome.said
-    assert "Measured servers of vllm with Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB took 2.02 times" in said
-
-
-@pytest.mark.parametrize("words", MARKET, ids=lambda words: f"{words[0]} {words[-1]}")
-def test_a_misfit_that_is_counted_says_so(command: Command, words: tuple[object, ...]) -> None:
-    """Under its own engine what was measured moves the answer, and is no misfit any more."""
-    outcome = command(*words, "--engine", "vllm", "--no-speculation")
-    assert outcome.code == 0, outcome
-    said = outcome.said
-    assert "Measured: 51 rows of vllm in other versions with Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB" in said
-    assert "for prompts are counted of them for this one." in said
-    assert "2.02 times" not in said
-
-
-@pytest.mark.rows
-def test_layouts_that_no_measured_instance_had_are_said_in_words(
-    command: Command, words: list[object], said: str
-) -> None:
-    outcome = command(*words, "--why")
-    assert outcome.code == 0, outcome
-    assert said in outcome.said
-
-
 def rows(command: Command, *asked: object) -> list[dict[str, str]]:
     """Rows of CSV."""
     return rows(command, *asked)

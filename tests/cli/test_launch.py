@@ -350,20 +350,19 @@ def test_a_file_that_is_no_answer_of_this_release_is_refused(
     assert message in refused("launch", _saved(answer, change), "--to", "vllm").err.replace("\n", " ")
 
 
-def test_a_file_that_is_no_json_is_refused(refused: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("GPUs: 8", "no JSON, so no saved answer"),
+        (f'{{"a": {5000 * "9"}}}', "no saved answer, whose numbers have 17 digits at most"),
+        ("[1, 2]", "no saved answer that says what was asked"),
+    ],
+    ids=["words", "digits", "list"],
+)
+def test_a_file_that_is_no_answer_is_refused(refused: Command, tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "answer.json"
-    path.write_text("GPUs: 8")
-    assert "no JSON, so no saved answer" in refused("launch", path, "--to", "vllm").err
-    path.write_text(f'{{"a": {5000 * "9"}}}')
-    assert "no saved answer, whose numbers have 17 digits at most" in refused("launch", path, "--to", "vllm").err
-    path.write_text("{}")
-    assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err
-    path.unlink()
-    path.mkdir()
-    assert "cannot be read: Is a directory" in refused("launch", path, "--to", "vllm").err
-    path.rmdir()
-    path.write_text("[1, 2]")
-    assert "no saved answer that says what was asked" in refused("launch", path, "--to", "vllm").err
+    path.write_text(text)
+    assert message in refused("launch", path, "--to", "vllm").err
 
 
 @pytest.mark.rows

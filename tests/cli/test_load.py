@@ -2,37 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from tests.cli.conftest import Command, record, rows
 
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
-
-
-@pytest.mark.long
-def test_a_load_sweep(command: Command, tmp_path: Path) -> None:
-    outcome = command("load", *ONE, "--ttft", "200 ms", "--tpot", "25 ms", "--plot", "load.svg")
-    assert outcome.code == 0
-    assert "SATURATED at" in outcome.out
-    for head in ("busy", "SLO", "goodput/s"):
-        assert head in outcome.out
-    assert (tmp_path / "load.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert outcome.err == "wrote load.svg\n"
-    lines = rows(command, "load", *ONE, "--rates", "1,2,5.5")
-    assert [float(row["request_rate"]) for row in lines] == [1.0, 2.0, 5.5]
-    markdown = command("load", *ONE, "--rates", "1,2", "--format", "markdown").out
-    assert markdown.startswith("| requests/s | busy % |")
-
-
-def test_a_load_is_simulated(command: Command) -> None:
-    outcome = command("load", *ONE, "--osl", 100, "--rates", 5, "--simulate", "--arrival-scv", 2)
-    assert outcome.code == 0
-    assert "The same loads in the simulation (sim.)" in outcome.out
-    (point,) = record(command, "load", *ONE, "--osl", 100, "--rates", 5, "--simulate")["points"]
-    simulated = point["simulated"]
-    assert simulated["tpot_seconds"]["mean"] == pytest.approx(point["tpot_seconds"]["mean"], rel=0.03)
 
 
 def test_loads_at_which_prompts_take_most_of_the_time_are_played(command: Command) -> None:

@@ -76,12 +76,6 @@ def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
     assert "an unrestricted layout is " in shown
 
 
-@pytest.mark.rows
-def test_a_remark_says_who_is_asked(command: Command, subject: list[str], remark: str) -> None:
-    shown = command("frontier", *subject, "--max-instance-gpus", 4, "--why")
-    assert remark in shown.said
-
-
 def test_engines_are_compared(command: Command) -> None:
     words = ("compare", "qwen3_30b_a3b", "--on", "h100_sxm", "--max-instance-gpus", 8)
     found = record(command, *words, "--engine", "vllm", "--engine", "sglang", "--any-layout")

@@ -93,7 +93,6 @@ def test_less_memory_holds_fewer_requests(command: Command) -> None:
 
 
 STEP = ("explain", "llama_3_8b", "h100_sxm", "--tp", 1, "--batch", 8, "--engine", "vllm")
-START = ("launch", "llama_3_8b", "h100_sxm", "--tp", 1, "--request-rate", 5)
 
 
 def test_adapters_are_rows_of_a_step_and_a_part_of_the_memory(command: Command) -> None:
@@ -104,10 +103,3 @@ def test_adapters_are_rows_of_a_step_and_a_part_of_the_memory(command: Command) 
     answer = record(command, *words)
     assert answer["bytes_per_accelerator"]["adapters"] == 8 * 32 * 32 * 81_920 * 2
     assert "adapters" not in record(command, *STEP)["bytes_per_accelerator"]
-
-
-@pytest.mark.rows
-def test_engines_are_told_the_room(command: Command, engine: str, flags: list[str]) -> None:
-    out = command(*START, "--engine", engine, "--loras", 12, "--lora-rank", 20).out
-    assert all(flag in out for flag in flags)
-    assert "lora" not in command(*START, "--engine", engine).out

@@ -9,20 +9,7 @@ from tests.cli.conftest import Command, record
 CACHE = ("cache", "llama_3_8b", "h100_sxm", "--tp", 1)
 
 
-def test_cache_prints_every_tier(command: Command) -> None:
-    found = command(*CACHE, "--turns", 6, "--system-tokens", 500, "--lifetime", "5 min", "--why")
-    assert found.code == 0, found
-    for words in (
-        "computing",
-        "HBM",
-        "host memory",
-        "local SSD",
-        "quicker from",
-        "needs GB",
-        "hit %",
-        "6 turns of 300",
-    ):
-        assert words in found.out, words
+def test_a_cache_of_one_tier(command: Command) -> None:
     only = command(*CACHE, "--tier", "ssd", "--isl", 8000, "--hit-rate", 0.9, "--format", "json")
     record = json.loads(only.out)
     assert [one["tier"] for one in record["tiers"]] == ["HBM", "local SSD"]

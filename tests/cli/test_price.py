@@ -28,16 +28,6 @@ def test_api_prices_are_compared(command: Command) -> None:
     assert re.search(r"Revenue \$[\d.,]+ per hour; this fleet breaks even at [\d.]+ requests/s", text)
 
 
-def test_who_promises_nothing_gets_the_usual_speed_of_the_model(command: Command) -> None:
-    usual, slow = (command("price", *SMALL, "--request-rate", 5, *how) for how in ((), ("--any-speed",)))
-    assert "is usual (median of" in usual.out
-    assert "21 offers of 2025-06-27, openrouter2025)" in usual.said
-    assert "usual" not in slow.out
-    assert re.search(r"the cheapest fleet that serves this rate at this speed, of \d+ layouts", usual.said)
-    own = command("price", *SMALL, "--request-rate", 5, "--tpot", "mean:8").said
-    assert re.search(r"mean TPOT <= 8 ms; .*[12]\d\d tokens/s per user tokens", own)
-
-
 def test_power_of_boards_servers_and_the_facility_are_three(command: Command) -> None:
     asked = ("price", *SMALL, "--request-rate", 5, "--together", "--no-speculation", "--any-speed")
     found = record(command, *asked, "--carbon", "germany")
@@ -54,9 +44,3 @@ def test_power_of_boards_servers_and_the_facility_are_three(command: Command) ->
     text = command(*asked).said
     assert re.search(r"Power: boards [\d.]+ kW, with host and network [\d.]+ kW, facility [\d.]+ kW of", text)
     assert "(fitted to 73 measured rows, median error 8 %)" in text and "gCO2e" not in text
-
-
-def test_a_chip_without_watts_has_no_power(command: Command) -> None:
-    found = record(command, "price", *SMALL, "--request-rate", 5, "--set", "hardware.watts=null")
-    assert found["board_watts"] is found["joules_per_output_token"] is None
-    assert "Power:" not in command("price", *SMALL, "--request-rate", 5, "--set", "hardware.watts=null").out

@@ -73,29 +73,6 @@ def test_a_picture_of_deployments_at_a_rate(command: Command, tmp_path: Path) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("means", [("--gpus", 4), ("--budget", 20), ("--power-budget", "8kW")])
-def test_the_best_of_every_chip_that_was_asked_for_is_there(command: Command, means: tuple[object, ...]) -> None:
-    asked = ("llama_3_8b", "b200", "--on", "h100_sxm", "--on", "a100_sxm_80", "--together", *means)
-    found = record(command, "recommend", *asked, "--max-instance-gpus", 2)
-    assert len({choice["hardware"] for choice in found["choices"]}) == 3
-    said = command("recommend", *asked, "--max-instance-gpus", 2).said
-    assert ("provisioned" in said) is (means[0] == "--power-budget")
-
-
-def test_the_most_traffic_of_a_power_budget(command: Command) -> None:
-    """8.3 kW are four chips of 1.2 x 1400 W."""
-    promised = (*SMALL, "--tpot", "20 ms")
-    found = record(command, "recommend", *promised, "--power-budget", "8.3kW")
-    assert found["means"]["provisioned_watts"] == 8300.0
-    assert all(choice["provisioned_watts"] <= 8300.0 for choice in found["choices"])
-    best = found["choices"][0]
-    assert best["joules_per_output_token"] == pytest.approx(best["board_watts"] / best["output_tokens_per_second"])
-    asked = ("recommend", *promised, "--power-budget", "8300")
-    assert "Most requests for a facility of 8.3 kW provisioned" in command(*asked).out
-    assert "| provisioned kW |" in command(*asked, "--format", "markdown").out
-
-
-@pytest.mark.long
 def test_emissions_stand_beside_money(command: Command) -> None:
     """Of a row of 'recommend' and of a load, at 100 g per kWh; without a grid nothing is said of them."""
     name = "grams_co2e_per_million_output_tokens"

@@ -15,18 +15,6 @@ from tests.cli.conftest import Command, record
 DRAFTED = ("speculate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "8", "--draft", "llama_3_8b")
 
 
-def test_a_draft_model_by_requests_in_flight(command: Command) -> None:
-    outcome = command(*DRAFTED, "--why")
-    assert (outcome.code, outcome.err) == (0, "")
-    for words in (
-        *("tp8", "draft model Llama 3.1 8B", "acceptance 0.73, at most 5 drafted", "speed-up", "drafted", "$/M plain"),
-        *("It pays up to", "a batch of", "The proposer takes memory", "requests fit beside it", "All slots taken"),
-        *("Proposing a token takes", "prefill of others, by the proposer too"),
-    ):
-        assert words in outcome.out.replace("\n", " ").replace("  ", " "), words
-    assert "It pays" not in command(*DRAFTED, "--quiet").out
-
-
 def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command) -> None:
     low = (*DRAFTED, "--acceptance", 0.5)
     fixed, free = (record(command, *low, option, 4) for option in ("--draft-length", "--max-draft"))
@@ -40,12 +28,6 @@ def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command)
     assert "4 drafted in every round, which gives 1.94 tokens" in text
     assert "every round has the same number of proposals, as engines run it" in text
     assert "Elsewhere it costs speed, 0." in text
-
-
-@pytest.mark.rows
-def test_every_question_takes_a_length(command: Command, arguments: list[object]) -> None:
-    text = command(*arguments, "--ngram", "--acceptance", "0.6,0.5", "--draft-length", 2).said
-    assert "n-grams of the text so far, 2 drafted in every round, which gives 1.9 tokens" in text
 
 
 def test_multi_token_prediction_is_as_quick_as_published(command: Command) -> None:
@@ -69,13 +51,6 @@ def test_an_engine_s_recipe_says_how_many_tokens_are_proposed(command: Command) 
     assert longest("--engine", "vllm", "--acceptance", "0.9,0.8,0.7") == 3
 
 
-@pytest.mark.rows
-def test_every_proposer(command: Command, arguments: tuple[str, ...], words: str) -> None:
-    outcome = command(*arguments, "--why")
-    assert outcome.code == 0
-    assert words in outcome.out.replace("\n", " ").replace("  ", " ")
-
-
 def test_a_draft_model_without_room_beside_large_batches(command: Command) -> None:
     """Latent attention of the target leaves room for more sequences than the cache of the draft."""
     subject = ("speculate", "deepseek_v3", "h200_sxm", "--tp", "8", "--assumptions", "paper", "--draft", "llama_3_70b")
@@ -94,21 +69,6 @@ def test_acceptance_from_a_file(command: Command, tmp_path: Path) -> None:
     assert answer["speculation"]["acceptance"] == pytest.approx([0.6065306597, 1.0])
     one = record(command, *DRAFTED, "--acceptance-file", path, "--max-draft", 1)
     assert one["speculation"]["acceptance"] == pytest.approx([0.6065306597])
-
-
-def test_price_and_recommend_with_speculation(command: Command) -> None:
-    layout = ("--weights", "fp8", "--tp", "8", "--dp", "1", "--pp", "1", "--request-rate", "1", "--format", "json")
-    plain = json.loads(command("price", "llama_3_70b", "h100_sxm", *layout).out)
-    fast = json.loads(command("price", "llama_3_70b", "h100_sxm", "--eagle", *layout).out)
-    assert plain["speculation"] is None
-    assert fast["speculation"]["proposer"] == "eagle"
-    assert fast["tpot_seconds"]["mean"] < 0.5 * plain["tpot_seconds"]["mean"]
-    assert fast["slots"] < plain["slots"]
-    promised = ("recommend", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "14 ms")
-    first = [record(command, *promised, *more) for more in ((), ("--eagle",))]
-    costs = [record["choices"][0]["dollars_per_hour"] for record in first]
-    assert costs[1] < costs[0]
-    assert "EAGLE head, acceptance by position 0.77, 0.71, 0.71" in command(*promised, "--eagle").said
 
 
 def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:

@@ -48,16 +48,3 @@ def test_a_traffic_is_an_answer_to_every_question(command: Command) -> None:
         assert "November 2023 (mean 1155 input" in command(*asked, *traffic).said
     best = record(command, "recommend", *ONE, *traffic, "--ttft", 2000, "--tpot", 50)["choices"][0]
     assert best["request_rate"] == pytest.approx(5.554, rel=1e-3)
-
-
-def test_pools_that_a_traffic_leaves_out_are_named(command: Command) -> None:
-    said = "Left out: pools that prefill and decode apart, which are not played, under Azure conversation"
-    words, kept = (
-        ("llama_3_8b", "h100_sxm", "--engine", "vllm", "--max-instance-gpus", 1),
-        ("--ttft", 2000, "--tpot", 50),
-    )
-    for question in (("frontier", *words), ("recommend", *words, *kept), ("price", *words, *kept)):
-        assert command(*question, "--traffic", "azure_conversation").said.count(said) == 1
-    for without in (("--together",), ("--tp", 1)):
-        outcome = command("recommend", *words, *kept, *without, "--traffic", "azure_conversation")
-        assert outcome.code == 0 and "Left out" not in outcome.out

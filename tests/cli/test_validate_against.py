@@ -123,13 +123,6 @@ def test_what_calibrates_with_the_run_can_be_typed(command: Command, answer: Pat
     assert (answer.parent / "mine.yaml").exists()
 
 
-def test_the_table_shows_the_verdict(command: Command, answer: Path) -> None:
-    text = command("validate", _result(answer, slower=1.6), "--against", answer).out
-    assert "BROKEN (50)" in text
-    assert "What of a decode step could explain it" in text
-    assert "weight reads" in text
-
-
 def test_a_closed_loop_is_held_to_its_point(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "front.json"
     command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "-o", path)
@@ -179,13 +172,10 @@ def test_options_that_the_answer_has_settled_are_refused(refused: Command, answe
     assert "--choice names a deployment of an answer" in refused("validate", "--choice", "1").err
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"asked": 3}', '{"asked": {"program": "inference-econ"}}'])
-def test_what_is_no_answer_is_refused_and_nothing_is_written(
-    refused: Command, answer: Path, tmp_path: Path, text: str
-) -> None:
+def test_what_is_no_answer_is_refused_and_nothing_is_written(refused: Command, answer: Path, tmp_path: Path) -> None:
     result = _result(answer)
-    answer.write_text(text)
-    message = refused("validate", result, "--against", answer, "-o", "held.json").err.replace("\n", " ")
+    answer.write_text('{"asked": {"program": "inference-econ"}}')
+    message = refused("validate", result, "--against", answer, "-o", "held.json").warned
     assert "write one with 'inference-econ recommend" in message
     assert not (tmp_path / "held.json").exists()
 
