@@ -205,6 +205,18 @@ def test_an_engine_is_asked_again_and_again(command: Command) -> None:
     assert outcome.code == {"inside": 0, "outside": 1}[windows[2]["state"]]
 
 
+def test_a_watch_without_end_says_what_ends_it(
+    command: Command, kept: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+    outcome = command("watch", *LLAMA, *LENGTHS, *kept(page(100)))
+    said = "1.prom is read again every 15 s until Ctrl-C; --once and --for TIME end by themselves\nstopped\n"
+    assert (outcome.code, outcome.out, outcome.err) == (130, "", said)
+
+
 def test_a_redirection_is_not_followed(refused: Command) -> None:
     with serving([(302, "")]) as address:
         assert "302 Found, no page of metrics" in refused("watch", *LLAMA, "--metrics", address, "--once").err
