@@ -8,7 +8,6 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.core import ParameterSource
 
 import inference_econ as ie
 from inference_econ import answers, inputs
@@ -19,7 +18,7 @@ from inference_econ.inputs.options import GROUPS, OPTIONS, SAID_BY_TRAFFIC, WHAT
 from . import prices, show
 from .decorators import Choices as Choices
 from .outputs import Output as Output
-from .refusals import named_options, refuse
+from .refusals import given, named_options, refuse
 
 if TYPE_CHECKING:
     from inference_econ._shown import Shown as Shown
@@ -240,7 +239,7 @@ def _recorded(choices: Choices, *, fitted: bool) -> ie.Requests | None:
 
 def is_given(name: str) -> bool:
     """Return whether an option of the command that runs was given, and is not as by default."""
-    return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+    return any(parameter.name == name for parameter in given(click.get_current_context()))
 
 
 def targets(choices: Choices, **usual: float) -> ie.Targets:

@@ -66,7 +66,7 @@ def answer(question: str, fields: Fields) -> Answer:
         for parameter, value in _filled(command, fields)
     }
     typed = shlex.join(["inference-econ", question, *provenance.typed(command, values)])
-    file = partial(_scenario, question, fields) if listed.in_scenarios else None
+    file = partial(_scenario, question, fields) if "scenarios" in listed.doors else None
     return Answer(typed, taken.page, taken.text, remarks, taken.question, file)
 
 

@@ -18,6 +18,7 @@ from inference_econ.errors import InputError
 
 from . import provenance, show
 from .help import command
+from .refusals import given
 
 _PROGRAM = "inference-econ"
 
@@ -117,18 +118,11 @@ def _command(name: str) -> click.Command:
 
 def _check_unshown(context: click.Context) -> None:
     """Refuse options that say where an answer goes and how it is printed."""
-    option = next(
-        (
-            parameter.opts[0]
-            for parameter in context.command.params
-            if parameter.name in provenance.SHOWN
-            and parameter.name != "quiet"
-            and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
-        ),
-        None,
-    )
-    if option is not None:
-        raise InputError(f"{option} inside of the quotes: a report is written once, by its own -o; leave it out")
+    for parameter in given(context):
+        if parameter.name in provenance.SHOWN and parameter.name != "quiet":
+            raise InputError(
+                f"{parameter.opts[0]} inside of the quotes: a report is written once, by its own -o; leave it out"
+            )
 
 
 def _swept(folder: str) -> reports.web.Asked:

@@ -101,23 +101,16 @@ def validate(
         )
     sources, others = _sorted(datasets)
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
-    _check(sources, keys, bound=bound)
-    from inference_econ.report.validate import ValidationPage
-
+    if (keys or bound) and not sources:
+        raise InputError("--by and --bound are about servers; name one of their datasets, or none for all", option="by")
+    if keys:
+        calibration.check_groups(keys)
     compared = _servers(sources, assumptions, deployment, levels=levels) if sources else ()
     context = click.get_current_context()
     words = ["inference-econ", "validate", *provenance.typed(context.command, context.params), "--format", "markdown"]
     command = shlex.join([*words, *(["-o", output.path] if output.path is not None else [])])
     answer = ie.Validated(tuple(compared), others, assumptions, bound)
-    show.emit(ValidationPage(answer, keys, command, bool(datasets)), output)
-
-
-def _check(sources: list[str], keys: list[str], *, bound: bool) -> None:
-    """Refuse what cannot be done before anything is read."""
-    if (keys or bound) and not sources:
-        raise InputError("--by and --bound are about servers; name one of their datasets, or none for all", option="by")
-    if keys:
-        calibration.check_groups(keys)
+    show.emit(report.validate.ValidationPage(answer, keys, command, bool(datasets)), output)
 
 
 def _servers(
