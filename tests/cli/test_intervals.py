@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.cli.conftest import Command, record, rows
 from tests.reading import tables
 
 #: Commands that predict, and what of their rows is uncertain.
@@ -28,22 +26,15 @@ def _names(record: Any) -> Iterator[str]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_data_have_low_and_high(command: Command, name: str) -> None:
     words, column = COMMANDS[name]
-    outcome = command(*words, "--format", "csv")
-    assert outcome.code == 0, outcome
-    rows = list(csv.DictReader(io.StringIO(outcome.out)))
+    lines = rows(command, *words)
     base, _, which = column.partition(":")
     heads = [f"{base}{end}{which and f'_{which}'}" for end in ("_low", "", "_high")]
-    known = [tuple(float(row[head]) for head in heads) for row in rows if all(row[head] for head in heads)]
+    known = [tuple(float(row[head]) for head in heads) for row in lines if all(row[head] for head in heads)]
     assert any(low < value < high for low, value, high in known)
     assert all(low <= value <= high for low, value, high in known)
     names = set(_names(record(command, *words)))
     assert any(each.endswith("_low") for each in names)
     assert {each.removesuffix("_low") for each in names if each.endswith("_low")} <= names
-
-
-def rows(command: Command, *asked: object) -> list[dict[str, str]]:
-    """Rows of CSV."""
-    return rows(command, *asked)
 
 
 @pytest.mark.rows
