@@ -25,12 +25,12 @@ class Outcome:
 
     @property
     def said(self) -> str:
-        """What was printed, however it is wrapped."""
+        """Words that were printed, however they are wrapped."""
         return " ".join(self.out.split())
 
     @property
     def warned(self) -> str:
-        """What was said on the error stream, however it is wrapped."""
+        """Words of the error stream, however they are wrapped."""
         return " ".join(self.err.split())
 
 

@@ -84,7 +84,7 @@ def test_every_recorded_version_reads_its_command(tmp_path: Path, command: Comma
 
 @pytest.fixture
 def script(answer: Path, command: Command) -> str:
-    """What starts the first choice of the answer."""
+    """Script that starts the first choice of the answer."""
     return command("launch", answer, "--to", "vllm").out
 
 
