@@ -116,9 +116,11 @@ def validate(
 def _servers(
     sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any], *, levels: bool
 ) -> list[calibration.Servers]:
+    from inference_econ.calibration.validation import servers
+
     server = ie.MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
-    files = calibration.validation.servers.read(sources, server)
-    return [calibration.validation.servers.held(files, name, levels=levels) for name in assumptions or (None,)]
+    files = servers.read(sources, server)
+    return [servers.held(files, name, levels=levels) for name in assumptions or (None,)]
 
 
 def _against(results: Sequence[str], path: str, number: int | None) -> report.against.AgainstPage:
