@@ -37,14 +37,6 @@ _RATES = "--isl", 100, "--osl", 50, "--max-instance-gpus", 2
 
 
 @pytest.mark.rows
-def test_every_question_takes_a_price_by_node_under_the_name_that_people_have(
-    command: Command, question: tuple[object, ...]
-) -> None:
-    price = record(command, *question, "--price", "h100=20/node")["price"]
-    assert (price["usd_per_gpu_hour"], price["usd_per_node_hour"], price["kind"]) == (2.5, 20.0, "given")
-
-
-@pytest.mark.rows
 def test_a_kind_is_taken_of_sellers_alike(command: Command, price: str, b200: float, mi355x: float) -> None:
     asked = ("compare", "llama_3_8b", "--on", "b200", "--on", "mi355x", *_RATES, "--price", price)
     series = record(command, *asked)["series"]
