@@ -147,7 +147,9 @@ def _ordered(swept: Swept) -> list[Best]:
 
 def cheapest_grid(swept: Swept) -> charts.Grid:
     """Grid of the cheapest, to be drawn."""
-    tiles = [charts.Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best)) for best in swept.best]
+    tiles = [
+        charts.Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best)) for best in _ordered(swept)
+    ]
     speeds = [f"{speed:g}" for speed in swept.speeds]
     return charts.Grid(
         _heading(swept),
