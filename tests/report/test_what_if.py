@@ -17,6 +17,7 @@ from inference_econ.report.charts.tornado import ticks
 from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.table import quantity
 from inference_econ.report.what_if import WhatIfPage, effects_table, steps_table, tornados
+from inference_econ.studies.what_if import Step
 from tests import charted
 
 
@@ -49,6 +50,20 @@ def test_steps_are_said_by_name(answer: ie.WhatIf) -> None:
     assert rows["HBM bandwidth"][1] == "from here on tp2 is the cheapest layout, before tp4"
     assert rows["KV heads"] == ("16", "from here on tp4 is the cheapest layout, before tp2")
     assert len(WhatIfPage(answer).tables()) == 2
+
+
+def test_costs_that_are_flat_at_both_ends_are_said_once(answer: ie.WhatIf) -> None:
+    """Llama 70B with a larger memory: the cost falls from 82.6 to 91.1 GB, as "less" and "more" of it contradicted."""
+    low, high = Step("flat_to", 82.59e9, 83.41e9, None, None), Step("flat_from", 90.15e9, 91.06e9, None, None)
+    (effect,) = (effect for effect in answer.effects if effect.input.key == "nic")
+    memory = replace(effect, input=replace(effect.input, unit="B"))
+
+    def said(*steps: Step) -> list[tuple[str, ...]]:
+        return [row[1:] for row in steps_table(replace(answer, effects=(replace(memory, steps=steps),))).rows]
+
+    assert said(high, low) == [("82.59 GB to 91.06 GB", "more of it changes the cost between these alone")]
+    assert said(low) == [("82.59 GB", "up to here more of it changes no cost")]
+    assert said(high) == [("91.06 GB", "from here on more of it changes no cost")]
 
 
 def test_of_pools_the_chips_of_both_are_said() -> None:
