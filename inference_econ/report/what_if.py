@@ -210,7 +210,8 @@ def _where(effect: Effect, step: Step) -> str:
 
 
 def _happens(step: Step) -> str:
-    labels = {name: "" if at is None else layout_label(at) for name, at in _layouts(step).items()}
+    layouts = attributes(step, "layout before")
+    labels = {name: "" if at is None else layout_label(at) for name, at in layouts.items()}
     return _HAPPENS[step.kind].format(**labels)
 
 
@@ -281,13 +282,8 @@ def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:
         "steps": [
             {
                 **attributes(step, "kind low high"),
-                **{name: None if at is None else dict(at) for name, at in _layouts(step).items()},
+                **{name: at and dict(at) for name, at in attributes(step, "layout before").items()},
             }
             for step in effect.steps
         ],
     }
-
-
-def _layouts(step: Step) -> dict[str, Mapping[str, float | str] | None]:
-    """The layouts after and before a step."""
-    return {"layout": step.layout, "before": step.before}
