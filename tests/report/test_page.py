@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from inference_econ.report.page import Page, csv_text, json_text
-from inference_econ.report.table import Table, dollars, layout_label
+from inference_econ.report.table import Table, dollars, layout_label, per_hour
 from tests.reading import csv_rows
 
 
@@ -58,6 +58,7 @@ def test_layouts_are_labelled_as_people_write_them(layout: dict[str, float | str
 @pytest.mark.rows
 def test_dollars_have_three_digits_or_cents(amount: float, text: str) -> None:
     assert dollars(amount) == text
+    assert per_hour(1234.5) == "1,234.50"
 
 
 def test_markdown_and_csv_survive_odd_cells() -> None:

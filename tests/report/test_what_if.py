@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,17 +67,8 @@ def test_costs_that_are_flat_at_both_ends_are_said_once(answer: ie.WhatIf) -> No
 
 
 def test_of_pools_the_chips_of_both_are_said() -> None:
-    answer = ie.what_if(
-        "qwen3_32b",
-        "h100_sxm",
-        isl=8000,
-        osl=200,
-        speeds=40,
-        inputs=["price"],
-        arrangement="apart",
-        engine="vllm",
-        max_instance_gpus=4,
-    )
+    pools: dict[str, Any] = {"arrangement": "apart", "engine": "vllm", "max_instance_gpus": 4}
+    answer = ie.what_if("qwen3_32b", "h100_sxm", inputs=["price"], isl=8000, osl=200, speeds=40, **pools)
     readers, decoders = (float(answer.layout[f"{name}_instances"]) for name in ("prefill", "decode"))
     reading = {"tp1": 1, "tp2": 2, "tp4": 4}[str(answer.layout["prefill"])]
     chips = readers * reading + decoders * float(answer.layout["tp"])
@@ -98,7 +89,7 @@ def test_several_speeds_have_a_column_each(along: ie.WhatIf) -> None:
 
 def test_data_have_all_values_that_were_tried(answer: ie.WhatIf) -> None:
     record = json.loads(json_text(WhatIfPage(answer).record()))
-    (price,) = [each for each in record["inputs"] if each["input"] == "price"]
+    (price,) = (varied for varied in record["inputs"] if varied["input"] == "price")
     assert len(price["values"]) == len(price["dollars"][0]) == 5
     assert price["elasticities"]["dollars"] == pytest.approx([1.0])
     assert record["sources"]
@@ -107,16 +98,12 @@ def test_data_have_all_values_that_were_tried(answer: ie.WhatIf) -> None:
     assert "elasticity" in csv_text(frame).splitlines()[0]
 
 
-def test_a_tornado_has_both_ends_of_every_input(answer: ie.WhatIf, tmp_path: Path) -> None:
+def test_a_tornado_has_both_ends_of_every_input(answer: ie.WhatIf) -> None:
     cost, speed = tornados(answer)
     assert len(cost.bars) == len(speed.bars) == 8
     assert cost.bars[0].factor == pytest.approx(0.8)
     assert "KV heads, 4 to 16" in {bar.name for bar in cost.bars}
-    picture = tmp_path / "tornado.svg"
-    answer.plot(picture)
-    text = picture.read_text(encoding="utf-8")
-    assert "What moves cost and speed?" in text
-    assert "25 % more of it" in text
+    assert {bar.end for bar in cost.bars} == {"20 % less of it", "25 % more of it"}
 
 
 def test_ends_at_which_nothing_answers_are_named(answer: ie.WhatIf) -> None:
@@ -127,7 +114,8 @@ def test_ends_at_which_nothing_answers_are_named(answer: ie.WhatIf) -> None:
     names = [{bar.name for bar in tornado.bars} for tornado in tornados(cheapest)]
     assert "price" in names[0] and "price (none at $3.688/h)" in names[1]
     said = "None: there nothing is as fast as this (left), or costs as little (right)."
-    assert [said in str(WhatIfPage(each).charts()["tornado"].to_dict()) for each in (answer, cheapest)] == [False, True]
+    drawn = (str(WhatIfPage(study).charts()["tornado"].to_dict()) for study in (answer, cheapest))
+    assert [said in chart for chart in drawn] == [False, True]
 
 
 def test_an_end_without_an_answer_has_no_bar() -> None:
@@ -152,10 +140,3 @@ def test_quantities_have_prefixes() -> None:
     assert quantity(1e15, "FLOP/s") == "1 PFLOP/s"
     assert quantity(0.0, "s") == "0 ns"
     assert quantity(2.0, "s") == "2 s"
-
-
-def test_a_report_and_a_saved_answer(along: ie.WhatIf, tmp_path: Path) -> None:
-    along.report(tmp_path / "report.html")
-    along.save(tmp_path / "answer.json")
-    assert "launch time" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert ie.load_answer(tmp_path / "answer.json")
