@@ -28,7 +28,7 @@ from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.chosen import agents_said
+from inference_econ.report.chosen import agents_said, start_of_sheet
 from inference_econ.report.fields import view
 from inference_econ.report.fleet import FleetPage
 from inference_econ.report.heading import heading
@@ -43,7 +43,6 @@ from inference_econ.report.recommend import (
     shown_record,
 )
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked
-from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import doubts, grounds
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, per_hour
 

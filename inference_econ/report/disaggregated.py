@@ -27,12 +27,12 @@ from inference_econ.engine import Setup
 from inference_econ.inputs.percentiles import MEAN
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.chosen import start_of_fleet
 from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import kept_with
 from inference_econ.report.service import milliseconds, power_notes, slots_notes, spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
-from inference_econ.report.start import start_of_fleet
 from inference_econ.report.startable import doubts, grounds, with_engines
 from inference_econ.report.table import Frame, Table, assumptions_label, dollars, layout_label
 

@@ -11,13 +11,13 @@ from inference_econ.answers.service_record import SEEN
 from inference_econ.engine import Setup
 from inference_econ.inputs import Offer
 from inference_econ.report import charts
+from inference_econ.report.chosen import start_of_sheet
 from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.promises import kept_with
 from inference_econ.report.recommend import choice_label
 from inference_econ.report.service import fleet_label, fleet_name, load_notes, picked, power_notes, service_title
-from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import doubts, grounds, with_notes
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars, per_hour

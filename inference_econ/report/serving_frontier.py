@@ -17,10 +17,9 @@ from inference_econ.answers.token_parts import token_parts
 from inference_econ.engine import key_degrees
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.chosen import expected_in_flight
+from inference_econ.report.chosen import expected_in_flight, parts_of_pools
 from inference_econ.report.heading import subject_label
 from inference_econ.report.metrics import AXES
-from inference_econ.report.start import parts_of_pools
 from inference_econ.report.startable import saving_note, with_notes, with_recipes
 from inference_econ.report.table import PART_NAMES, Table, assumptions_label
 from inference_econ.search import Metric
