@@ -96,8 +96,8 @@ def sizes_table(inferred: Inferred) -> Table:
     rows = []
     for name, values, unit, true in sizes:
         ends = (value for weights in (even, inferred.weights) for value in interval(values, weights))
-        known = () if truth is None else (true,)
-        rows.append((name, *(amount(value / unit) for value in (*ends, *known))))
+        actual = () if truth is None else (true,)
+        rows.append((name, *(amount(value / unit) for value in (*ends, *actual))))
     heads = ("", "before: 10 %", "50 %", "90 %", "after: 10 %", "50 %", "90 %", *(["truth"] if truth else []))
     return Table(title(inferred), heads, tuple(rows), tuple(_notes(inferred)), tuple(_why(inferred)))
 
