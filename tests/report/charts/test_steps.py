@@ -14,8 +14,20 @@ from inference_econ.report.heading import step_heading
 from inference_econ.report.price import price_waterfall
 from inference_econ.report.step_pictures import roofline, step_waterfall
 from inference_econ.report.table import dollars
+from tests import asking
 from tests.charted import Spec, encodings, legend, rows_of, sound, views
 from tests.offered import service_of
+
+STEPS = {
+    "dense": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, batch=64, weights="fp8"),
+    "experts": lambda: asking.explain("deepseek_v3", "h200_sxm", tp=8, batch=64),
+    "prefill": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, weights="fp8", prompt=4000),
+}
+
+
+@pytest.fixture(scope="module", params=STEPS)
+def step(request: pytest.FixtureRequest) -> ie.Explanation:
+    return STEPS[request.param]()
 
 
 def marked(spec: Spec, kind: str) -> list[Spec]:
