@@ -28,8 +28,8 @@ from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.chosen import agents_said
-from inference_econ.report.fields import Record, view
+from inference_econ.report.chosen import agents_said, start_of_sheet
+from inference_econ.report.fields import view
 from inference_econ.report.fleet import FleetPage
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Pieces, RowsPage
@@ -43,7 +43,6 @@ from inference_econ.report.recommend import (
     shown_record,
 )
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked
-from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import doubts, grounds
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, per_hour
 
@@ -73,7 +72,7 @@ class AgentCurvePage(RowsPage[AgentCurve]):
             *_notes(*(point.use for point in answer.points)),
             *doubts([bill.service.setup], subjects),
         ]
-        rows = [_flat(record) for record in answer.records()]
+        rows = [{**record, **record["agent_use"]} for record in answer.records()]
         title = _title("A fleet of agents", [bill.service.setup], use, targets)
         why = [_meaning(self.setups()), *grounds(self.setups(), subjects, SEEN)]
         return (view(title, rows, columns, notes=notes, why=why, least=_LEAST),)
@@ -219,25 +218,16 @@ class AgentSheetPage(PricePage):
         sheet, use = self.answer, self.answer.use
         assert use is not None
         record = sheet.use_record()
-        hourly = record["tasks_per_hour"]
-        rows = [
-            {"per": name, "per_hour": count, "dollars": sheet.dollars_per_hour / count}
-            for name, count in (
-                ("task", hourly), ("hour of an agent", use.agents), ("request", hourly * record["requests_per_task"]),
-            )
-        ]  # fmt: skip
-        columns = (
-            ("what", [str(row["per"]) for row in rows]),
-            ("an hour", [amount(float(str(row["per_hour"]))) for row in rows]),
-            ("$ each", [dollars(float(str(row["dollars"]))) for row in rows]),
-        )
+        tasks = record["tasks_per_hour"]
+        counts = {"task": tasks, "hour of an agent": use.agents, "request": tasks * record["requests_per_task"]}
+        rows = tuple((name, amount(count), dollars(sheet.dollars_per_hour / count)) for name, count in counts.items())
         title = _title(f"{use.agents:,.0f} agents", [sheet.service.setup], use, sheet.targets)
-        notes = [
+        notes = (
             *_reread([sheet.fleet]),
             *_notes(use),
             f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
-        ]
-        return (view(title, rows, columns, notes=notes), *super().tables())
+        )
+        return (Table(title, ("what", "an hour", "$ each"), rows, notes), *super().tables())
 
     def start(self) -> Start:
         """Start of the fleet that is priced."""
@@ -346,11 +336,6 @@ def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
     """Percentiles of a latency that are shown."""
     promised = (targets.percentile_of(name),) if name in targets.given else ()
     return tuple(dict.fromkeys(("p50", *promised, "p90" if not promised else "p99")))
-
-
-def _flat(record: Record) -> Record:
-    """A record with what it says of agents beside the rest."""
-    return {**record, **record["agent_use"]}
 
 
 def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) -> str:

@@ -15,12 +15,12 @@ from inference_econ.engine import Setup, bounds
 from inference_econ.inputs.percentiles import in_order
 from inference_econ.report import bands, charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.chosen import start_of_sheet
 from inference_econ.report.fields import Column, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.promises import arrivals_label, burstiness_note, chances_column, chances_notes
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked, power_columns, service_title
-from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import doubts, grounds, with_notes
 from inference_econ.report.table import Table, amount, dollars
 from inference_econ.serving import Gamma, Loaded, arrivals_of, is_unproven, seen, served

@@ -114,7 +114,7 @@ def _routing(offloading: Offloading) -> list[str]:
     if conversation is None or conversation.replicas == 1:
         return []
     other: Routing = "prefix_aware" if conversation.routing == "round_robin" else "round_robin"
-    mine, theirs = (
+    present, otherwise = (
         reuse(
             replace(conversation, routing=way), offloading.requests_per_second, offloading.readings[0].capacity_bytes,
             offloading.bytes_per_token,
@@ -123,7 +123,8 @@ def _routing(offloading: Offloading) -> list[str]:
     )  # fmt: skip
     return [
         f"{conversation.replicas} instances share the requests, {_ROUTED[conversation.routing]}: of prompts "
-        f"{100 * mine:.1f} % are found in HBM; {_ROUTED[other]} {100 * theirs:.1f} %. Tiers are those of each instance."
+        f"{100 * present:.1f} % are found in HBM; {_ROUTED[other]} {100 * otherwise:.1f} %. Tiers are those of each "
+        "instance."
     ]
 
 

@@ -176,7 +176,7 @@ def test_rows_that_do_not_follow_each_other_are_told_to() -> None:
 
 def test_the_operator_table_as_csv_is_in_base_units() -> None:
     found = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="deployable")
-    lines = list(csv.DictReader(io.StringIO(csv_text(explain.operator_frame(found)))))
+    lines = list(csv.DictReader(io.StringIO(csv_text(explain.ExplanationPage(found, operators=True).frame()))))
     assert [line["name"] for line in lines] == [one.name for one in found.operators]
     assert sum(float(line["seconds"]) for line in lines) == pytest.approx(found.seconds)
     assert float(lines[0]["flop"]) == pytest.approx(2 * 8192 * 10240 * 80 * 32 / 8)

@@ -160,6 +160,29 @@ def test_a_machine_is_the_node_that_is_rented(command: Command) -> None:
     assert "--nnodes" not in _started(command("launch", *asked, "--gpus-per-node", "8").out, "vllm serve", "serve")
 
 
+def test_machines_without_the_fast_link_of_a_prediction_are_spoken_of(command: Command) -> None:
+    asked = (
+        "launch",
+        "llama_3_70b",
+        "h100_sxm",
+        "--weights",
+        "fp8",
+        "--request-rate",
+        "1",
+        "--tp",
+        "2",
+        "--to",
+        "vllm",
+    )
+    said = "predicted with one fast link between 2 accelerators, which machines of 1 do not have between them"
+    single = (*asked, "--gpus-per-node", "1")
+    heard = [
+        command(*words).out.replace("\n#    ", "")
+        for words in (asked, single, (*single, "--set", "hardware.link_domain=1"))
+    ]
+    assert [said in text for text in heard] == [False, True, False]
+
+
 GROUPS = (
     *("deepseek_v3", "h200_sxm", "--request-rate", "2", "--no-speculation"),
     *("--tp", "1", "--dp", "8", "--pp", "1", "--ep", "8"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.inputs import catalog
-from inference_econ.report.prices import PricesPage
+from inference_econ.report.catalog import PricesPage
 from tests.cli.conftest import Command, record
 
 _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "price_table.md"
