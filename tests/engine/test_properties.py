@@ -26,7 +26,6 @@ from inference_econ.engine import (
     step_seconds,
 )
 from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Precision, catalog
-from inference_econ.search._bounds import lower_bound
 from inference_econ.search.fastest import fastest, token_seconds
 from tests.reading import tables
 
@@ -160,21 +159,6 @@ def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
     for single, verified in zip(one, several, strict=True):
         assert (single <= verified * (1 + ROUNDING)).all()
         assert (verified <= 4 * single * (1 + ROUNDING)).all()
-
-
-@few
-@given(model=models, chip=chips, preset=presets, context=contexts, at=instances())
-def test_the_lower_bound_is_below_every_variant(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
-    # Groups with sequences and caches of their own may have less work; the search takes no bounds then.
-    together = (
-        "layout.kv_placement=spread", "layout.attention_groups=idle", "experts.replicated_tokens=exchanged",
-        "network.link_domains=whole", "network.two_batch_overlap=never", "experts.redundant=null",
-    )  # fmt: skip
-    setup = _question(model, chip, context, preset, together)
-    bound = np.broadcast_to(lower_bound(setup, at), at.shape)
-    variants = ContinuousLayouts(pipeline=True).variants(setup.model, setup.assumptions, at)
-    for seconds in step_seconds(setup, variants):
-        assert (bound <= seconds.min(axis=0) * (1 + ROUNDING)).all()
 
 
 # The search for the fastest layout, against trying everything.

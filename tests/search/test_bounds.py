@@ -69,17 +69,17 @@ def _frontier(setup: Setup, layouts: Layouts, speculation: Speculation | None) -
 
 
 def _check(setup: Setup, layouts: Layouts, speculation: Speculation | None = None) -> None:
-    """With a table of bounds, with bounds of each plan, and without."""
+    """With a table of bounds, where only memory is looked at first, and without either."""
     if not _bounds.hold(setup.assumptions):
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_search, "_TABLE_FROM", 0)
         tabled = _frontier(setup, layouts, speculation)
         patch.setattr(_search, "_TABLE_FROM", np.inf)
-        bounded = _frontier(setup, layouts, speculation)
+        roomy = _frontier(setup, layouts, speculation)
         patch.setattr(_bounds, "hold", lambda _: False)
         everything = _frontier(setup, layouts, speculation)
-    for front in (tabled, bounded):
+    for front in (tabled, roomy):
         assert front.seconds == pytest.approx(everything.seconds, rel=1e-12)
         assert front.dollars == pytest.approx(everything.dollars, rel=1e-12)
 
