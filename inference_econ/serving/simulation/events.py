@@ -435,7 +435,8 @@ class Fleet:
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
     """Of some places the one that has most of a prompt, or where that is far busier than another the least busy."""
-    best = min(range(len(hits)), key=lambda place: (-hits[place], busy[place]))
+    most = max(hits)
+    best = min((place for place, found in enumerate(hits) if found == most), key=busy.__getitem__)
     least = min(busy)
     if busy[best] - least > _FAR_BUSIER and busy[best] > _TIMES_BUSIER * least:
         return busy.index(least)
@@ -494,7 +495,7 @@ class Engine:
         #: decoding ones by their tokens beyond whole blocks, as they were at step 0.
         self.cache = server.cache
         self.blocks, self.blocks_at_end = [0] * server.groups, [0] * server.groups
-        self.inside: list[list[int]] = [[] for _ in groups]
+        self.inside: list[dict[int, None]] = [{} for _ in groups]
         self.beyond_blocks = [[0] * (1 if server.cache is None else server.cache.block_tokens) for _ in groups]
         #: What each group, and each memory behind all of them, has of prompts; until when each of these is busy, and
         #: requests whose blocks it has brought.
@@ -670,7 +671,7 @@ class Engine:
             prefixes.take(parts)
         self.blocks[group] += prompt
         self.blocks_at_end[group] += whole
-        inside.append(request)
+        inside[request] = None
         self._make_room(group)
         return True
 
@@ -708,7 +709,7 @@ class Engine:
         assert cache is not None
         parts = self.parts_of(request, max(tokens - (tokens > log.prompts[request]), 0))
         shared = self.prefixes[group].release(parts) if parts else 0
-        self.inside[group].remove(request)
+        del self.inside[group][request]
         self.blocks[group] -= cache.held(tokens) - shared
         self.blocks_at_end[group] -= cache.held(self.isl[request] + self.osl[request]) - shared
         self._make_room(group)
@@ -736,7 +737,7 @@ class Engine:
         """The request of a group that has to go."""
         inside = self.inside[group]
         if cache.evicted == "last":
-            return inside[-1]
+            return next(reversed(inside))
         return min(reversed(inside), key=self._written)
 
     def _written(self, request: int) -> int:
