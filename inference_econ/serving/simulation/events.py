@@ -47,6 +47,14 @@ class Tier(NamedTuple):
     """From asking to the first byte [s]."""
 
 
+def _check_least(owner: Cache | Server, whose: str, **least: float) -> None:
+    """Refuse fields that are below the least that each can be."""
+    for name, number in least.items():
+        value, unit = getattr(owner, name), " token" if name == "chunk" else ""
+        if not value >= number:
+            raise InputError(f"{name}{whose} must be at least {number:g}{unit}, got {value:g}")
+
+
 @dataclass(frozen=True, slots=True)
 class Cache:
     """Memory for the cache of requests, and whom an engine lets in and out of it.
@@ -77,13 +85,11 @@ class Cache:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        for name, least in (("blocks", 1), ("block_tokens", 1), ("request_tokens", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} of a cache must be at least {least}, got {getattr(self, name)}")
+        _check_least(self, " of a cache", blocks=1, block_tokens=1, request_tokens=0)
         for name in ("own_answer", "other_answers"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"{name} of a cache must be a share from 0 to 1, got {getattr(self, name):g}")
-        if self.evicted not in ("last", "fewest_tokens", "nobody"):
+        if self.evicted not in get_args(Evicted):
             raise InputError(f"evicted must be 'last', 'fewest_tokens' or 'nobody', got {self.evicted!r}")
 
     @overload
@@ -173,28 +179,15 @@ class Server:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        if self.slots < 1:
-            raise InputError(f"slots must be at least 1, got {self.slots}")
-        if self.policy not in ("prefill_first", "chunked"):
+        _check_least(self, "", slots=1, chunk=1, stages=1, steps_ahead=0, look_steps=1, most_prompts=1, held_steps=0)
+        if self.policy not in get_args(Policy):
             raise InputError(f"policy must be 'prefill_first' or 'chunked', got {self.policy!r}")
-        if self.chunk < 1:
-            raise InputError(f"chunk must be at least 1 token, got {self.chunk}")
-        if not self.stages >= 1.0:
-            raise InputError(f"stages must be at least 1, got {self.stages:g}")
         if self.groups < 1 or (self.groups > 1 and self.lone_step_seconds is None):
             raise InputError(
                 f"groups must be at least 1, and several of them need lone_step_seconds, got {self.groups} groups"
             )
-        if self.dealing not in ("round_robin", "least_busy"):
+        if self.dealing not in get_args(Dealing):
             raise InputError(f"dealing must be 'round_robin' or 'least_busy', got {self.dealing!r}")
-        if self.steps_ahead < 0:
-            raise InputError(f"steps_ahead must be at least 0, got {self.steps_ahead}")
-        if self.look_steps < 1:
-            raise InputError(f"look_steps must be at least 1, got {self.look_steps}")
-        if not self.most_prompts >= 1:
-            raise InputError(f"most_prompts must be at least 1, got {self.most_prompts:g}")
-        if self.held_steps < 0:
-            raise InputError(f"held_steps must be at least 0, got {self.held_steps}")
 
 
 def simulate(
