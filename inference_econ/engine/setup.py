@@ -14,7 +14,7 @@ from inference_econ.engine.layouts.degrees import layout_columns
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import any_can_start, names_of_able
-from inference_econ.engine.layouts.startable_pins import Started, check_startable
+from inference_econ.engine.layouts.startable_pins import check_startable
 from inference_econ.engine.levels import SetupLevels
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
@@ -498,7 +498,7 @@ class Setup:
         rates = operator.rates
         if rates is None:
             return self.flops_per_second(operator.dtype, operator.kind)
-        share = np.minimum(rates.math * self._curve_efficiency(operator.kind), 1.0)
+        share = np.minimum(rates.math * self._kernel_efficiency(operator.kind), 1.0)
         carried = self._carried(operator.dtype, rates.vendor, rates.unit_share, rates.per_vector)
         return self.peaks[self.unit(operator.dtype)] * share / carried
 
@@ -506,7 +506,7 @@ class Setup:
         """Sustained memory bandwidth for the weights of a row of the operator table [B/s]."""
         if operator.rates is None or operator.kind != "experts":
             return self.weight_bytes_per_second(operator.dtype, operator.kind)
-        share = np.minimum(operator.rates.memory * self._curve_efficiency(operator.kind), 1.0)
+        share = np.minimum(operator.rates.memory * self._kernel_efficiency(operator.kind), 1.0)
         return self.hardware.hbm_bytes_per_second * share
 
     def _carried(self, dtype: str, vendor: str, unit_share: Array | float, per_vector: Array | float) -> Array | float:
@@ -515,11 +515,6 @@ class Setup:
         if vector is None or vendor != self.hardware.vendor:
             return 1.0
         return carried_share(unit_share, self.peaks[self.unit(dtype)] / vector / per_vector)
-
-    def _curve_efficiency(self, kind: OperatorKind) -> float:
-        """Rates that servers reach over those of a row's own curve [1]."""
-        assumed = self.assumptions
-        return assumed.experts.kernel_efficiency if kind == "experts" else assumed.attention.score_efficiency
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
@@ -557,6 +552,8 @@ class Setup:
     def _kernel_efficiency(self, kind: OperatorKind) -> float:
         """Rates that servers reach over those of kernels, which are measured alone [1]."""
         assumed = self.assumptions
+        if kind == "scores":
+            return assumed.attention.score_efficiency
         return assumed.experts.kernel_efficiency if kind == "experts" else assumed.chip.product_efficiency
 
     def shown(self, operator: Operator) -> Array | float:
@@ -620,7 +617,7 @@ class Setup:
         assumed = self.assumptions
         share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
         if operator.rates is not None and operator.kind == "scores":
-            share = min(float(operator.rates.memory) * assumed.attention.score_efficiency, 1.0)
+            share = min(float(operator.rates.memory) * self._kernel_efficiency("scores"), 1.0)
         return self.hardware.hbm_bytes_per_second * share
 
     @property
@@ -699,7 +696,7 @@ class Setup:
         InputError
             With the rule, the engines, and the nearest layout that can be started.
         """
-        check_startable(Started(self.engines, self.model, self.hardware, self.assumptions), pins, cut)
+        check_startable(self, pins, cut)
 
     def layout_columns(self, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
         """The degrees of n plans that are cut in some ways, and the engines that can start each if any are asked."""

@@ -20,14 +20,6 @@ from inference_econ.inputs import Assumptions, HardwareSpec, LayoutAssumptions, 
 _EVERY_SIZE = np.arange(1, 129)
 
 
-def pipeline_depths(batch: Array, layers: int, assumed: LayoutAssumptions) -> Array:
-    """Real-valued pipeline depths of the study for each batch [1], shape (steps + 1, *batch.shape)."""
-    deepest = np.full(batch.shape, float(layers))
-    if assumed.pipeline_deepest == "layers_or_batch":
-        deepest = np.minimum(np.maximum(batch, 1.0), layers)
-    return logarithmic_degrees(deepest, assumed.pipeline_steps)
-
-
 class Layouts(Protocol):
     """A family of layouts to choose from for each instance."""
 
@@ -57,11 +49,14 @@ class ContinuousLayouts:
     pipeline: bool
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """1, then the study's logarithmic list."""
+        """1, then the study's logarithmic list of real numbers."""
         del accelerators
-        if not self.pipeline or assumptions.layout.pipeline_steps == 0:
+        assumed, deepest = assumptions.layout, np.full(batch.shape, float(model.layers))
+        if not self.pipeline or assumed.pipeline_steps == 0:
             return [np.ones([1] * batch.ndim)]
-        return list(pipeline_depths(batch, model.layers, assumptions.layout))
+        if assumed.pipeline_deepest == "layers_or_batch":
+            deepest = np.minimum(np.maximum(batch, 1.0), model.layers)
+        return list(logarithmic_degrees(deepest, assumed.pipeline_steps))
 
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
         """Attention on T^(1 - j/steps) chips."""
