@@ -472,11 +472,7 @@ class Setup:
         if self.contexts:
             works = [setup.work(plans) for setup in self._apart()]
             return mixed_work(works, self.contexts, round(float(np.max(works[0].groups))))
-        domain, shared = self.hardware.link_domain, self.shared_prefix
-        context, spread = self.context, self.spread
-        return decode_work(
-            self.model, self.precision, plans, context, domain, self.assumptions, spread, shared_prefix=shared
-        )
+        return decode_work(self, plans)
 
     def unit(self, dtype: str) -> str:
         """The maths unit that a matrix product with weights of ``dtype`` runs on."""
@@ -636,17 +632,14 @@ class Setup:
         """Return the memory that the plans need and have."""
         if self.contexts:
             return self._mixed_memory(plans)
-        hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plans)
-        return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions, self.shared_prefix)
+        return memory.need(self, plans)
 
     def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
         """Return the parts of the memory of each accelerator of a single plan [B]."""
         if self.contexts:
             parts = [setup.memory_of_one_accelerator(plan) for setup in self._apart()]
             return {name: float(np.average([part[name] for part in parts], weights=self._counts)) for name in parts[0]}
-        hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plan)
-        shared = self.shared_prefix
-        return memory.of_one_accelerator(self.model, self.precision, plan, context, hbm, self.assumptions, shared)
+        return memory.of_one_accelerator(self, plan)
 
     def _apart(self) -> list[Setup]:
         """Return the setup with all sequences at each of the contexts."""
@@ -664,10 +657,6 @@ class Setup:
         )
         return replace(parts[-1], kv_bytes=cache, pageable_bytes=pageable)
 
-    def _kept_tokens(self, plans: Plans) -> float:
-        """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
-        return self.context + (plans.new_tokens if plans.prefill else 0.0)
-
     @property
     def most_linked(self) -> int | None:
         """Accelerators that can reach each other at all [1]; None if there is no limit."""
@@ -680,9 +669,7 @@ class Setup:
 
         ``needed`` is what the plans need where that is more than the model: a draft model beside it.
         """
-        limit = self.most_linked
-        needed = self.memory(plans) if needed is None else needed
-        codes = memory.reasons(self.model, needed, plans, layout, self.assumptions, limit, self.precision.blocks)
+        codes = memory.reasons(self, self.memory(plans) if needed is None else needed, plans, layout)
         if not (self.engines and plans.whole):
             return codes
         able = any_can_start(self.engines, self.model, self.hardware.generation, plans, layout)
