@@ -358,9 +358,6 @@ def _decode_seconds(setup: Setup, plans: Plans, batches: Array, speculation: Spe
 
 def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
     """Layouts with batches of their own, few enough for arrays that stay small."""
-    if len(batches) <= _TOGETHER:
-        yield plans.column(batches)
-        return
     for start in range(0, len(batches), _TOGETHER):
         rows = np.arange(start, min(start + _TOGETHER, len(batches)))
         yield plans.at((rows,)).column(batches[rows])
