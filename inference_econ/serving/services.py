@@ -394,13 +394,9 @@ def layouts(setup: Setup, grid: Grid) -> Plans:
             codes = setup.reasons(plans, cut)
             possible |= ~np.isin(codes, memory.LAYOUT)
         variants.append(plans.at(np.nonzero(possible)))
-    size, batch, pp, ranks, ep = (
-        np.concatenate([np.zeros(0), *(np.asarray(getattr(plans, name), dtype=float) for plans in variants)])
-        for name in ("accelerators", "batch", "pp", "attention_ranks", "ep")
-    )
-    order = np.lexsort((ep, ranks, pp, size))
-    dcp = variants[0].dcp if variants else 1.0
-    return Plans(size[order], batch[order], pp[order], ranks[order], ep[order], whole=True, dcp=dcp)
+    plans = Plans.joined([*variants, Plans(*[np.zeros(0)] * 5, whole=True)])
+    assert plans.ep is not None
+    return plans.at((np.lexsort((plans.ep, plans.attention_ranks, plans.pp, plans.accelerators)),))
 
 
 def _nothing(setup: Setup, plans: Plans, grid: Grid, speculation: Speculation | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,25 +20,13 @@ from inference_econ.inputs import Assumptions, HardwareSpec, LayoutAssumptions, 
 _EVERY_SIZE = np.arange(1, 129)
 
 
-class Layouts(Protocol):
-    """A family of layouts to choose from for each instance."""
-
-    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """Pipeline depths to try [1], each broadcastable to the instances; 0 where one has no such depth."""
-
-    def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
-        """Return the instances with leading axes over where attention and experts run."""
-
-    def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
-        """Chips of real-valued stages that attention may run on, for bounds [1], shape (choices, *stage.shape)."""
-
-    def unpinned(self) -> Layouts:
-        """The family without pins: for a draft model, whose layout is its own."""
-
-
 @dataclass(frozen=True, slots=True)
 class ContinuousLayouts:
     """The published study's layouts: every degree is a real number.
+
+    Of each instance, ``depths`` are pipeline depths to try, 0 where it has no such depth; ``variants`` have leading
+    axes over where attention and experts run; ``attention_ranks`` are chips of real-valued stages that attention may
+    run on, for bounds; ``unpinned`` is the family for a draft model, whose layout is its own.
 
     Attributes
     ----------
@@ -152,6 +140,10 @@ class WholeLayouts:
     def unpinned(self) -> WholeLayouts:
         """All layouts."""
         return WholeLayouts(self.pipeline)
+
+
+#: A family of layouts to choose from for each instance.
+Layouts: TypeAlias = ContinuousLayouts | WholeLayouts
 
 
 def _column(values: Array, instances: Array) -> Array:
