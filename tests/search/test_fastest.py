@@ -24,10 +24,11 @@ from inference_econ.engine import (
     step_seconds,
     whole_grid,
 )
-from inference_econ.inputs import Precision, catalog
+from inference_econ.inputs import catalog
 from inference_econ.search._search import Search
 from inference_econ.search.fastest import fastest, token_seconds
 from inference_econ.serving import slots_of
+from tests.planned import setup_of
 
 Array = npt.NDArray[np.float64]
 
@@ -45,9 +46,7 @@ _TOGETHER = (
 
 
 def _question(model: str, chip: str, context: float, preset: str, changes: tuple[str, ...] = ()) -> Setup:
-    spec = catalog.model(model)
-    assumed = catalog.assumptions(preset, changes=changes)
-    return Setup(spec, catalog.hardware(chip), Precision.of(spec), context, assumed)
+    return setup_of(model, chip, context, *changes, preset=preset)
 
 
 def _try_everything(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
