@@ -261,6 +261,32 @@ def test_a_full_server_makes_others_wait(policy: Policy) -> None:
     assert play(server, (0.0, 1, 4), (0.5, 1, 2), (9.0, 1, 1)) == [(0.0, 3.0, 0.0), (3.0, 4.0, 3.0), (9.0, 9.0, 9.0)]
 
 
+def test_steps_that_grow_with_the_context_add_up_as_one_by_one() -> None:
+    def seconds(batch: int, context: float) -> float:
+        return 0.01 + 1e-4 * batch + 2e-6 * batch * context
+
+    requests = [(0.0, 100, 300), (0.37, 2000, 100), (1.25, 50, 400), (9.0, 10, 50)]
+    jumps = play(Server(seconds, per_token(1e-5), 3), *requests)
+    # The same, one step at a time.
+    now, waiting, running, first, last = 0.0, list(range(4)), dict[int, int](), dict[int, float](), dict[int, float]()
+    while waiting or running:
+        if waiting and requests[waiting[0]][0] <= now and len(running) < 3:
+            one = waiting.pop(0)
+            now += 1e-5 * requests[one][1]
+            first[one], running[one] = now, 1
+        elif running:
+            context = sum(requests[one][1] + done for one, done in running.items()) / len(running)
+            now += seconds(len(running), context)
+            running = {one: done + 1 for one, done in running.items()}
+            for one in [one for one, done in running.items() if done == requests[one][2]]:
+                last[one] = now
+                del running[one]
+        else:
+            now = requests[waiting[0]][0]
+    assert [found[0] for found in jumps] == pytest.approx([first[one] for one in range(4)], abs=1e-8)
+    assert [found[1] for found in jumps] == pytest.approx([last[one] for one in range(4)], abs=1e-8)
+
+
 def test_all_at_once() -> None:
     trace = simulate(
         decode_only(0.1, 8), Stream(np.zeros(8), np.ones(8, dtype=int), np.full(8, 11)), warm_up=0, cool_down=0
