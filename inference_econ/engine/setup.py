@@ -13,7 +13,7 @@ from inference_econ.engine import memory
 from inference_econ.engine.layouts.degrees import layout_columns
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
-from inference_econ.engine.layouts.startable import any_can_start, names_of_able
+from inference_econ.engine.layouts.startable import any_can_start, can_start
 from inference_econ.engine.layouts.startable_pins import check_startable
 from inference_econ.engine.levels import SetupLevels
 from inference_econ.engine.memory import Memory
@@ -697,7 +697,11 @@ class Setup:
 
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
         """The engines that can start each of n plans, by name; none where any layout is offered."""
-        return names_of_able(self.engines, self.model, self.hardware.generation, plans)
+        starts = {
+            engine.name: can_start(engine, self.model, self.hardware.generation, plans) for engine in self.engines
+        }
+        able = {name: np.broadcast_to(mask, plans.shape).tolist() for name, mask in starts.items()}
+        return [tuple(name for name, mask in able.items() if mask[row]) for row in range(plans.shape[0])]
 
 
 def _with_usual_cache(

@@ -394,7 +394,8 @@ def layouts(setup: Setup, grid: Grid) -> Plans:
             codes = setup.reasons(plans, cut)
             possible |= ~np.isin(codes, memory.LAYOUT)
         variants.append(plans.at(np.nonzero(possible)))
-    plans = Plans.joined([*variants, Plans(*[np.zeros(0)] * 5, whole=True)])
+    none = np.zeros(0)
+    plans = Plans.joined([*variants, Plans(none, none, none, none, none, whole=True)])
     assert plans.ep is not None
     return plans.at((np.lexsort((plans.ep, plans.attention_ranks, plans.pp, plans.accelerators)),))
 

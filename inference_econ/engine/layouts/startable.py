@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import compress, repeat
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -143,13 +142,3 @@ def any_can_start(
     if not engines:
         return np.ones((), dtype=bool)
     return functools.reduce(np.logical_or, (can_start(engine, model, generation, plans, cut) for engine in engines))
-
-
-def names_of_able(
-    engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans
-) -> list[tuple[str, ...]]:
-    """The engines that can start each of n plans, by name."""
-    masks = [np.broadcast_to(can_start(engine, model, generation, plans), plans.shape).tolist() for engine in engines]
-    names = [engine.name for engine in engines]
-    rows = zip(*masks, strict=True) if masks else repeat((), plans.shape[0])
-    return [tuple(compress(names, row)) for row in rows]

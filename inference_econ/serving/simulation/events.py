@@ -11,8 +11,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal, NamedTuple, get_args, overload
 
 import numpy as np
@@ -351,7 +352,7 @@ class Fleet:
         engines = self.all_engines()
         only, several = engines[0], len(engines) > 1
         while True:
-            engine = min(engines, key=_now) if several else only
+            engine = min(engines, key=attrgetter("now")) if several else only
             if not self._received(engine.now):
                 if engine.now == math.inf:
                     break
@@ -422,7 +423,7 @@ class Fleet:
             return engines[request % len(engines)]
         if self.router == "least_busy":
             return min(engines, key=requests_of)
-        found, busy = [engine.found(request) for engine in engines], [requests_of(engine) for engine in engines]
+        found, busy = [max(engine.found(request)) for engine in engines], [requests_of(engine) for engine in engines]
         return engines[_nearest(found, busy)]
 
 
@@ -434,10 +435,6 @@ def _nearest(hits: list[int], busy: list[int]) -> int:
     if busy[best] - least > _FAR_BUSIER and busy[best] > _TIMES_BUSIER * least:
         return busy.index(least)
     return best
-
-
-def _now(engine: Engine) -> float:
-    return engine.now
 
 
 def requests_of(engine: Engine) -> int:
@@ -551,10 +548,9 @@ class Engine:
         group = 0
         if self.server.groups > 1:
             groups = range(self.server.groups)
-            follows = self.fleet.router == "prefix_aware" and self.log.before[request]
-            if follows:
-                parts = self.parts_of(request, self.isl[request])
-                group = _nearest([self.prefixes[each].found(parts) for each in groups], self._busy(groups))
+            if self.fleet.router == "prefix_aware" and self.log.before[request]:
+                busy = [self.held[group] + len(self.waiting[group]) for group in groups]
+                group = _nearest(self.found(request), busy)
             elif self.server.dealing == "round_robin":
                 group, self.turn = self.turn, (self.turn + 1) % self.server.groups
             else:
@@ -586,13 +582,10 @@ class Engine:
         self.prefixes[number % len(self.prefixes)].keep(parts, self.cache.blocks)
         self._keep_behind(parts)
 
-    def found(self, request: int) -> int:
-        """Blocks of a request that its best group has [1]."""
+    def found(self, request: int) -> list[int]:
+        """Blocks of a request that each group has [1]."""
         parts = self.parts_of(request, self.isl[request])
-        return max(prefixes.found(parts) for prefixes in self.prefixes)
-
-    def _busy(self, groups: Iterable[int]) -> list[int]:
-        return [self.held[group] + len(self.waiting[group]) for group in groups]
+        return [prefixes.found(parts) for prefixes in self.prefixes]
 
     def parts_of(self, request: int, tokens: int) -> Parts:
         """Parts of the whole blocks of the first tokens of a request."""
