@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -697,11 +698,10 @@ class Setup:
 
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
         """The engines that can start each of n plans, by name; none where any layout is offered."""
-        starts = {
-            engine.name: can_start(engine, self.model, self.hardware.generation, plans) for engine in self.engines
-        }
-        able = {name: np.broadcast_to(mask, plans.shape).tolist() for name, mask in starts.items()}
-        return [tuple(name for name, mask in able.items() if mask[row]) for row in range(plans.shape[0])]
+        masks = (can_start(engine, self.model, self.hardware.generation, plans) for engine in self.engines)
+        able = [np.broadcast_to(mask, plans.shape).tolist() for mask in masks]
+        names = [engine.name for engine in self.engines]
+        return [tuple(compress(names, (mask[row] for mask in able))) for row in range(plans.shape[0])]
 
 
 def _with_usual_cache(
