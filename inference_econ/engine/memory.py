@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from inference_econ.engine.layouts.plans import (
 )
 from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.operators.work import adapter_bytes
+from inference_econ.engine.served import Served
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,
@@ -35,9 +35,6 @@ from inference_econ.inputs import (
     TierSpec,
     catalog,
 )
-
-if TYPE_CHECKING:
-    from inference_econ.engine.setup import Setup
 
 #: Reasons by code; 0 means that a plan fits.
 REASONS = (
@@ -123,7 +120,7 @@ def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0
     return whole - host_weights * (whole - groups["embeddings"]) if host_weights else whole
 
 
-def streamed_bytes(setup: Setup, plans: Plans) -> Array:
+def streamed_bytes(setup: Served, plans: Plans) -> Array:
     """Weights that each accelerator reads from the memory of its host while a step passes all stages [B].
 
     Copies are read by each that would hold one; of a pipeline, the fullest stage sets the pace.
@@ -162,7 +159,7 @@ def _weight_groups(
     }
 
 
-def _held_weights(setup: Setup, plans: Plans) -> dict[str, Array | float]:
+def _held_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
     """Weights in the memory of all accelerators of an instance, by group [B]; what the host holds does not count."""
     groups, share = _all_weights(setup, plans), setup.assumptions.capacity.host_weights
     if not share:
@@ -170,7 +167,7 @@ def _held_weights(setup: Setup, plans: Plans) -> dict[str, Array | float]:
     return {name: held if name in _BESIDE_LAYERS else held * (1.0 - share) for name, held in groups.items()}
 
 
-def _all_weights(setup: Setup, plans: Plans) -> dict[str, Array | float]:
+def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
     """Weights of all accelerators of an instance, copies included, wherever they lie, by group [B].
 
     Each group of attention ranks holds its own copy of attention and of shared experts, every rank of a group one of
@@ -220,7 +217,7 @@ def _replicated_bytes(model: ModelSpec, precision: Precision, assumed: Attention
     return total * BYTES_PER_ELEMENT[precision.attention]
 
 
-def workspace_bytes(setup: Setup, plans: Plans) -> Array:
+def workspace_bytes(setup: Served, plans: Plans) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
     Residual stream, its normed copy, queries and the output of attention of ``workspace_tokens`` tokens, the widest
@@ -265,7 +262,7 @@ def reserved_bytes(plans: Plans, assumed: CapacityAssumptions) -> Array:
     return np.asarray(assumed.reserved_bytes + np.where(exchanging, assumed.communication_bytes, 0.0))
 
 
-def _decompressed_bytes(setup: Setup, plans: Plans) -> Array:
+def _decompressed_bytes(setup: Served, plans: Plans) -> Array:
     """Keys and values of one layer that a step decompresses, on one accelerator [B]."""
     widest, width = 0.0, BYTES_PER_ELEMENT[setup.precision.activations]
     if setup.assumptions.attention.latent == "decompressed_per_step":
@@ -273,17 +270,17 @@ def _decompressed_bytes(setup: Setup, plans: Plans) -> Array:
     return np.asarray(plans.micro_batch * (_kept_tokens(setup, plans) * widest * width) / plans.stage)
 
 
-def _kept_tokens(setup: Setup, plans: Plans) -> float:
+def _kept_tokens(setup: Served, plans: Plans) -> float:
     """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
     return setup.context + (plans.new_tokens if plans.prefill else 0.0)
 
 
-def need(setup: Setup, plans: Plans) -> Memory:
+def need(setup: Served, plans: Plans) -> Memory:
     """Return the memory that plans need and have.
 
     Parameters
     ----------
-    setup : Setup
+    setup : Served
         What is served, on what, with sequences of one context. Of its assumptions ``kv_capacity`` says how many
         micro-batches are counted, ``kv_block`` in which portions, ``usable_memory`` how much may be filled, and
         ``workspace_tokens`` what activations take of that.
@@ -311,7 +308,7 @@ def need(setup: Setup, plans: Plans) -> Memory:
     )
 
 
-def _held_by_one(setup: Setup, plans: Plans) -> tuple[dict[str, Array | float], Array]:
+def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float], Array]:
     """Cache and states of one sequence, and the prefix that all have in common, over all accelerators [B]."""
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     context = _kept_tokens(setup, plans)
@@ -320,7 +317,7 @@ def _held_by_one(setup: Setup, plans: Plans) -> tuple[dict[str, Array | float], 
     return held_cache(model, precision, plans, own_prompts, assumptions), prefix
 
 
-def _host_bytes(setup: Setup, plans: Plans) -> Array:
+def _host_bytes(setup: Served, plans: Plans) -> Array:
     """Memory of the hosts of an instance that weights leave free [B]; 0 where none is used for caches."""
     assumed = setup.assumptions.capacity
     if not assumed.host_cache:
@@ -350,12 +347,12 @@ def _counted(plans: Plans, assumptions: Assumptions) -> Array:
     return dealt(sequences, np.asarray(groups)) * groups
 
 
-def of_one_accelerator(setup: Setup, plan: Plans) -> dict[str, float]:
+def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
     """Return the parts of the memory of each accelerator of a single plan, on average over those of the fullest stage.
 
     Parameters
     ----------
-    setup : Setup
+    setup : Served
         As in :func:`need`.
     plan : Plans
         One deployment, shape (1,).
@@ -416,12 +413,12 @@ def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
     return np.asarray(plans.pp > np.minimum(plans.accelerators, plans.batch) * (1.0 + DEPTH_TOLERANCE))
 
 
-def reasons(setup: Setup, needed: Memory, plans: Plans, layout: TensorLayout) -> npt.NDArray[np.intp]:
+def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -> npt.NDArray[np.intp]:
     """Why each plan cannot run, as codes of :data:`REASONS`, broadcastable to ``plans.shape``.
 
     Parameters
     ----------
-    setup : Setup
+    setup : Served
         What is served, on what, how.
     needed : Memory
         From :func:`need`.

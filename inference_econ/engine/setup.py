@@ -473,6 +473,9 @@ class Setup:
         if self.contexts:
             works = [setup.work(plans) for setup in self._apart()]
             return mixed_work(works, self.contexts, round(float(np.max(works[0].groups))))
+        if self.assumptions.attention.cache == "recomputed":
+            reading = replace(plans, new_tokens=self.context + plans.new_tokens, prefill=True)
+            return decode_work(replace(self, context=0.0, spread=0.0, shared_prefix=0.0), reading)
         return decode_work(self, plans)
 
     def unit(self, dtype: str) -> str:

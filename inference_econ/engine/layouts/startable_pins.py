@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,11 +12,9 @@ from inference_econ.engine.layouts.divisibility import indivisible, indivisible_
 from inference_econ.engine.layouts.pins import Pins, divisors, nearest
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import RuleCode, any_can_start, rule_text, rules_of
+from inference_econ.engine.served import Served
 from inference_econ.errors import InputError
 from inference_econ.inputs import Attention, ModelSpec, ServingEngine, TensorLayout
-
-if TYPE_CHECKING:
-    from inference_econ.engine.setup import Setup
 
 #: Degrees that are tried in the place of those that are not pinned, or cannot be started [1].
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
@@ -26,12 +23,12 @@ _DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _SIZE_WEIGHT, _STAGES_WEIGHT = 4.0, 2.0
 
 
-def check_startable(setup: Setup, pins: Pins, cut: TensorLayout = "1d") -> None:
+def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None:
     """Refuse pinned degrees that no engine can start, whatever the others are.
 
     Parameters
     ----------
-    setup : Setup
+    setup : Served
         Engines, model and chip; nothing is refused without engines.
     pins : Pins
         Degrees that are given, in whole numbers.
@@ -70,7 +67,7 @@ def _text(degrees: dict[str, float], dcp: float | None) -> str:
     return ", ".join([*listed, *([f"dcp={dcp:g}"] if dcp and dcp > 1 else [])])
 
 
-def _layouts(setup: Setup, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
+def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
     """Layouts that have some degrees and divide what they must, one sequence each; None if there is none."""
     axes = (dict.fromkeys(degrees.get(name, _DEGREES)) for name in ("tp", "dp", "pp"))
     rows = [
@@ -88,13 +85,13 @@ def _layouts(setup: Setup, degrees: dict[str, Sequence[int]], dcp: float | None)
     return plans.at((np.flatnonzero(np.broadcast_to(whole, plans.shape)),)) if whole.any() else None
 
 
-def _able(setup: Setup, plans: Plans) -> Array:
+def _able(setup: Served, plans: Plans) -> Array:
     """Which plans an engine can start."""
     able = any_can_start(setup.engines, setup.model, setup.hardware.generation, plans)
     return np.asarray(np.broadcast_to(able, plans.shape))
 
 
-def _rules(setup: Setup, plans: Plans) -> str:
+def _rules(setup: Served, plans: Plans) -> str:
     """The rule that each engine breaks most often, with all engines that do."""
     broken: dict[RuleCode, list[ServingEngine]] = {}
     for engine in setup.engines:
@@ -104,7 +101,7 @@ def _rules(setup: Setup, plans: Plans) -> str:
     return "; ".join(rule_text(code, engines, setup.model) for code, engines in broken.items())
 
 
-def _nearest(setup: Setup, plans: Plans | None, pins: Pins) -> str:
+def _nearest(setup: Served, plans: Plans | None, pins: Pins) -> str:
     """The startable layout that is least unlike what is pinned."""
     able = np.zeros(0, dtype=bool) if plans is None else _able(setup, plans)
     if plans is None or not able.any():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,11 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.engine.layouts.placement import domains_spanned
 from inference_econ.engine.layouts.plans import Plans, attention_groups, copied_by_groups
+from inference_econ.engine.served import Served
 from inference_econ.formulas.attention import mean_attended, mean_attended_in_chunks
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.matmul import activation_elements_per_token
 from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
-
-if TYPE_CHECKING:
-    from inference_econ.engine.setup import Setup
 
 OperatorKind = Literal["dense", "experts", "scores"]
 
@@ -202,7 +200,7 @@ class OperatorTable:
         Tokens of it that a group of attention ranks reads once for all of its sequences [tokens].
     """
 
-    def __init__(self, setup: Setup, plans: Plans) -> None:
+    def __init__(self, setup: Served, plans: Plans) -> None:
         self.model, self.precision, self.plans = setup.model, setup.precision, plans
         self.assumptions, self.link_domain = setup.assumptions, setup.hardware.link_domain
         self.hidden, assumptions, precision = float(setup.model.hidden_size), setup.assumptions, setup.precision

@@ -8,8 +8,7 @@ so that they stay on the small axes until the engine multiplies.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +20,8 @@ from inference_econ.engine.operators.adapters import adapters, held_bytes
 from inference_econ.engine.operators.kinds import feed_forward, mixer
 from inference_econ.engine.operators.pointwise import pointwise
 from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
+from inference_econ.engine.served import Served
 from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
-
-if TYPE_CHECKING:
-    from inference_econ.engine.setup import Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +92,12 @@ def _filled(amounts: Array, share: Array | float) -> Array:
     return amounts if isinstance(share, float) and share == 1.0 else np.asarray(amounts * share)
 
 
-def decode_work(setup: Setup, plans: Plans) -> Work:
+def decode_work(setup: Served, plans: Plans) -> Work:
     """The operator table of one decode step, or of one that reads prompts.
 
     Parameters
     ----------
-    setup : Setup
+    setup : Served
         What, on what, how, at the context of the sequences.
     plans : Plans
         Deployments, shape (...).
@@ -111,9 +108,6 @@ def decode_work(setup: Setup, plans: Plans) -> Work:
         Entries broadcast to ``plans.shape``.
     """
     model, assumptions = setup.model, setup.assumptions
-    if assumptions.attention.cache == "recomputed":
-        plans = replace(plans, new_tokens=setup.context + plans.new_tokens, prefill=True)
-        setup = replace(setup, context=0.0, spread=0.0, shared_prefix=0.0)
     table = OperatorTable(setup, plans)
     pace = fullest_over_mean(model.layers, plans, assumptions.layout)
     layers = rows_of_layers(table, pace)
@@ -152,7 +146,7 @@ def _unknown(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
         )
 
 
-def adapter_bytes(setup: Setup, plans: Plans) -> Array | float:
+def adapter_bytes(setup: Served, plans: Plans) -> Array | float:
     """Room of adapters of low rank in the memory of an instance [B], shape (...)."""
     pace = fullest_over_mean(setup.model.layers, plans, setup.assumptions.layout)
     table = OperatorTable(setup, plans)
