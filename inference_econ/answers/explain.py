@@ -224,7 +224,7 @@ def explain(
     idle, rows = _with_energy(served, operator_costs(served, deployment, cut), float(costs.seconds[0]))
     held = served.memory_of_one_accelerator(deployment)
     machines = _in_machines(served, deployment, cut)
-    streamed = memory.streamed_bytes(served.model, served.precision, deployment, served.assumptions)
+    streamed = memory.streamed_bytes(served, deployment)
     paged = memory.paged_bytes(needed, deployment, served.assumptions)
     weights, caches = (float(np.ravel(read)[0]) for read in (streamed, paged))
     beside = _beside(served, deployment, cut)

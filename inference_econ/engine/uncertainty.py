@@ -35,7 +35,7 @@ _SLACK = 1.25
 _BILLION = 1e9
 #: Names of unknown parts that are told [1].
 _NAMED = 4
-#: Level of the median [1].
+#: Level of the median, at which a promise has no margin [1].
 _EVEN = 0.5
 #: What an engine is called that is not recorded.
 UNKNOWN = "unknown"
@@ -433,10 +433,6 @@ def formats(model: ModelSpec, weights: str | None) -> str:
     """The number format of the weights that take most room: of experts where there are some."""
     precision = Precision.of(model, weights)
     return precision.experts if model.mixtures else precision.weights
-
-
-#: A promise that is kept as often as not has no margin [1].
-_EVEN = 0.5
 
 
 def margin(
