@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ._types import Array, Indices
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.answers.settings import promises_of
-from inference_econ.engine import error_spread
+from inference_econ.engine import likely_errors
 from inference_econ.engine.bounds import subjects_of
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import special
@@ -313,11 +313,9 @@ def _equal(times: Array) -> Errors:
 def _spread(front: AnyFrontier, quantity: Quantity) -> ErrorSpread | None:
     """The held-out errors of a quantity; None if they are not known."""
     spreads = [
-        error_spread(instances.setup.assumptions, quantity, subjects_of(instances)) for instances in front.subjects()
+        likely_errors(instances.setup.assumptions, quantity, subjects_of(instances)) for instances in front.subjects()
     ]
-    return max(
-        (errors.spread for errors in spreads if errors is not None), key=lambda instances: instances.width, default=None
-    )
+    return max((spread for spread in spreads if spread is not None), key=lambda spread: spread.width, default=None)
 
 
 def quantile(spread: ErrorSpread, shares: Array) -> Array:
