@@ -605,7 +605,7 @@ def _least(offered: Sequence[Curves], speed: float) -> _State | None:
 
 def _alone(point: CostPoint, row: Measurement, offered: Sequence[Curves]) -> CostPoint:
     """A point with what its own engine answers, in its own layout as it speculates and in any."""
-    engine = [curves for curves in offered if [each.name for each in curves.services.setup.engines] == [row.engine]]
+    engine = [curves for curves in offered if [spec.name for spec in curves.services.setup.engines] == [row.engine]]
     apart, layout = row.decode is not None, layout_of(row).rpartition("+")[2]
     own = [
         curves.of_layout(layout) for curves in engine if (curves.speculates, curves.apart) == (row.speculates, apart)

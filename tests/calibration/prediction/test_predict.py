@@ -318,7 +318,7 @@ def test_pools_without_numbers_of_workers_are_refused_and_never_guessed() -> Non
         assert _one(unknown, unknown="nobody knows").skipped == "nobody knows"
         assert _one(row, prefill=prefill, decode=decode).skipped == _one(unknown).skipped
     for load in ("rate", "saturated"):
-        arrivals = {"load": load, "concurrency": None, "requests_per_second": 3.0}
+        arrivals: dict[str, Any] = {"load": load, "concurrency": None, "requests_per_second": 3.0}
         assert _one(row, **arrivals).skipped == "pools are predicted under a constant number of requests alone"
     known = replace(row, decode=replace(pool, workers=3))
     assert _one(known).skipped == ""
