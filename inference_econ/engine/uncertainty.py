@@ -215,6 +215,23 @@ def error_spread(
     return widest if widest is None or not share else _with_unknown(widest, quantity, share)
 
 
+def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
+    """The errors that a quantity probably has: its own, or those that follow from the time per token.
+
+    See :func:`interval` for the parameters; None if the assumptions were fitted to neither.
+
+    Notes
+    -----
+    A rate that was measured nowhere is off as the time per token is, which it follows from: of servers of which both
+    are known, these errors are opposite (``benchmarks/error_correlations.py``).
+    """
+    errors = error_spread(assumptions, quantity, subjects)
+    if errors is not None or quantity != "throughput":
+        return None if errors is None else errors.spread
+    tpot = error_spread(assumptions, "tpot", subjects)
+    return None if tpot is None else tpot.spread.replace(quantiles=_opposite(tpot.spread.quantiles))
+
+
 def unknown_share(model: ModelSpec) -> float:
     """The most of a step that parts may take which are unknown of a model [1].
 
@@ -518,4 +535,9 @@ def chance(
 def _worse(errors: LeftOutErrors, quantity: Quantity) -> tuple[float, ...]:
     """Logarithms of how many times worse than predicted measured values are, at :data:`LEVELS`, which are symmetric."""
     quantiles = errors.spread.quantiles
-    return tuple(-value for value in reversed(quantiles)) if quantity == "throughput" else tuple(quantiles)
+    return _opposite(quantiles) if quantity == "throughput" else tuple(quantiles)
+
+
+def _opposite(quantiles: Sequence[float]) -> tuple[float, ...]:
+    """Quantiles at :data:`LEVELS` of what has the other sign."""
+    return tuple(-value for value in reversed(quantiles))
