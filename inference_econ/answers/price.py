@@ -135,8 +135,18 @@ class Sheet(RecordedRows):
         return {**price_record(self, self.api), **promised, **pick_record(self.pick)}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per kind of token."""
-        return kind_records(self)
+        """Return one record per kind of token; what the traffic costs is the bill, and as certain."""
+        full = _when_full(self)
+        return [
+            {
+                "tokens": kind,
+                "tokens_per_hour": self.tokens_per_hour[kind],
+                "dollars_per_million_tokens": self.average[kind],
+                **{name: None if costs is None else costs[kind] for name, costs in full.items()},
+                "dollars_per_hour": self.average[kind] * self.tokens_per_hour[kind] / 1e6,
+            }
+            for kind in KINDS
+        ]
 
 
 def sheet(
@@ -406,18 +416,3 @@ def _when_full(sheet: Sheet) -> dict[str, Any]:
     (instances,) = sheet.subjects()
     costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
     return bounds.bounded(costs, bounds.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))
-
-
-def kind_records(sheet: Sheet) -> list[Mapping[str, Any]]:
-    """Return one record per kind of token; what the traffic costs is the bill, and as certain."""
-    full = _when_full(sheet)
-    return [
-        {
-            "tokens": kind,
-            "tokens_per_hour": sheet.tokens_per_hour[kind],
-            "dollars_per_million_tokens": sheet.average[kind],
-            **{name: None if costs is None else costs[kind] for name, costs in full.items()},
-            "dollars_per_hour": sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6,
-        }
-        for kind in KINDS
-    ]

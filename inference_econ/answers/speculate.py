@@ -139,7 +139,49 @@ class Speculated(RecordedRows):
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        return speculation_record(self)
+        shown, (instances,) = self.at(self.powers), self.subjects()
+        pays, batches = self.concurrency[self.pays], self.state.batch[self.pays]
+        plain, fast = shown.plain_state, shown.state
+        columns = {
+            "concurrency": shown.concurrency,
+            "batch": fast.batch,
+            "plain_batch": plain.batch,
+            "plain_tpot_seconds": plain.tpot_seconds,
+            "tpot_seconds": fast.tpot_seconds,
+            "plain_ttft_seconds": plain.ttft_seconds,
+            "ttft_seconds": fast.ttft_seconds,
+            "draft_tokens": shown.drafted,
+            "tokens_per_round": shown.tokens,
+            "propose_seconds": shown.propose_seconds,
+            "speedup": shown.speedup,
+            "plain_dollars_per_million_output_tokens": shown.dollars(plain),
+            "dollars_per_million_output_tokens": shown.dollars(fast),
+        }
+        ends = bounds.ends(instances, _FOLLOWS)
+        lines = zip(*(column.tolist() for column in columns.values()), strict=True)
+        # A draft model with a layout of its own may find no room for large batches.
+        rows = [bounds.bounded(finite(dict(zip(columns, line, strict=True))), ends) for line in lines]
+        full_plain, full = self.full_dollars()
+        return {
+            **facts(
+                self.plain.setup,
+                *(*HEAD, "calibration", "weights"),
+                calibration=calibration_record(instances, SEEN),
+            ),
+            "layout": layout_of(self.plain),
+            **facts(self.plain.setup, "isl", "osl", requests=self.plain.requests),
+            "speculation": speculation_of(self).record(),
+            "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
+            "plain_slots": self.plain.slots,
+            "slots": self.speculating.slots,
+            "pays_from": float(pays[0]) if pays.size else None,
+            "pays_to": float(pays[-1]) if pays.size else None,
+            "pays_to_batch": float(batches[-1]) if pays.size else None,
+            "stops_paying": bool(pays.size and not self.pays[-1]),
+            "plain_dollars_per_million_when_full": full_plain,
+            "dollars_per_million_when_full": full,
+            "rows": rows,
+        }
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per number of requests in flight."""
@@ -349,53 +391,6 @@ _FOLLOWS: bounds.Follows = {
         ("plain_dollars_per_million_output_tokens", "dollars_per_million_output_tokens"), ("throughput", -1)
     ),
 }
-
-
-def speculation_record(speculated: Speculated) -> dict[str, Any]:
-    """Speculation as plain data."""
-    shown, (instances,) = speculated.at(speculated.powers), speculated.subjects()
-    pays, batches = speculated.concurrency[speculated.pays], speculated.state.batch[speculated.pays]
-    plain, fast = shown.plain_state, shown.state
-    columns = {
-        "concurrency": shown.concurrency,
-        "batch": fast.batch,
-        "plain_batch": plain.batch,
-        "plain_tpot_seconds": plain.tpot_seconds,
-        "tpot_seconds": fast.tpot_seconds,
-        "plain_ttft_seconds": plain.ttft_seconds,
-        "ttft_seconds": fast.ttft_seconds,
-        "draft_tokens": shown.drafted,
-        "tokens_per_round": shown.tokens,
-        "propose_seconds": shown.propose_seconds,
-        "speedup": shown.speedup,
-        "plain_dollars_per_million_output_tokens": shown.dollars(plain),
-        "dollars_per_million_output_tokens": shown.dollars(fast),
-    }
-    ends = bounds.ends(instances, _FOLLOWS)
-    lines = zip(*(column.tolist() for column in columns.values()), strict=True)
-    # A draft model with a layout of its own may find no room for large batches.
-    rows = [bounds.bounded(finite(dict(zip(columns, line, strict=True))), ends) for line in lines]
-    full_plain, full = speculated.full_dollars()
-    return {
-        **facts(
-            speculated.plain.setup,
-            *(*HEAD, "calibration", "weights"),
-            calibration=calibration_record(instances, SEEN),
-        ),
-        "layout": layout_of(speculated.plain),
-        **facts(speculated.plain.setup, "isl", "osl", requests=speculated.plain.requests),
-        "speculation": speculation_of(speculated).record(),
-        "dollars_per_accelerator_hour": speculated.dollars_per_accelerator_hour,
-        "plain_slots": speculated.plain.slots,
-        "slots": speculated.speculating.slots,
-        "pays_from": float(pays[0]) if pays.size else None,
-        "pays_to": float(pays[-1]) if pays.size else None,
-        "pays_to_batch": float(batches[-1]) if pays.size else None,
-        "stops_paying": bool(pays.size and not speculated.pays[-1]),
-        "plain_dollars_per_million_when_full": full_plain,
-        "dollars_per_million_when_full": full,
-        "rows": rows,
-    }
 
 
 def speculation_of(speculated: Speculated) -> Speculation:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.explain import explain_record
 from inference_econ.engine.step import PARTS
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report import explain
@@ -53,7 +52,7 @@ def test_dollars_are_chips_times_time_times_price_over_tokens() -> None:
 def test_without_a_price_there_are_no_dollars() -> None:
     found = asking.explain("llama_3_70b", "trainium2", tp=4, batch=8)
     assert found.dollars is None
-    assert explain_record(found)["dollars_per_million_output_tokens"] is None
+    assert found.record()["dollars_per_million_output_tokens"] is None
     assert "no price known" in explain.explain_table(found).every_note[1]
     priced = asking.explain("llama_3_70b", "trainium2", tp=4, batch=8, price=1.0)
     assert priced.dollars is not None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from inference_econ.answers import prefix_cache as offload
 from inference_econ.answers.conversations import Conversation, reuse
-from inference_econ.answers.prefix_cache import HBM, Offloading, offload_record
+from inference_econ.answers.prefix_cache import HBM, Offloading
 from inference_econ.engine import Pins, request_seconds
 from inference_econ.errors import InputError
 from inference_econ.inputs import HardwareSpec, Requests, catalog
@@ -108,7 +108,7 @@ def test_a_link_that_is_slow_enough_never_pays() -> None:
     chip = catalog.hardware("h100_sxm", changes=["host_link_bytes_per_second_one_way=0.01 GB/s"])
     one = found(hardware=chip)
     assert math.isinf(one.readings[1].break_even_tokens)
-    record: Any = offload_record(one)
+    record: Any = one.record()
     assert record["tiers"][1]["break_even_tokens"] is None
     assert offload_table(one).rows[2][6] == "never"
 
