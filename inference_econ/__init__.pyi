@@ -3,7 +3,6 @@
 from ._work import allow as allow
 from .answers.agents import Agents as Agents
 from .answers.assess import assess as assess
-from .answers.assessment import Assessment as Assessment
 from .answers.buy import Purchase as Purchase
 from .answers.buy import buy as buy
 from .answers.cache import cache as cache
@@ -20,6 +19,7 @@ from .answers.fleet import DayOfFleet as DayOfFleet
 from .answers.fleet import fleet as fleet
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
+from .answers.gaps import Assessment as Assessment
 from .answers.hour_cost import hour_cost as hour_cost
 from .answers.implied import implied_hour_price as implied_hour_price
 from .answers.implied import revealed_exponents as revealed_exponents

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from inference_econ.answers.chances import chances, chances_record
+from inference_econ.answers.chances import chances, chances_record, fleet_chances
 from inference_econ.answers.deviations import calibration_record
-from inference_econ.answers.disaggregated.chances import fleet_chances
 from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet

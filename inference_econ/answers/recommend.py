@@ -14,8 +14,7 @@ import numpy as np
 from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import Chances, chances, chances_record, least_chance
-from inference_econ.answers.disaggregated.chances import fleet_chances
+from inference_econ.answers.chances import Chances, chances, chances_record, fleet_chances, least_chance
 from inference_econ.answers.disaggregated.fleets import smallest
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms

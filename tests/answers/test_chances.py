@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import chances
+from inference_econ.answers.chances import chances, fleet_chances
 from inference_econ.answers.disaggregated import budget, compare, fleets
-from inference_econ.answers.disaggregated.chances import fleet_chances
 from inference_econ.answers.disaggregated.terms import Ratios, Terms
 from inference_econ.answers.load import sweep
 from inference_econ.answers.margins import margins
