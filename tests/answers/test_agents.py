@@ -94,15 +94,6 @@ def test_the_longest_turn_is_rarer_than_the_few_that_are_drawn() -> None:
     assert chat.longest < chat.requests.longest == pytest.approx(chat.spec.longest_context, abs=1)
 
 
-def test_agents_follow_from_littles_law() -> None:
-    work = Agents.of("coding_agent")
-    # As many requests in flight, and in pauses, as agents have side by side.
-    assert float(work.agents(2.0, 10.0)) == pytest.approx(
-        (2.0 * work.means.pause_seconds + 10.0) / work.means.side_by_side
-    )
-    assert np.all(np.diff(work.agents(np.array([1.0, 2.0, 3.0]), 5.0)) > 0)
-
-
 @pytest.mark.parametrize("means", [Means(accelerators=6), Means(dollars_per_hour=20.0)])
 def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 4800)

@@ -73,12 +73,6 @@ def test_without_promises_nothing_is_kept_or_broken() -> None:
     assert points(promised=False)[0].good_per_second is None
 
 
-def test_progress_is_told() -> None:
-    told: list[tuple[float, str]] = []
-    sweep(service_of(), [1.0, 2.0], progress=lambda share, what: told.append((share, what)))
-    assert told == [(0.0, "1 requests/s"), (0.5, "2 requests/s")]
-
-
 @pytest.mark.rows
 def test_impossible_loads(rates: list[float], message: str) -> None:
     with pytest.raises(InputError, match=message):

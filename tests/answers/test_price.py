@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from inference_econ.answers.price import KINDS, busy_seconds, price, sheet
 from inference_econ.answers.promises import FILLED, Targets
-from inference_econ.answers.recommend import recommend
 from inference_econ.errors import InputError
 from inference_econ.serving import Service
 from tests.offered import offer_of, service_of
@@ -101,14 +100,6 @@ def test_the_time_of_a_request_is_that_between_completions(name: str, in_flight:
 
 
 # From an offer
-
-
-def test_the_cheapest_deployment_is_priced() -> None:
-    offer = offer_of(most=4)
-    found = price(offer, 30.0, targets=Targets(tpot_seconds=0.03))
-    chosen = recommend([offer], 30.0, Targets(tpot_seconds=0.03), most=1)
-    assert found.dollars_per_hour == chosen[0].dollars_per_hour
-    assert found.load.tpot_seconds["p90"] <= 0.03
 
 
 def test_without_a_rate_an_instance_is_filled_to_four_fifths() -> None:

@@ -296,8 +296,3 @@ def test_what_cannot_be_kept_is_said_with_how_far_off_it_is() -> None:
     # What one request would keep, no line does.
     with pytest.raises(NothingFitsError, match="that is without queues, here at most 80 % busy, with 1:1 to 1:1"):
         compare.compare(both, Terms(Targets(soonest * (1.0 + 1e-9), percentile="p99"), ratios=Ratios.parse("1:1,1:1")))
-
-
-def test_no_time_to_the_last_token_is_promised() -> None:
-    with pytest.raises(InputError, match=r"--e2e: of pools .* only the mean time to the last token is known"):
-        Terms(Targets(e2e_seconds=10.0))
