@@ -80,11 +80,6 @@ def test_best_step_seconds_refuses(changes: dict[str, object], message: str) -> 
         asking.best_step_seconds(**{**given, **changes})
 
 
-def test_complex_numbers_are_no_sizes() -> None:
-    with pytest.raises(InputError, match="must be numbers that broadcast to one shape"):
-        asking.best_step_seconds("paper/llama_3_70b", "paper/h100", 8 + 1j, 16)
-
-
 # frontier
 
 
@@ -152,29 +147,11 @@ def test_progress_is_told_shares_of_the_work() -> None:
     assert shares[-1] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"grid": "hole"}, InputError, "grid: got 'hole'; allowed: whole, paper"),
-        ({"max_accelerators": 0}, InputError, "max_accelerators must be positive, got 0"),
-        ({"max_accelerators": float("nan")}, InputError, "max_accelerators must be positive, got nan"),
-        ({"sampling": Sampling(0, 2.0)}, InputError, "a sampling needs points >= 1 and decades > 0, got Sampling"),
-        ({"sampling": Sampling(9, float("nan"))}, InputError, "a sampling needs points >= 1 and decades > 0"),
-        (
-            {"speculation": "draft"},
-            InputError,
-            r"must be a Speculation, for example ie.Speculation.of\('draft', .*'draft'",
-        ),
-        (
-            # Half of 16 GB would do for the weights, but there is no half chip.
-            {"model": "llama_3_70b", "max_accelerators": 1.9},
-            NothingFitsError,
-            "needs 141.1 GB for its weights, at least 2 accelerators .* at most 1.9 are allowed",
-        ),
-    ],
-)
-def test_frontier_refuses(changes: dict[str, object], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+@pytest.mark.rows
+def test_frontier_refuses(changes: dict[str, Any], message: str) -> None:
+    if "sampling" in changes:
+        changes = {"sampling": Sampling(*changes["sampling"])}
+    with pytest.raises((InputError, NothingFitsError), match=message):
         _small(**changes)
 
 

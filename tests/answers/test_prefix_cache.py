@@ -190,8 +190,6 @@ def test_other_bad_input() -> None:
     for prefix in (-1.0, 99.5, 100.0):
         with pytest.raises(InputError, match=r"must leave at least one new token of the prompt \(100\), got"):
             offload.offload(one, TIERS, prefix_tokens=prefix)
-    with pytest.raises(InputError, match="the request rate must be positive, got 0"):
-        offload.offload(one, TIERS, prefix_tokens=10, requests_per_second=0.0)
 
 
 def test_tiers_are_no_presets() -> None:

@@ -22,7 +22,6 @@ from inference_econ.report.table import dollars
 from inference_econ.search import METRICS
 from inference_econ.serving import Services
 from inference_econ.serving.steady import steady
-from tests import asking
 from tests.offered import offer_of
 
 OFFERS = {
@@ -199,11 +198,6 @@ def test_what_would_have_to_be_promised_can_be(ttft: float, tpot: float, relaxed
     assert len(frontier_of(offer, ie.Targets(*kept, "mean"))) >= 1
 
 
-def test_only_means_are_promised() -> None:
-    with pytest.raises(InputError, match=r"only means can be promised on it, got p90; give percentile='mean'"):
-        frontier_of(OFFERS["dense"](), ie.Targets(tpot_seconds=0.1))
-
-
 # Of the whole market
 
 
@@ -292,19 +286,6 @@ def test_pools_are_on_it_where_they_are_cheaper_by_five_per_cent() -> None:
         assert not fast.any() or own * 1.05 <= costs[fast].min() * (1 + 1e-9)
 
 
-def test_the_market_is_never_dearer_than_an_engine_together() -> None:
-    """At speeds between those of the first and the last point of each."""
-    front = service_frontier(candidates(), ends=False)
-    for candidate in candidates():
-        alone = service_frontier([candidate], ends=False)
-        more = 1.05 if candidate.pools is not None else 1.0
-        for speed in np.linspace(alone.tokens_per_second[0], alone.tokens_per_second[-1], 7):
-            # Of points, as both have other batches, not between them.
-            mine = alone.dollars[alone.tokens_per_second >= speed * (1 - 1e-9)].min()
-            theirs = front.dollars[front.tokens_per_second >= speed * (1 - 1e-9)].min()
-            assert theirs <= mine * more * (1 + 1e-9)
-
-
 def test_a_point_of_pools_is_the_group_of_its_state() -> None:
     front = service_frontier(candidates())
     index = next(index for index in range(len(front)) if front.candidate(index).pools is not None)
@@ -384,15 +365,6 @@ def test_charts_show_the_metric_and_the_first_token() -> None:
     np.testing.assert_allclose(np.array(metric.lines[0].y) * 1e3, front.metric("power"))
     np.testing.assert_allclose(waits.lines[0].y, 1e3 * front.ttft_seconds)
     assert service_frontier_charts(front, "cost")[0].logarithmic == "y"
-
-
-def test_low_and_high_stand_beside_what_is_uncertain() -> None:
-    asked = ie.Traffic(isl=1000, osl=200)
-    decode = asking.frontier("llama_3_8b", "h100_sxm", asked, assumptions="profiles/hopper", max_accelerators=2)
-    for front in (decode, frontier_of(offer_of(most=2, preset="profiles/hopper"))):
-        frame = front.to_frame()
-        for name in ("tokens_per_second_per_user", "dollars_per_million_output_tokens"):
-            assert (frame[f"{name}_low"] < frame[name]).all() and (frame[name] < frame[f"{name}_high"]).all()
 
 
 def test_a_faster_token_is_never_cheaper() -> None:

@@ -54,10 +54,6 @@ def test_files_that_cannot_be_used(write: Write, text: str, message: str) -> Non
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere\.csv: cannot be read: No such file or directory"):
-        speculate.measured_acceptance(tmp_path / "nowhere.csv", None)
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        speculate.measured_acceptance(tmp_path, None)
     (tmp_path / "picture.csv").write_bytes(b"\x89PNG\xff\xfe\x00")
     with pytest.raises(InputError, match=r"picture\.csv: is no CSV file"):
         speculate.measured_acceptance(tmp_path / "picture.csv", None)
