@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import numpy as np
 import pytest
 
@@ -12,7 +9,6 @@ import inference_econ as ie
 from inference_econ.engine.step import PARTS
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report import explain
-from inference_econ.report.page import csv_text
 from tests import asking
 
 
@@ -25,19 +21,6 @@ def test_parts_add_up_and_the_speed_follows(model: str, hardware: str, degrees: 
     assert found.limited_by == max(found.costs.parts, key=lambda name: found.costs.parts[name][0])
     assert 0 < found.mfu < 1
     assert found.accelerators == float(found.layout["tp"]) * float(found.layout["dp"]) * float(found.layout["pp"])
-
-
-@pytest.mark.parametrize("model", ["llama_3_70b", "mixtral_8x22b", "qwen3_30b_a3b"])
-def test_the_points_of_a_frontier_are_explained_as_they_are_there(model: str) -> None:
-    front = asking.frontier(model, "h100_sxm", ie.Traffic(context=1000), max_accelerators=16)
-    for point in front.points():
-        degrees = {name: int(point.layout[name]) for name in ("tp", "dp", "pp", "ep")}
-        found = asking.explain(model, "h100_sxm", **degrees, batch=point.batch, context=1000)
-        assert found.layout == point.layout
-        assert found.tokens_per_second == pytest.approx(point.tokens_per_second_per_user, rel=1e-12)
-        assert found.dollars == pytest.approx(point.dollars_per_million_output_tokens, rel=1e-12)
-        assert found.mfu == pytest.approx(point.mfu, rel=1e-12)
-        assert {name: float(part[0]) for name, part in found.costs.parts.items()} == pytest.approx(dict(point.parts))
 
 
 def test_dollars_are_chips_times_time_times_price_over_tokens() -> None:
@@ -171,14 +154,6 @@ def test_formats_of_groups_replicas_and_what_ifs_are_told() -> None:
 def test_rows_that_do_not_follow_each_other_are_told_to() -> None:
     study = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="paper")
     assert explain.operator_table(study).every_note[-1].startswith("One after the other the rows take 11.")
-
-
-def test_the_operator_table_as_csv_is_in_base_units() -> None:
-    found = asking.explain("llama_3_70b", "h100_sxm", tp=8, batch=32, assumptions="deployable")
-    lines = list(csv.DictReader(io.StringIO(csv_text(explain.operator_frame(found)))))
-    assert [line["name"] for line in lines] == [one.name for one in found.operators]
-    assert sum(float(line["seconds"]) for line in lines) == pytest.approx(found.seconds)
-    assert float(lines[0]["flop"]) == pytest.approx(2 * 8192 * 10240 * 80 * 32 / 8)
 
 
 @pytest.mark.rows

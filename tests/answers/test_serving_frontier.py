@@ -15,13 +15,16 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.likely import likely_ends
 from inference_econ.answers.market import market
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.answers.subjects import under_load
+from inference_econ.answers.token_parts import PROMPTS, token_parts
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report.serving_frontier import service_frontier_charts, service_frontier_table
 from inference_econ.report.table import dollars
 from inference_econ.search import METRICS
-from inference_econ.serving import Services
+from inference_econ.serving import Services, loaded
 from inference_econ.serving.steady import steady
+from tests import asking
 from tests.offered import offer_of
 
 OFFERS = {
@@ -378,3 +381,67 @@ def test_a_faster_token_is_never_cheaper() -> None:
     # All of them at once are the same, and nothing is as fast as what is faster than all.
     assert front.dollars_at(speeds) == pytest.approx(costs, rel=1e-12)
     assert front.dollars_at([[2.0 * speeds[-1]]]).tolist() == [[np.inf]]
+
+
+# What the time per token of points goes to
+
+EIGHT = ie.Space(max_accelerators=8)
+
+
+@pytest.mark.parametrize("assumptions", [None, "paper"])
+def test_parts_add_up_to_the_time_per_token(assumptions: str | None) -> None:
+    setup = ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8", assumptions=assumptions)
+    front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), EIGHT, speculation=None)
+    parts = token_parts(front)
+    np.testing.assert_allclose(np.sum(list(parts.values()), axis=0), front.tpot_seconds, rtol=1e-9)
+    assert all((part >= 0.0).all() for part in parts.values())
+
+
+def test_with_one_request_in_flight_there_are_no_prompts_of_others() -> None:
+    setup = ie.Setup.of("llama_3_8b", "h100_sxm")
+    front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), EIGHT, speculation=None, arrangement="together")
+    alone = front.batch <= 1.0
+    assert alone.any()
+    assert not alone.all()
+    prompts = token_parts(front)[PROMPTS]
+    assert prompts[alone] == pytest.approx(0.0, abs=1e-12)
+    assert (prompts[~alone] > 0.0).all()
+
+
+def test_rounds_of_proposals_have_no_parts() -> None:
+    setup, lengths = ie.Setup.of("llama_3_8b", "h100_sxm"), ie.Traffic(isl=1000, osl=200)
+    assert token_parts(ie.frontier(setup, lengths, EIGHT, speculation=ie.Speculation.of("ngram", 0.5))) == {}
+
+
+# Which instances answers show
+
+SHORT = ie.Requests.build({"isl": 1000, "osl": 200}, origin="test")
+
+
+def test_services_under_load_are_told_apart_by_chip() -> None:
+    (first, other) = (asking.offer("llama_3_8b", chip, SHORT).service(0) for chip in ("h100_sxm", "h200_sxm"))
+    load, others = loaded(first, 2.0), loaded(other, 2.0)
+    same = under_load([(first, load), (first, load)])
+    assert len(same) == 1
+    assert same[0].label == ""
+    assert (same[0].accelerators, same[0].concurrency) == ([1.0, 1.0], [load.in_flight] * 2)
+    assert (same[0].isl, same[0].osl, same[0].speculates) == (1000, 200, False)
+    kinds = under_load([(first, load), (other, others)])
+    assert [instances.label for instances in kinds] == ["NVIDIA H100 SXM5 80GB", "NVIDIA H200 SXM5 141GB"]
+
+
+def test_a_frontier_shows_all_of_its_points_or_some() -> None:
+    front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=1000, osl=200), max_accelerators=2)
+    (instances,) = front.subjects()
+    assert instances.accelerators == front.accelerators.tolist()
+    assert instances.concurrency == front.batch.tolist()
+    (preferred,) = front.subjects([front.preferred()])
+    assert (len(preferred.accelerators), preferred.isl, preferred.osl) == (1, 1000, 200)
+
+
+def test_a_prefill_step_is_about_all_tokens_that_it_leaves_in_the_cache() -> None:
+    (read,) = asking.explain("llama_3_8b", "h100_sxm", tp=1, batch=2, context=100, prompt=900).subjects()
+    assert (read.isl, read.accelerators, read.concurrency) == (1000, [1.0], [2.0])
+    (step,) = asking.explain("llama_3_8b", "h100_sxm", tp=1, context=100).subjects()
+    assert step.isl is None
+    assert step.subject.context == pytest.approx(100)
