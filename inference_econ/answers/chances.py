@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.margins import instances_of
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Instances, bounds, chance
@@ -60,21 +59,6 @@ def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: T
         _kept(decoding, "request", targets.e2e_seconds, seen.get("e2e")),
         _chance(decoding, "throughput", room),
     )
-
-
-def fleet_chances(fleet: Fleet, targets: Targets) -> Chances:
-    """Chances of pools: of TTFTs by the one that reads prompts, of TPOTs and traffic by the one that decodes.
-
-    Parameters
-    ----------
-    fleet : Fleet
-        Prefill and decode instances.
-    targets : Targets
-        What is promised.
-    """
-    sides = ((fleet.pools.prefill, fleet.prefill), (fleet.pools.decode, fleet.decode))
-    reading, decoding = (instances_of(pool.services.service(index)) for pool, index in sides)
-    return chances_of(reading, decoding, fleet.load, targets)
 
 
 def _kept(instances: Instances, quantity: Quantity, promised: float, predicted: float | None) -> float | None:

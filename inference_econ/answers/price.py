@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ._types import Array, Progress
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import Chances, chances, chances_record, fleet_chances
+from inference_econ.answers.chances import Chances, chances, chances_record
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.power import fleet_power, power_record, together_watts
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
@@ -374,7 +374,7 @@ def _priced(
 def sheet_chances(sheet: Sheet, targets: Targets) -> Chances:
     """Return the probabilities that the deployment of a price sheet keeps its promises."""
     if sheet.fleet is not None:
-        return fleet_chances(sheet.fleet, targets)
+        return sheet.fleet.chances(targets)
     return chances(sheet.service, sheet.load, targets)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.chances import fleet_chances
 from inference_econ.answers.disaggregated.answer import Disaggregation
 from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
@@ -106,7 +105,7 @@ def comparison_table(
         *_promised_speed(compared),
         *_fleet_notes(fleet, together, compared.terms.targets),
         *_chain_notes(compared, fleet),
-        *([] if fleet is None else kept_with(fleet_chances(fleet, compared.terms.targets), compared.terms.targets)),
+        *([] if fleet is None else kept_with(fleet.chances(compared.terms.targets), compared.terms.targets)),
         *doubts(setups, compared.subjects()),
     )
     why = (

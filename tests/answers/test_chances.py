@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import chances, fleet_chances
+from inference_econ.answers.chances import chances
 from inference_econ.answers.disaggregated import budget, compare, fleets
 from inference_econ.answers.disaggregated.terms import Ratios, Terms
 from inference_econ.answers.load import sweep
@@ -97,7 +97,7 @@ def test_two_pools_keep_promises_with_their_confidence() -> None:
     fleet, cheaper = (fleets.smallest(pools, 30.0, terms) for terms in (sure, free))
     assert fleet is not None and cheaper is not None
     assert fleet.dollars_per_hour >= cheaper.dollars_per_hour
-    assert all(chance is None or chance >= 0.8 - 1e-9 for chance in fleet_chances(fleet, SURE))
+    assert all(chance is None or chance >= 0.8 - 1e-9 for chance in fleet.chances(SURE))
     more, less = (budget.largest(pools, Means(8), terms) for terms in (free, sure))
     assert more is not None and less is not None
     assert less.load.requests_per_second < more.load.requests_per_second
