@@ -7,8 +7,8 @@ from .answers.buy import Purchase as Purchase
 from .answers.buy import buy as buy
 from .answers.cache import cache as cache
 from .answers.conversations import Conversation as Conversation
-from .answers.disaggregated.answer import Disaggregation as Disaggregation
-from .answers.disaggregated.answer import disaggregate as disaggregate
+from .answers.disaggregated.compare import Disaggregation as Disaggregation
+from .answers.disaggregated.compare import disaggregate as disaggregate
 from .answers.disaggregated.pools import pools as pools
 from .answers.disaggregated.terms import Terms as Terms
 from .answers.explain import Explanation as Explanation

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.answers.operating_point import ROUNDING, OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.engine import Instances, Interval, Setup, Subject, interval, recorded_key
-from inference_econ.formulas import pareto
+from inference_econ.engine import Instances, Interval, Plans, Setup, Subject, evaluate, interval, mfu, recorded_key
+from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Requests
-from inference_econ.search import Frontier
+from inference_econ.search import Frontier, Point
 
 #: Measurements are not better than this: so near to a frontier a point is on it [1].
 NEAR = 0.02
@@ -25,39 +25,101 @@ Verdict = Literal["behind", "on", "ahead"]
 Expected = Literal["faster", "as expected", "slower"]
 
 
-class Deployment(Protocol):
-    """Deployment that a measured point is put beside: a decode step of an instance, or a service."""
+def useful_seconds(setup: Setup, requests: Requests) -> float:
+    """Time that the useful arithmetic of a request takes one chip at its peaks, of prompt and answer [s]."""
+    reading = replace(setup, context=requests.cached, spread=0.0, shared_prefix=0.0)
+    prompt = float(mfu(reading, 1.0, 1.0, 1.0, prompt=requests.new_tokens))
+    return prompt + requests.decode_steps * float(mfu(setup, 1.0, 1.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyService:
+    """A service with a constant number of requests in flight, beside a measured one.
+
+    Attributes
+    ----------
+    setup : Setup
+        What, on what, how, at the mean context of the requests.
+    requests : Requests
+        Lengths.
+    plans : Plans
+        The layout, of shape (1,), with the batch of its decode steps.
+    batch : float
+        Requests in flight [1].
+    ttft_seconds, tpot_seconds, decode_seconds : float
+        Time to first token, per output token after it, and of a decode step without prefill [s].
+    requests_per_second : float
+        Completed [1/s].
+    """
+
+    setup: Setup
+    requests: Requests
+    plans: Plans
+    batch: float
+    ttft_seconds: float
+    tpot_seconds: float
+    decode_seconds: float
+    requests_per_second: float
+
+    @property
+    def accelerators(self) -> float:
+        """Chips of the instance [1]."""
+        return float(self.plans.accelerators[0])
 
     @property
     def tokens_per_second_per_user(self) -> float:
         """Speed [tokens/s]."""
+        return 1.0 / self.tpot_seconds
+
+    @property
+    def throughput(self) -> float:
+        """Output tokens of the instance [tokens/s]."""
+        return self.requests_per_second * self.requests.osl.mean
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
-        """Cost [USD per 1e6 tokens]."""
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        rate = self.setup.dollars_per_accelerator_hour
+        return float(money.dollars_per_million_tokens(self.accelerators, 1.0, self.throughput, rate))
 
     @property
-    def accelerators(self) -> float:
-        """Chips of an instance [1]."""
-
-    @property
-    def batch(self) -> float:
-        """Sequences of a decode step, or requests in flight of a service [1]."""
+    def mfu(self) -> float:
+        """Useful arithmetic of prompts and answers over the theoretical peak [1]."""
+        return self.requests_per_second * useful_seconds(self.setup, self.requests) / self.accelerators
 
     @property
     def layout(self) -> Mapping[str, float | str]:
         """Degrees under the names that people use."""
-
-    @property
-    def mfu(self) -> float:
-        """Useful arithmetic over the theoretical peak [1]."""
+        return self.setup.layout_record(self.plans, self.setup.assumptions.layout.tensor_layouts[0])
 
     @property
     def parts(self) -> Mapping[str, float]:
-        """Seconds per token by part [s]."""
+        """Seconds per token: the decode step by part, and the prompts of others."""
+        plans = replace(self.plans, batch=np.maximum(self.plans.batch, self.plans.pp))
+        step = evaluate(self.setup, plans, self.setup.assumptions.layout.tensor_layouts[0])
+        # Steady states are read between those that were calculated.
+        scale = self.decode_seconds / float(step.seconds[0])
+        decode = {name: scale * float(seconds[0]) for name, seconds in step.parts.items()}
+        return {**decode, "prompts": self.tpot_seconds - self.decode_seconds}
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
+        return {
+            "tokens_per_second_per_user": self.tokens_per_second_per_user,
+            "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
+            "accelerators": self.accelerators,
+            "batch": self.batch,
+            "layout": dict(self.layout),
+            "mfu": self.mfu,
+            "ttft_seconds": self.ttft_seconds,
+            "tpot_seconds": self.tpot_seconds,
+            "requests_per_second": self.requests_per_second,
+            "seconds_per_token": dict(self.parts),
+        }
+
+
+#: Deployment that a measured point is put beside: a decode step of an instance, or a service.
+Deployment = Point | SteadyService
 
 
 @dataclass(frozen=True, slots=True)

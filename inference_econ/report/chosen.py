@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inference_econ.answers.launching.benchmark import OfferedLoad
-from inference_econ.answers.launching.expected import Expected, Measure
+from inference_econ.answers.launching.benchmark import Expected, Measure, OfferedLoad
 from inference_econ.answers.launching.instance import Role
 from inference_econ.answers.launching.plan import Scaling
 from inference_econ.answers.prefix_cache import HBM

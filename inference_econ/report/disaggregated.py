@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.disaggregated.answer import Disaggregation
-from inference_econ.answers.disaggregated.compare import Comparison
+from inference_econ.answers.disaggregated.compare import Comparison, Disaggregation
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pool import Pool
