@@ -17,8 +17,7 @@ from inference_econ.answers.agent_answers import (
     MostAgents,
     Use,
 )
-from inference_econ.answers.agent_day import DayOfAgents
-from inference_econ.answers.agent_purchase import AgentPurchase
+from inference_econ.answers.agent_purchase import AgentPurchase, DayOfAgents
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
@@ -166,7 +165,7 @@ class AgentChoicesPage(RecommendationPage):
             *_notes(*(choice.use for choice in choices)),
         ]
         title = _title(self._counted, setups, use, targets)
-        rows = [{**shown_record(choice, targets), **choice.use_record()} for choice in choices]
+        rows = [{**shown_record(choice, targets), **choice.use.record(choice, choice.parts)} for choice in choices]
         least = (*_LEAST, "hit_rate", "agents_per_accelerator")
         why = ["Agents per MW: of the facility as provisioned, boards at their limit.", _meaning(setups)]
         table = choices_table(title, choices, rows, columns, notes=notes, why=why, least=least)
@@ -185,7 +184,7 @@ class AgentChoicesPage(RecommendationPage):
         """The cheapest."""
         best = self._best
         behind_router = best.fleet.prefill_instances if isinstance(best, AgentPools) else best.replicas
-        return replace(super().start(), said=agents_said(best.use_record(), behind_router))
+        return replace(super().start(), said=agents_said(best.use.record(best, best.parts), behind_router))
 
     def question(self) -> str:
         """Question about the cheapest deployment, or about how many agents the means carry."""
@@ -198,7 +197,7 @@ class AgentChoicesPage(RecommendationPage):
     def conclusion(self) -> Pieces:
         """The best, and what a task costs on it."""
         best = self._best
-        record = best.use_record()
+        record = best.use.record(best, best.parts)
         most = f"carries most, {best.use.agents:,.0f} agents"
         rank = most if isinstance(self.answer, MostAgents) else "is the cheapest"
         return (
@@ -216,8 +215,7 @@ class AgentSheetPage(PricePage):
     def tables(self) -> Sequence[Table]:
         """Costs of tasks, hours of agents and requests, then of kinds of tokens."""
         sheet, use = self.answer, self.answer.use
-        assert use is not None
-        record = sheet.use_record()
+        record = sheet.use.record(sheet, sheet.parts)
         tasks = record["tasks_per_hour"]
         counts = {"task": tasks, "hour of an agent": use.agents, "request": tasks * record["requests_per_task"]}
         rows = tuple((name, amount(count), dollars(sheet.dollars_per_hour / count)) for name, count in counts.items())
@@ -233,7 +231,7 @@ class AgentSheetPage(PricePage):
         """Start of the fleet that is priced."""
         sheet = self.answer
         behind_router = sheet.replicas if sheet.fleet is None else sheet.fleet.prefill_instances
-        return replace(super().start(), said=agents_said(sheet.use_record(), behind_router))
+        return replace(super().start(), said=agents_said(sheet.use.record(sheet, sheet.parts), behind_router))
 
 
 class AgentDayPage(FleetPage):

@@ -11,8 +11,7 @@ from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated_record import fleet_record
 from inference_econ.answers.launching import plan
-from inference_econ.answers.launching.benchmark import OfferedLoad
-from inference_econ.answers.launching.expected import Expected, Measure
+from inference_econ.answers.launching.benchmark import Expected, Measure, OfferedLoad
 from inference_econ.answers.launching.instance import Role
 from inference_econ.answers.launching.plan import Part, Scaling, Start
 from inference_econ.answers.offer import offer

@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.disaggregated.answer import Disaggregation
-from inference_econ.answers.disaggregated.chances import fleet_chances
-from inference_econ.answers.disaggregated.compare import Comparison
+from inference_econ.answers.disaggregated.compare import Comparison, Disaggregation
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pool import Pool
@@ -95,7 +93,7 @@ def comparison_table(compared: Comparison, fleet: Fleet | None = None, together:
         *_promised_speed(compared),
         *_fleet_notes(fleet, together, compared.terms.targets),
         *_chain_notes(compared, fleet),
-        *([] if fleet is None else kept_with(fleet_chances(fleet, compared.terms.targets), compared.terms.targets)),
+        *([] if fleet is None else kept_with(fleet.chances(compared.terms.targets), compared.terms.targets)),
         *doubts(setups, compared.subjects()),
     )
     why = (

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from inference_econ.answers.conversations import Conversation, Routing, reuse
-from inference_econ.answers.prefix_cache import Offloading, curve, tier_records
+from inference_econ.answers.prefix_cache import Offloading, curve
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Setup
 from inference_econ.report import charts
@@ -88,7 +88,7 @@ def offload_table(offloading: Offloading) -> Table:
         *(() if offloading.readings[0].hit_rate is None else ("hit_rate",)),
     )  # fmt: skip
     least = ("kept_seconds", "needed_bytes", "bytes_per_second", "utilization")
-    return view(_title(offloading), tier_records(offloading), columns, kind="tier", notes=notes, why=why, least=least)
+    return view(_title(offloading), offloading.records(), columns, kind="tier", notes=notes, why=why, least=least)
 
 
 def _conversation(conversation: Conversation) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.price import KINDS, Sheet, kind_records, sheet_chances
+from inference_econ.answers.price import KINDS, Sheet, sheet_chances
 from inference_econ.answers.recommend import PooledChoice
 from inference_econ.answers.service_record import SEEN
 from inference_econ.engine import Setup
@@ -33,7 +33,7 @@ class PricePage(RowsPage[Sheet]):
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
         sheet, api = self.answer, self.answer.api
-        records = [record for record in kind_records(sheet) if record["tokens_per_hour"]]
+        records = [record for record in sheet.records() if record["tokens_per_hour"]]
         kinds = [str(record["tokens"]) for record in records]
         every: Record = {
             "tokens_per_hour": sum(sheet.tokens_per_hour.values()),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ.answers.service_record import SEEN, layout_of
-from inference_econ.answers.speculate import Speculated, speculation_of, speculation_record
+from inference_econ.answers.speculate import Speculated, speculation_of
 from inference_econ.engine import Setup, Speculation
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
@@ -33,7 +33,7 @@ class SpeculationPage(RowsPage[Speculated]):
         speculated = self.answer
         table = view(
             title(speculated),
-            speculation_record(speculated)["rows"],
+            speculated.records(),
             _COLUMNS,
             kind="speculated",
             notes=(

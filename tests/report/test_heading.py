@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inference_econ.answers.chances import Chances
-from inference_econ.answers.launching.expected import Expected
+from inference_econ.answers.launching.benchmark import Expected
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import Requests
