@@ -23,9 +23,15 @@ MODULES = [
 def _tests(module: ModuleType) -> Iterator[doctest.DocTest]:
     """Examples of a module: public functions are of ``inference_econ`` by name, and of the module by their code."""
     finder = doctest.DocTestFinder(exclude_empty=True)
-    yield from finder.find(module)
-    for value in vars(module).values():
-        code = unwrap(value) if isinstance(value, FunctionType) and value.__module__ == "inference_econ" else None
+    public = {
+        f"{module.__name__}.{name}": value
+        for name, value in vars(module).items()
+        if isinstance(value, FunctionType) and value.__module__ == "inference_econ"
+    }
+    # What other tests have loaded lazily stands in the root by then; its examples are those of its own module.
+    yield from (test for test in finder.find(module) if test.name not in public)
+    for value in public.values():
+        code = unwrap(value)
         if isinstance(code, FunctionType) and code.__code__.co_filename == module.__file__:
             yield from finder.find(value, module=False, globs={**vars(module)})
 
