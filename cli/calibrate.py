@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 import inference_econ as ie
@@ -35,7 +36,11 @@ def calibrate(
     """
     from inference_econ.calibration.calibrate import base_of
 
-    _check_output(path, choices["reference"])
+    if path is not None and not path.endswith((".yaml", ".yml")):
+        raise InputError(f"{path}: a profile is written as YAML; end the name in .yaml (the tables are printed)")
+    reference = choices["reference"]
+    if reference != "user" and reference not in inputs.catalog.references():
+        raise InputError(f"reference: {reference!r} is no key of references.bib; 'user' stands for your own data")
     changes = _assumption_changes(choices["changes"])
     measured = _Measured.of(data, choices)
     if only_levels or (0 < len(measured.rows) < len(_words(names)) and not measured.first_skipped):
@@ -54,19 +59,24 @@ def calibrate(
             raise
         folds = calibration.holdout.all_folds(fitted, progress=progress)
     if path is not None:
-        _write(path, fitted, folds, data, {**choices, "base": preset, "changes": changes})
-    show.emit(report.calibrate.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out)), output)
+        provenance = calibration.Provenance(
+            choices["name"] or "fitted profile",
+            preset,
+            _data(data, choices),
+            reference,
+            date.today().isoformat(),
+            changes,
+            choices["description"],
+        )
+        report.files.write_text(path, inputs.yaml_text(calibration.profile(fitted, folds, provenance)))
     notes = [*measured.notes(fitted, choices["most"]), *report.calibrate.not_reproduced(fitted)]
-    for note in notes + ([f"wrote {path}"] if path is not None else []):
-        show.remark(note, quiet=output.quiet)
+    _show(report.calibrate.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out)), notes, path, output)
 
 
 def _fit_levels(
     measured: _Measured, data: tuple[str, ...], path: str | None, output: options.Output, choices: options.Choices
 ) -> None:
     """Fit by how much measured servers differ from their profile, and write it with these levels."""
-    from datetime import date
-
     from inference_econ.calibration.levels.own import own_profile
 
     if choices["base"] or choices["changes"]:
@@ -76,11 +86,15 @@ def _fit_levels(
         )
     mine = own_profile(measured.rows, date=date.today().isoformat())
     if path is not None:
-        described = (choices["description"], choices["reference"], _data(data, choices["where"], choices["without"]))
+        described = (choices["description"], choices["reference"], _data(data, choices))
         report.files.write_text(path, inputs.yaml_text(mine.file(choices["name"] or "own levels", *described)))
-    show.emit(report.calibrate.OwnLevelsPage(mine), output)
-    notes = [f"left out: {count} rows: {reason}" for reason, count in measured.left_out.items()]
-    for note in notes + ([f"wrote {path}"] if path is not None else []):
+    _show(report.calibrate.OwnLevelsPage(mine), measured.left_out_notes(), path, output)
+
+
+def _show(page: options.Page, notes: Iterable[str], path: str | None, output: options.Output) -> None:
+    """Show what was fitted, what is to be said of its rows, and where it was written."""
+    show.emit(page, output)
+    for note in (*notes, *([] if path is None else [f"wrote {path}"])):
         show.remark(note, quiet=output.quiet)
 
 
@@ -126,10 +140,13 @@ class _Measured(NamedTuple):
         line = "" if first.line is None else f", line {first.line}"
         return f"the first, {first.id} of {first.dataset}{line}: {first.reason}"
 
+    def left_out_notes(self) -> list[str]:
+        """Notes on rows that cannot be fitted, or are not wanted."""
+        return [f"left out: {count} rows: {reason}" for reason, count in self.left_out.items()]
+
     def notes(self, fitted: calibration.Fit, most: int) -> list[str]:
         """Notes on rows that were not fitted."""
-        rows, used = len(self.rows), len(self.used)
-        notes = [f"left out: {count} rows: {reason}" for reason, count in self.left_out.items()]
+        rows, used, notes = len(self.rows), len(self.used), self.left_out_notes()
         if self.first_skipped:
             notes.append(f"not understood: {self.first_skipped}")
         if used < rows:
@@ -139,37 +156,8 @@ class _Measured(NamedTuple):
         return notes
 
 
-def _write(
-    path: str,
-    fitted: calibration.Fit,
-    folds: Mapping[inputs.Unlike, list[calibration.Fold]],
-    data: tuple[str, ...],
-    choices: options.Choices,
-) -> None:
-    """Write the profile."""
-    from datetime import date
-
-    provenance = calibration.Provenance(
-        choices["name"] or "fitted profile",
-        choices["base"],
-        _data(data, choices["where"], choices["without"]),
-        choices["reference"],
-        date.today().isoformat(),
-        tuple(choices["changes"]),
-        choices["description"],
-    )
-    report.files.write_text(path, inputs.yaml_text(calibration.profile(fitted, folds, provenance)))
-
-
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _check_output(output: str | None, reference: str) -> None:
-    if output is not None and not output.endswith((".yaml", ".yml")):
-        raise InputError(f"{output}: a profile is written as YAML; end the name in .yaml (the tables are printed)")
-    if reference != "user" and reference not in inputs.catalog.references():
-        raise InputError(f"reference: {reference!r} is no key of references.bib; 'user' stands for your own data")
 
 
 def _assumption_changes(changes: tuple[str, ...]) -> tuple[str, ...]:
@@ -181,7 +169,7 @@ def _assumption_changes(changes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(fields)
 
 
-def _data(data: tuple[str, ...], where: tuple[str, ...], without: tuple[str, ...]) -> str:
-    text = ", ".join(data)
-    text += f" where {', '.join(where)}" if where else ""
+def _data(data: Sequence[str], choices: options.Choices) -> str:
+    where, without = choices["where"], choices["without"]
+    text = ", ".join(data) + (f" where {', '.join(where)}" if where else "")
     return text + (f", without {'; '.join(without)}" if without else "")

@@ -36,19 +36,17 @@ models, scenarios, assumptions = _listed("models"), _listed("scenarios"), _liste
 @command("hardware")
 def hardware(name: str | None, prices: bool) -> options.Page:
     """List the hardware, or show one chip with the source of every number."""
-    from inference_econ.report.prices import PricesPage
-
-    return PricesPage(catalog.names("hardware") if name is None else (name,)) if prices else _page("hardware", name)
+    if not prices:
+        return _page("hardware", name)
+    return report.catalog.PricesPage(catalog.names("hardware") if name is None else (name,))
 
 
 @command("engines")
 def engines(name: str | None, recipes: tuple[str, str] | None, weights: str | None) -> options.Page:
     """List the serving engines, or show what one does by version, with its sources."""
-    from inference_econ.report.recipes import RecipesPage
-
     if weights is not None and recipes is None:
         raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well", option="weights")
-    return _page("engines", name) if recipes is None else RecipesPage(*recipes, weights, name)
+    return _page("engines", name) if recipes is None else report.catalog.RecipesPage(*recipes, weights, name)
 
 
 @command("schema")

@@ -15,39 +15,31 @@ if TYPE_CHECKING:
 class Listed(NamedTuple):
     """A command in the list of all."""
 
+    name: str
+    """What is typed."""
     command: click.Command
     """Command of click."""
     heading: str
     """Heading of the command in the help of all commands."""
-    served: bool
-    """Asked over HTTP and by assistants, too."""
-    reported: bool
-    """Answers a question that a report shows."""
-    in_scenarios: bool
-    """Asks what scenarios hold."""
+    doors: Sequence[str]
+    """Other ways to ask its question: ``served`` over HTTP and by assistants, ``reported``, in ``scenarios``."""
 
 
 def _read() -> Iterator[Listed]:
     """Commands in the order of the help."""
-    for row in decorators.COMMANDS.values():
-        module, _, name = row["function"].partition(":")
-        doors = (door in row["doors"] for door in ("served", "reported", "scenarios"))
-        yield Listed(getattr(import_module(f".{module}", __package__), name), row["heading"], *doors)
+    for name, row in decorators.COMMANDS.items():
+        module, _, function = row["function"].partition(":")
+        yield Listed(name, getattr(import_module(f".{module}", __package__), function), row["heading"], row["doors"])
 
 
 COMMANDS: Sequence[Listed] = tuple(_read())
 
 
-def name_of(command: click.Command) -> str:
-    """Return the name under which a command is typed."""
-    return str(command.name)
-
-
 def served() -> Mapping[str, Listed]:
     """Commands whose questions are asked over HTTP and by assistants, too, by name."""
-    return {name_of(listed.command): listed for listed in COMMANDS if listed.served}
+    return {listed.name: listed for listed in COMMANDS if "served" in listed.doors}
 
 
 def reported() -> Sequence[str]:
     """Names of the commands whose answers a report shows."""
-    return [name_of(listed.command) for listed in COMMANDS if listed.reported]
+    return [listed.name for listed in COMMANDS if "reported" in listed.doors]

@@ -44,8 +44,8 @@ _KINDS: Mapping[str, Mapping[str, Any]] = {
     **{kind: {} for kind in ("", "lengths", "switch", "words")},
 }
 #: What commands and sets say of options, as far as they say it, by ``COMMAND.NAME`` or ``SET.NAME``.
-_ROWS: Mapping[str, Mapping[str, str]] = {
-    f"{row.pop('of')}.{row['name']}": {column: text for column, text in row.items() if text}
+_ROWS: Mapping[str, Mapping[str, Any]] = {
+    f"{row.pop('of')}.{row['name']}": {column: value for column, value in row.items() if value}
     for row in rows(Path(__file__).with_name("options.csv"))
 }
 
@@ -85,13 +85,13 @@ def _option(name: str, within: tuple[str, ...]) -> Callable[[F], F]:
     kind, typed = row.get("kind", ""), row.get("typed") or f"--{name.replace('_', '-')}"
     settings: dict[str, Any] = {**_of_kind(kind)} | ({"metavar": row["metavar"]} if row.get("metavar") else {})
     if not typed.startswith("-"):
-        settings |= {"nargs": -1 if row.get("repeat") else 1, "required": bool(row.get("required"))}
+        settings |= {"nargs": -1 if row.get("repeat") else 1, "required": row.get("required", False)}
         return click.argument(typed, **settings)
     if kind in ("switch", "either"):
         typed = f"{typed}/--no-{typed.removeprefix('--')}"
     if row.get("default"):
         default = _default(kind, settings.get("type"), row["default"])
-        settings |= {"default": (default,) if row.get("repeat") else default, "show_default": bool(row.get("shown"))}
+        settings |= {"default": (default,) if row.get("repeat") else default, "show_default": row.get("shown", False)}
     settings |= {name: True for name, column in (("multiple", "repeat"), ("required", "required")) if row.get(column)}
     return click.option(*typed.split(), name, help=row["help"], **settings)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import inference_econ as ie
 
 from . import options, prices, proposals
 from .help import question
-
-if TYPE_CHECKING:
-    from inference_econ.answers.disaggregated.pools import Pools
 
 
 @question("disaggregate")
@@ -24,30 +21,17 @@ def disaggregate(**choices: Any) -> ie.Disaggregation:
     xPyD, that meets the SLOs. MODEL and HARDWARE as in 'frontier'; --set hardware.FIELD changes both kinds. Of who
     proposes tokens both pools hold a copy: prompts are read for it too, and its cache moves with the target's.
     """
+    from inference_econ.answers.best_pools import best_pools
+    from inference_econ.answers.disaggregated.terms import Ratios
+
     options.check_sizes(choices)
     chips = tuple(chip for chip in (choices["hardware"], choices["decode_on"]) if chip is not None)
     choices["price"] = prices.of_chips(choices["price"], tuple(dict.fromkeys(chips)))
-    requests, terms, means = options.requests(choices), _terms(choices), options.given_means(choices)
-    rate = options.request_rate(choices, requests)
-    pools = _pools(choices, requests, terms, rate, means)
-    return ie.disaggregate(pools, terms, requests_per_second=rate, means=means)
-
-
-def _terms(choices: options.Choices) -> ie.Terms:
-    """Terms that both ways of serving have in common."""
-    from inference_econ.answers.disaggregated.terms import Ratios
-
+    requests, means = options.requests(choices), options.given_means(choices)
     ratios = Ratios.parse(choices["ratios"])
-    return ie.Terms(options.targets(choices), choices["arrival_scv"], choices["fill"], ratios)
-
-
-def _pools(
-    choices: options.Choices, requests: ie.Requests, terms: ie.Terms, rate: float | None, means: ie.Means | None
-) -> Pools:
-    """Layouts for prompts, and for answers on the same or on another kind of hardware, of who serves this the best."""
-    from inference_econ.answers.best_pools import best_pools
-
-    return best_pools(
+    terms = ie.Terms(options.targets(choices), choices["arrival_scv"], choices["fill"], ratios)
+    rate = options.request_rate(choices, requests)
+    pools = best_pools(
         options.setup(choices, choices["hardware"]),
         requests,
         options.space(choices),
@@ -59,3 +43,4 @@ def _pools(
         speculation=proposals.proposed(choices, choices["hardware"]),
         chains=choices["chains"] or (),
     )
+    return ie.disaggregate(pools, terms, requests_per_second=rate, means=means)

@@ -52,17 +52,13 @@ class Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them."""
-        from .commands import COMMANDS, name_of
+        from .commands import COMMANDS
 
         del ctx  # the list knows all of them
         for heading in dict.fromkeys(listed.heading for listed in COMMANDS):
-            commands = [listed.command for listed in COMMANDS if listed.heading == heading]
-            _write(formatter, heading, [(name_of(command), _summary(command)) for command in commands])
-
-
-def _summary(command: click.Command) -> str:
-    """The first sentence of what a command does, uncut."""
-    return command.get_short_help_str(limit=1000)
+            commands = [listed for listed in COMMANDS if listed.heading == heading]
+            # The first sentence of what a command does, uncut.
+            _write(formatter, heading, [(it.name, it.command.get_short_help_str(limit=1000)) for it in commands])
 
 
 class Command(click.Command):

@@ -1,7 +1,8 @@
-"""Commands that turn small questions round: the hour behind a token, the acceptance behind a speed-up, the buyer."""
+"""Commands that turn questions round: the sizes, hour, acceptance and buyer behind prices, speeds and choices."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import inference_econ as ie
@@ -10,6 +11,28 @@ from inference_econ.errors import InputError
 
 from . import options
 from .help import question
+
+
+@question("infer")
+def infer(
+    offers: tuple[str, ...],
+    recorded: str | None,
+    truth: str | None,
+    priors: str,
+    samples: int,
+    progress: options.Progress | None,
+) -> ie.Inferred:
+    """Sizes that a closed model could have, by what was seen of its offers: intervals and probabilities, never a point.
+
+    Models of every size are drawn from priors, served in every way that the priors allow, and weighted by how well they
+    explain the prices, speeds and times to the first token that were seen.
+    """
+    if offers and recorded is not None:
+        raise InputError("give either --offer or --recorded, not both")
+    seen = _observed(offers, recorded)
+    if not seen:
+        raise InputError("nothing was observed; give --offer, for example --offer input=3,output=15,speed=60")
+    return ie.infer(seen, priors, samples=samples, truth=truth, progress=progress)
 
 
 @question("implied-hour-price")
@@ -41,7 +64,7 @@ def exponent(offers: tuple[str, ...], recorded: str | None, **choices: Any) -> o
     """Exponents of the preference speed^a / price, equation (45), with which a buyer chooses each of some offers."""
     if bool(offers) == (recorded is not None):
         raise InputError("give either --offer, twice at least, or --recorded")
-    seen = [inputs.observed_offer(text) for text in offers] if recorded is None else ie.recorded_offers(recorded)
+    seen = _observed(offers, recorded)
     lengths = options.requests(choices)
     shares = (lengths.isl.mean, lengths.osl.mean)
     rows = []
@@ -53,3 +76,8 @@ def exponent(offers: tuple[str, ...], recorded: str | None, **choices: Any) -> o
         rows.append((offer.tokens_per_second, paid / sum(shares), offer.provider or offer.words))
     speeds, paid_by_offer, labels = (list(column) for column in zip(*rows, strict=True))
     return ie.revealed_exponents(speeds, paid_by_offer, labels)
+
+
+def _observed(offers: Sequence[str], recorded: str | None) -> Sequence[inputs.ObservedOffer]:
+    """Offers that are typed, or that are recorded of a model."""
+    return ie.recorded_offers(recorded) if recorded is not None else [inputs.observed_offer(text) for text in offers]

@@ -53,6 +53,7 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     with show.progress_bar(quiet=quiet):
         deployment = _deployment(choices)
     size = choices["size"] or node(deployment.instances[0].service.setup.hardware)
+    deployment = replace(deployment, said=(*deployment.said, *report.launch.unlinked(deployment.instances, size)))
     show.put(writers[choices["form"]](deployment, size), output, quiet=quiet)
 
 

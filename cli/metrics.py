@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from urllib.parse import urlsplit
@@ -38,8 +38,19 @@ def recorded(paths: Sequence[str], seconds: float) -> Iterator[Window]:
         yield _window(path, before, after, seconds)
 
 
-def live(source: str, hosts: Sequence[str], seconds: float) -> Iterator[Window]:
+def live(source: str, hosts: Sequence[str], seconds: float, tell: Callable[[str], None]) -> Iterator[Window]:
     """Windows of a server that is asked again and again, without end; a scrape that fails lengthens the window.
+
+    Parameters
+    ----------
+    source : str
+        Address of the server, or a file that somebody else writes again and again.
+    hosts : sequence of str
+        Other machines that may be asked.
+    seconds : float
+        Between two scrapes [s].
+    tell : callable
+        Told that it goes on, once the first scrape is there.
 
     Raises
     ------
@@ -47,6 +58,7 @@ def live(source: str, hosts: Sequence[str], seconds: float) -> Iterator[Window]:
         If the first scrape fails.
     """
     before, began = _read(source, hosts), time.monotonic()
+    tell(f"{source} is read again every {seconds:g} s")
     while True:
         time.sleep(seconds)
         at = time.strftime("%H:%M:%S")

@@ -17,8 +17,6 @@ def offers(model: str | None, refresh: str | None, date: str | None, output: opt
     'price --api-prices PROVIDER' compares with them, and a usual speed is that of offers that have one. What chips
     cost by the hour is in 'hardware --prices'.
     """
-    from inference_econ.report.offers import OffersPage
-
     if refresh is not None:
         if model is not None:
             raise InputError("--refresh takes all offers of a file; leave out the model", option="refresh")
@@ -26,7 +24,7 @@ def offers(model: str | None, refresh: str | None, date: str | None, output: opt
         return None
     if date is not None:
         raise InputError("--date is the day of a snapshot; give --refresh FILE", option="date")
-    return OffersPage(model)
+    return report.catalog.OffersPage(model)
 
 
 def _refresh(path: str, date: str | None, *, quiet: bool) -> None:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 import inference_econ as ie
 from inference_econ import answers, inputs
-from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
+from inference_econ.errors import InputError, NothingFitsError, of_option
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
+from inference_econ.inputs.options import GROUPS, OPTIONS, SAID_BY_TRAFFIC, WHAT_IFS
 
-from . import prices
+from . import prices, show
 from .decorators import Choices as Choices
-from .decorators import of as of
-from .lengths import context_or_lengths as context_or_lengths
-from .lengths import is_given as is_given
-from .lengths import mean_traffic as mean_traffic
-from .lengths import requests as requests
-from .lengths import step_contexts as step_contexts
 from .outputs import Output as Output
+from .refusals import given, named_options, refuse
 
 if TYPE_CHECKING:
     from inference_econ._shown import Shown as Shown
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from inference_econ.engine import Pins, Setup, Space, Speculation
     from inference_econ.report.page import Page as Page
     from inference_econ.serving import Services
-from itertools import takewhile
 
 Answer = TypeVar("Answer")
 
@@ -36,6 +34,8 @@ _RESOLVED = [option.name for group in ("Model, chip and price", "Layout", "Specu
 #: Options that say how large a fleet is.
 _SIZES = ("request_rate", "throughput", "agents", "gpus", "budget", "power_budget")
 _MEANS = ("gpus", "budget", "power_budget")
+#: What a traffic says in place of these options.
+_OF_TRAFFIC = (*SAID_BY_TRAFFIC, "arrival_scv")
 
 
 def what_ifs(choices: Choices) -> tuple[str, ...]:
@@ -157,6 +157,91 @@ def among_startable(choices: Choices, answer: Callable[[Choices], Answer]) -> An
         return None
 
 
+def context_or_lengths(choices: Choices) -> dict[str, Any]:
+    """The context that is given, contexts that differ, or the lengths of requests [tokens].
+
+    Raises
+    ------
+    InputError
+        If several of them are given.
+    """
+    isl, osl = choices["isl"], choices["osl"]
+    contexts = [name for name in ("context", "contexts") if choices.get(name) is not None]
+    if len(contexts) + (isl is not None or osl is not None) > 1:
+        other = "--contexts" if len(contexts) > 1 else "--isl and --osl"
+        raise InputError(f"give either --{contexts[0]}, or {other}, not both", option=contexts[0])
+    if contexts:
+        return {contexts[0]: choices[contexts[0]]}
+    return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
+
+
+def step_contexts(choices: Choices, prefill: float | None) -> tuple[float | None, float]:
+    """The context that the step sees, and how far contexts are spread around it [tokens].
+
+    Raises
+    ------
+    InputError
+        If lengths of requests are given for a prefill step.
+    """
+    if prefill is None:
+        traffic = ie.Traffic.build(context_or_lengths(choices), origin="command line")
+        return traffic.mean_context, traffic.spread
+    text = "{} says how long requests are that decode; --prefill reads so many tokens by itself"
+    refuse(named_options(choices, ("isl", "osl")), text)
+    return choices["context"], 0.0
+
+
+def requests(choices: Choices, *, fitted: bool = False, **lengths: object) -> ie.Requests:
+    """The requests of the options for lengths, or those of other lengths.
+
+    Those of a trace are what is fitted to it, or they come as they came.
+    """
+    recorded = _recorded(choices, fitted=fitted)
+    if recorded is not None:
+        return recorded
+    named = lengths or {name: choices[name] for name in ("isl", "osl", "cached", "shared_prefix")}
+    return ie.Requests.build(named, origin="command line")
+
+
+def _recorded(choices: Choices, *, fitted: bool) -> ie.Requests | None:
+    """The requests of the traffic or trace that is named; None if none is.
+
+    Raises
+    ------
+    InputError
+        If both are, or what they say is said by another option, too.
+    """
+    name = next((name for name in ("traffic", "trace") if choices.get(name) is not None), None)
+    if name is None:
+        return None
+    other = next((option for option in (*_OF_TRAFFIC, "traffic", "trace") if option != name and is_given(option)), None)
+    if other is not None:
+        spelled = [OPTIONS[option].spelled for option in (name, other)]
+        raise InputError(f"give either {spelled[0]} or {spelled[1]}, not both: a traffic says that, too", option=name)
+
+    with of_option(name):
+        if name == "traffic":
+            return inputs.catalog.traffic(choices[name]).requests
+        profile, model = ie.trace(choices[name]), inputs.catalog.model(choices["model"])
+        line, tokens = profile.longest
+        if model.max_context is not None and tokens > model.max_context:
+            raise InputError(
+                f"{profile.origin}: line {line} has {tokens:,} tokens of prompt and answer, and {model.name} was made "
+                f"for {model.max_context:,} at most; take another model, or leave such requests out"
+            )
+        remarks = [f"broken lines, left out: {profile.broken:,} ({profile.mistakes[0]})"] if profile.broken else []
+        if profile.requests > len(profile.first) and not fitted:
+            remarks.append(f"the first {len(profile.first):,} of {profile.requests:,} requests are played")
+        for remark in remarks:
+            show.remark(remark, quiet=bool(click.get_current_context().params.get("quiet")))
+        return profile.traffic.requests if fitted else profile.replay
+
+
+def is_given(name: str) -> bool:
+    """Return whether an option of the command that runs was given, and is not as by default."""
+    return any(parameter.name == name for parameter in given(click.get_current_context()))
+
+
 def targets(choices: Choices, **usual: float) -> ie.Targets:
     """The promises of the options for them; what is not given is as usual, otherwise not promised."""
     from inference_econ.answers.promises import NAMES
@@ -205,11 +290,6 @@ def request_rate(choices: Choices, requests: ie.Requests) -> float | None:
     if rate is not None:
         raise InputError("give either --request-rate or --throughput, not both", option="request_rate")
     return float(choices["throughput"] / requests.osl.mean)
-
-
-def spelled(name: str) -> str:
-    """Spelling of an option of the table."""
-    return OPTIONS[name].spelled
 
 
 def check_sizes(choices: Choices) -> None:

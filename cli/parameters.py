@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -179,18 +180,10 @@ def _bare(text: str) -> float | None:
         return None
 
 
-def _watts(text: str) -> float:
-    """Power with its unit, or in watts: from 0 [W]."""
+def _watts(text: str, *, zero: bool = False) -> float:
+    """Power with its unit, or in watts: above 0, or from 0 [W]."""
     watts = parse_quantity(text, "W")
-    if not (watts >= 0 and _meant(watts)):
-        raise InputError(f"{_shortened(text)} is no power that there can be; write for example 500W or 1MW")
-    return watts
-
-
-def _some_watts(text: str) -> float:
-    """Power with its unit, or in watts, above 0 [W]."""
-    watts = _watts(text)
-    if not watts:
+    if watts < 0 or not _meant(watts) or (watts == 0 and not zero):
         raise InputError(f"{_shortened(text)} is no power that there can be; write for example 500W or 1MW")
     return watts
 
@@ -317,7 +310,7 @@ def _confidence(text: str) -> float:
 PLACE, PICTURE, CHART = Place(), Picture(PICTURES), Picture(CHARTS)
 POSITIVE, NON_NEGATIVE, PROBABILITY = Number(min=0, min_open=True), Number(min=0), Number(min=0, max=1)
 COUNT = Count()
-WATTS, ANY_WATTS = Parsed("WATTS", _some_watts), Parsed("WATTS", _watts)
+WATTS, ANY_WATTS = Parsed("WATTS", _watts), Parsed("WATTS", partial(_watts, zero=True))
 DEGREE = Parsed("N|any", _degree)
 TIME = Parsed("TIME", _time)
 TTFT, TPOT, E2E = _latency(10, 600), _latency(1, 2), _latency(100, 36_000)

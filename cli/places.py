@@ -66,11 +66,11 @@ def _read(parameter: click.Parameter, value: object) -> Iterator[Path]:
         return
     shipped = catalog.names(parameter.type.kind) if isinstance(parameter.type, Name) else ()
     for text in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(text, str) and text not in shipped and _exists(text):
+        if isinstance(text, str) and text not in shipped and exists(text):
             yield Path(text)
 
 
-def _exists(text: str) -> bool:
+def exists(text: str) -> bool:
     """Return whether a text is the path of something; a long one, or one with a zero byte, is none."""
     try:
         return Path(text).exists()

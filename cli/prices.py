@@ -68,10 +68,6 @@ def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
             "example --price on_demand",
             option="price",
         )
-    return _compared(chips, price)
-
-
-def _compared(chips: Sequence[str], price: Rate | None) -> Rate | None:
     return inputs.prices.compared(map(catalog.hardware, chips), price)
 
 

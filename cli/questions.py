@@ -39,7 +39,7 @@ _NAMES = {"answer": ("model", Name("models"))}
 
 def questions() -> tuple[Question, ...]:
     """All commands that are questions."""
-    return tuple(_question(name, command) for name, (command, *_) in served().items())
+    return tuple(_question(name, listed.command) for name, listed in served().items())
 
 
 def answer(question: str, fields: Fields) -> Answer:
@@ -66,7 +66,7 @@ def answer(question: str, fields: Fields) -> Answer:
         for parameter, value in _filled(command, fields)
     }
     typed = shlex.join(["inference-econ", question, *provenance.typed(command, values)])
-    file = partial(_scenario, question, fields) if listed.in_scenarios else None
+    file = partial(_scenario, question, fields) if "scenarios" in listed.doors else None
     return Answer(typed, taken.page, taken.text, remarks, taken.question, file)
 
 

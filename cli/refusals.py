@@ -1,13 +1,21 @@
-"""Options that do not go with others: which were given, and the message that refuses the first of them."""
+"""Options that were given, and the message that refuses the first that does not go with others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from click.core import Context, Parameter, ParameterSource
+
 from inference_econ.errors import InputError
 from inference_econ.inputs.options import OPTIONS
 
 from .decorators import Choices
+
+
+def given(context: Context) -> list[Parameter]:
+    """Parameters of a command that somebody gave: all that are not as by default."""
+    unsaid = (None, ParameterSource.DEFAULT)
+    return [it for it in context.command.params if context.get_parameter_source(str(it.name)) not in unsaid]
 
 
 def named_options(choices: Choices, names: Iterable[str]) -> list[str]:

@@ -36,9 +36,8 @@ def no_such_option(error: click.NoSuchOption) -> InputError | None:
     if name in _SPEEDS and _has(command, "--tpot"):
         return InputError(f"{command.name} has no {name}: {_AS_PROMISE}")
     from .commands import COMMANDS as EVERY
-    from .commands import name_of
 
-    others = [name_of(listed.command) for listed in EVERY if _has(listed.command, name)]
+    others = [listed.name for listed in EVERY if _has(listed.command, name)]
     if not others:
         return None
     shown = ", ".join(others) if len(others) <= _MOST else f"{', '.join(others[:_MOST])} and {len(others) - _MOST} more"

@@ -8,19 +8,17 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import inference_econ as ie
+from inference_econ import report as reports
 from inference_econ.errors import InputError
 
 from . import provenance, show
 from .help import command
-
-if TYPE_CHECKING:
-    from inference_econ.report.page import Page
-    from inference_econ.report.web import Asked
+from .refusals import given
 
 _PROGRAM = "inference-econ"
 
@@ -34,15 +32,13 @@ def report(asked: tuple[str, ...], output: str, to: str | None, quiet: bool) -> 
     questions if several are given. It opens without a network, and what is exactly in proportion to a price has a
     slider.
     """
-    from inference_econ.report import web
-
     questions = [_answer(text, to, quiet=quiet) for text in asked]
     words = [_PROGRAM, "report", *asked, *(["--to", to] if to else []), "-o", output]
-    web.write(output, questions, shlex.join(words))
+    reports.web.write(output, questions, shlex.join(words))
     show.remark(f"wrote {output}", quiet=quiet)
 
 
-def _answer(text: str, to: str | None, *, quiet: bool) -> Asked:
+def _answer(text: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
     """A question of any kind, asked.
 
     Raises
@@ -79,7 +75,7 @@ def _commands() -> Mapping[str, click.Command]:
     return group.commands
 
 
-def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
+def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> reports.web.Asked:
     """Answer of a command, as on a terminal.
 
     Raises
@@ -87,8 +83,6 @@ def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
     InputError
         If there is no such command, or it answers no question, or it is told where its answer goes.
     """
-    from inference_econ.report.web import Asked
-
     name = words[0]
     command = _command(name)
     arguments = [*words[1:], *(["--quiet"] if quiet else [])]
@@ -98,7 +92,7 @@ def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> Asked:
     assert page is not None  # all that are reported show one
     engine = context.params.get("engine")
     named = engine[0].partition("@")[0] if engine else None
-    return Asked(page, shlex.join([_PROGRAM, *words]), (), to or named)
+    return reports.web.Asked(page, shlex.join([_PROGRAM, *words]), (), to or named)
 
 
 def _command(name: str) -> click.Command:
@@ -124,21 +118,14 @@ def _command(name: str) -> click.Command:
 
 def _check_unshown(context: click.Context) -> None:
     """Refuse options that say where an answer goes and how it is printed."""
-    option = next(
-        (
-            parameter.opts[0]
-            for parameter in context.command.params
-            if parameter.name in provenance.SHOWN
-            and parameter.name != "quiet"
-            and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
-        ),
-        None,
-    )
-    if option is not None:
-        raise InputError(f"{option} inside of the quotes: a report is written once, by its own -o; leave it out")
+    for parameter in given(context):
+        if parameter.name in provenance.SHOWN and parameter.name != "quiet":
+            raise InputError(
+                f"{parameter.opts[0]} inside of the quotes: a report is written once, by its own -o; leave it out"
+            )
 
 
-def _swept(folder: str) -> Asked:
+def _swept(folder: str) -> reports.web.Asked:
     """Report of the folder of a sweep.
 
     Raises
@@ -146,13 +133,12 @@ def _swept(folder: str) -> Asked:
     InputError
         If it is none.
     """
-    from inference_econ.report.sweep import SweepPage
-    from inference_econ.report.web import Asked
+    return reports.web.Asked(
+        reports.sweep.SweepPage(ie.load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder])
+    )
 
-    return Asked(SweepPage(ie.load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder]))
 
-
-def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
+def _saved(path: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
     """Question of a saved answer, asked again and held against the file.
 
     Raises
@@ -160,9 +146,7 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
     InputError
         If the file is no answer, or one of another release.
     """
-    from inference_econ.report import saved
-
-    answer = saved.question(path)
+    answer = reports.saved.question(path)
     words = provenance.typed(_command(answer.kind), answer.options)
     try:
         question = _answered([answer.kind, *words], to, quiet=quiet)
@@ -171,12 +155,10 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> Asked:
     return replace(question, remarks=(_compared(path, answer.record, question.page),))
 
 
-def _compared(path: str, record: Mapping[str, Any], page: Page) -> str:
+def _compared(path: str, record: Mapping[str, Any], page: reports.page.Page) -> str:
     """Sentence on whether a file says what is answered now."""
-    from inference_econ.report.page import json_text
-
     name = Path(path).name
-    if record == json.loads(json_text(page.plain())):
+    if record == json.loads(reports.page.json_text(page.plain())):
         return f"The question of {name} was asked again, and the answer is that of the file."
     return (
         f"The question of {name} was asked again, and the answer is another one than the file's: facts, fits or files "

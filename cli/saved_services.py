@@ -13,6 +13,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs.options import request_name
 
 from . import options, proposals
+from .refusals import given
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Part
@@ -24,13 +25,7 @@ _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
 
 def check_alone(path: str, free: Collection[str]) -> None:
     """Refuse options that a saved answer has settled: all that are given but some, by their names in Python."""
-    context = click.get_current_context()
-    typed = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name not in free
-        and context.get_parameter_source(str(parameter.name)) is not click.core.ParameterSource.DEFAULT
-    ]
+    typed = [parameter.opts[0] for parameter in given(click.get_current_context()) if parameter.name not in free]
     if typed:
         raise InputError(
             f"{typed[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file",
@@ -96,14 +91,9 @@ def _engine(question: options.Choices, chosen: report.chosen.ChosenPart) -> obje
 def _requests(question: options.Choices) -> ie.Requests:
     """The requests that were asked for; of agents their mean turn."""
     if question.get("agents") is None:
-        return options.requests(question, **_lengths(question))
-
+        reused: dict[str, Any] = {name: question[name] or 0 for name in ("cached", "shared_prefix")}
+        return options.requests(question, **options.context_or_lengths({"context": None, **question}), **reused)
     return ie.Agents.of(question["traffic"]).requests
-
-
-def _lengths(question: options.Choices) -> dict[str, Any]:
-    lengths = {name: question[name] or 0 for name in ("cached", "shared_prefix")}
-    return {**options.context_or_lengths({"context": None, **question}), **lengths}
 
 
 def _chip(saved: ie.SavedAnswer, name: str) -> str:

@@ -1,8 +1,8 @@
-"""The command that answers questions over HTTP, with a page for people."""
+"""Commands that let others ask: over HTTP, with a page for people, and an assistant over the standard streams."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,15 @@ def application(hosts: tuple[str, ...] = (), limits: Limits | None = None) -> Ap
     from . import questions
 
     return explorer.application(questions.questions(), questions.answer, hosts=hosts, limits=limits, ready=READY)
+
+
+def tools(limits: Limits | None = None) -> Any:
+    """The commands that are questions, as tools of an assistant."""
+    from inference_econ import explorer
+
+    from . import questions
+
+    return explorer.tools(questions.questions(), questions.answer, limits=limits, ready=READY)
 
 
 @command("serve")
@@ -48,3 +57,22 @@ def serve(host: str, port: int, quiet: bool) -> None:
                 name = f"[{host}]" if ":" in host else host
                 click.echo(f"http://{name}:{port}/  (Ctrl-C ends it)")
             run(app, listener)
+
+
+_HELP = """Let an assistant ask: questions as tools of the Model Context Protocol, over standard input and output.
+
+Its tools are the questions of this command line with the same options, and answer with tables. An assistant starts it
+by settings such as these:
+
+\b
+  {"mcpServers": {"inference-econ": {"command": "inference-econ", "args": ["mcp"]}}}
+"""
+
+
+@command("mcp", help=_HELP)
+def mcp() -> None:
+    """See the help."""
+    with extras.needed("mcp"):
+        from inference_econ.explorer import talk
+
+        talk(tools())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from inference_econ import report
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report.files import write_text
 
@@ -23,8 +24,6 @@ from . import provenance
 if TYPE_CHECKING:
     from inference_econ._shown import Shown
     from inference_econ._types import Progress
-    from inference_econ.report.page import Block, Page, Sketch
-    from inference_econ.report.table import Table
 
     from .options import Output
 
@@ -53,7 +52,7 @@ class Taken:
         What it would print that is no page.
     """
 
-    page: Page | None = None
+    page: report.page.Page | None = None
     question: Mapping[str, object] = field(default_factory=dict)
     text: str = ""
 
@@ -76,7 +75,7 @@ def _kept() -> Taken | None:
     return None if context is None else context.meta.get(_TAKEN)
 
 
-def emit(page: Page, output: Output, question: Mapping[str, object] | None = None) -> None:
+def emit(page: report.page.Page, output: Output, question: Mapping[str, object] | None = None) -> None:
     """Show an answer in the form that is asked for, and draw it where a picture is; only what is shown is made.
 
     Parameters
@@ -107,16 +106,13 @@ def emit(page: Page, output: Output, question: Mapping[str, object] | None = Non
         remark(f"--set {change} changes nothing in this answer", quiet=output.quiet)
 
 
-def answer(answered: Shown | Page, output: Output, *, asked: bool = True) -> None:
+def answer(answered: Shown | report.page.Page, output: Output, *, asked: bool = True) -> None:
     """Show an answer or a page, whose JSON says what was asked if that can be asked again."""
-    from inference_econ.report.page import Page
-    from inference_econ.report.pages import page
-
-    shown = answered if isinstance(answered, Page) else page(answered)
+    shown = answered if isinstance(answered, report.page.Page) else report.pages.page(answered)
     emit(shown, output, provenance.question() if asked else None)
 
 
-def _without_effect(page: Page) -> tuple[str, ...]:
+def _without_effect(page: report.page.Page) -> tuple[str, ...]:
     """What-ifs of the running command without which it answers the same numbers: it is asked again without each."""
     context = click.get_current_context(silent=True)
     changes: tuple[str, ...] = () if context is None else context.params.get("changes") or ()
@@ -148,14 +144,14 @@ def _numbers(record: object) -> Iterator[str]:
         yield repr(record)
 
 
-def _made(page: Page, output: Output, question: Mapping[str, object] | None) -> tuple[str, str]:
+def _made(page: report.page.Page, output: Output, question: Mapping[str, object] | None) -> tuple[str, str]:
     """The text of an answer, and what is printed beside a file of it."""
-    from inference_econ.report.page import json_text
-
     beside = ""
     if output.form == "json":
         record = page.record()
-        text = json_text({**question, **record} if question is not None and isinstance(record, dict) else record)
+        text = report.page.json_text(
+            {**question, **record} if question is not None and isinstance(record, dict) else record
+        )
     elif output.form == "csv":
         text = page.csv()
         if output.path is not None and not output.quiet:
@@ -199,11 +195,12 @@ def coloured() -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
 
 
-def _terminal_text(blocks: Sequence[Block], output: Output) -> str:
+def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
     """Tables, drawings and remarks for the terminal; only tables if it is to be quiet.
 
     A file has all columns, and all that is said of them.
     """
+    from inference_econ.report.columns import least_width
     from inference_econ.report.page import Bar, Headline, Remarks, Sketch
     from inference_econ.report.table import Table
 
@@ -215,7 +212,7 @@ def _terminal_text(blocks: Sequence[Block], output: Output) -> str:
     for block in blocks:
         match block:
             case Table():
-                text, without = _table_text(block, _file_width(block) if written else _width())
+                text, without = _table_text(block, max(_FILE_WIDTH, least_width(block)) if written else _width())
                 left_out += without
                 notes = block.every_note if everything else block.notes
                 parts += [text, *(["\n".join(map(_wrapped, notes))] if notes and told else [])]
@@ -248,7 +245,7 @@ def _wrapped(text: str, indent: str = "") -> str:
     return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def _table_text(table: Table, width: int) -> tuple[str, list[str]]:
+def _table_text(table: report.table.Table, width: int) -> tuple[str, list[str]]:
     """A table for the terminal, and the columns that have no room there."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -272,19 +269,12 @@ def _table_text(table: Table, width: int) -> tuple[str, list[str]]:
     return capture.get(), left_out
 
 
-def _file_width(table: Table) -> int:
-    """Width of a file that takes all columns of a table [characters]."""
-    from inference_econ.report.columns import least_width
-
-    return max(_FILE_WIDTH, least_width(table))
-
-
 def _width() -> int:
     """Characters of a line of the terminal; of a usual one where there is none."""
     return max(shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns, _NARROWEST)
 
 
-def _sketch_text(sketch: Sketch) -> str:
+def _sketch_text(sketch: report.page.Sketch) -> str:
     """A line drawn with characters, upwards on a logarithmic axis."""
     import plotext
 

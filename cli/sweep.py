@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+
 import inference_econ as ie
 from inference_econ import report
 
 from . import extras, options, show
 from .help import command
+from .places import exists
 
 
 @command("sweep")
@@ -32,6 +35,9 @@ def query(sql: str, folder: str, output: options.Output) -> None:
     SQL is that of DuckDB; "DESCRIBE points" lists the columns. It can read nothing but the sweep, and writes nothing.
     It may take a minute, or with --yes as long as it takes, and 500 MB of memory.
     """
+    if exists(sql) and not exists(folder):
+        typed = shlex.join(["inference-econ", "query", folder, sql])
+        raise ie.InputError(f"the SQL comes first, then the folder: {typed}", option="sql")
     with show.progress_bar(quiet=output.quiet):
         swept = ie.load_sweep(folder)
         rows = swept.query(sql)

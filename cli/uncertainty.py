@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 import inference_econ as ie
 from inference_econ import inputs, studies
@@ -48,7 +47,7 @@ def _study(name: str, overrides: Mapping[str, object], vary: tuple[str, ...], ch
     context = click.get_current_context()
     if name in inputs.catalog.names("models"):
         raise InputError(f"{name} is a model; name its HARDWARE behind it, and what is uncertain with --vary")
-    typed = [key for key in choices if context.get_parameter_source(key) is ParameterSource.COMMANDLINE]
+    typed = [key for key in choices if options.is_given(key)]
     if vary or typed:
         option = "--vary" if vary else f"--{typed[0].replace('_', '-')}"
         raise InputError(f"{option} is for MODEL HARDWARE...; {name!r} alone is a study, whose file says it")

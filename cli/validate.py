@@ -101,31 +101,26 @@ def validate(
         )
     sources, others = _sorted(datasets)
     keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
-    _check(sources, keys, bound=bound)
-    from inference_econ.report.validate import ValidationPage
-
+    if (keys or bound) and not sources:
+        raise InputError("--by and --bound are about servers; name one of their datasets, or none for all", option="by")
+    if keys:
+        calibration.check_groups(keys)
     compared = _servers(sources, assumptions, deployment, levels=levels) if sources else ()
     context = click.get_current_context()
     words = ["inference-econ", "validate", *provenance.typed(context.command, context.params), "--format", "markdown"]
     command = shlex.join([*words, *(["-o", output.path] if output.path is not None else [])])
     answer = ie.Validated(tuple(compared), others, assumptions, bound)
-    show.emit(ValidationPage(answer, keys, command, bool(datasets)), output)
-
-
-def _check(sources: list[str], keys: list[str], *, bound: bool) -> None:
-    """Refuse what cannot be done before anything is read."""
-    if (keys or bound) and not sources:
-        raise InputError("--by and --bound are about servers; name one of their datasets, or none for all", option="by")
-    if keys:
-        calibration.check_groups(keys)
+    show.emit(report.validate.ValidationPage(answer, keys, command, bool(datasets)), output)
 
 
 def _servers(
     sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any], *, levels: bool
 ) -> list[calibration.Servers]:
+    from inference_econ.calibration.validation import servers
+
     server = ie.MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
-    files = calibration.validation.servers.read(sources, server)
-    return [calibration.validation.servers.held(files, name, levels=levels) for name in assumptions or (None,)]
+    files = servers.read(sources, server)
+    return [servers.held(files, name, levels=levels) for name in assumptions or (None,)]
 
 
 def _against(results: Sequence[str], path: str, number: int | None) -> report.against.AgainstPage:

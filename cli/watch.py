@@ -37,7 +37,7 @@ def watch(as_json: bool, quiet: bool, **choices: Any) -> None:
     """
     from inference_econ.report.watch import Watched, heading, watched
 
-    windows = _windows(choices)
+    windows = _windows(choices, quiet=quiet)
     service, targets, arrival_scv = _predicted(choices)
     states: dict[str, str] = {}
     for window in windows:
@@ -55,8 +55,8 @@ def watch(as_json: bool, quiet: bool, **choices: Any) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _windows(choices: options.Choices) -> Iterator[metrics.Window]:
-    """The windows that were asked for: of files that were kept, or as time goes by.
+def _windows(choices: options.Choices, *, quiet: bool) -> Iterator[metrics.Window]:
+    """The windows that were asked for: of files that were kept, or as time goes by; without end it is said what ends.
 
     Raises
     ------
@@ -75,7 +75,12 @@ def _windows(choices: options.Choices) -> Iterator[metrics.Window]:
     count = 1 if choices["once"] else None if lasting is None else int(lasting / every + _ROUNDING)
     if len(sources) > 1:
         return islice(metrics.recorded(sources, every), count)
-    return islice(metrics.live(sources[0], choices["hosts"], every), count)
+
+    def tell(begun: str) -> None:
+        if count is None:
+            show.remark(f"{begun} until Ctrl-C; --once and --for TIME end by themselves", quiet=quiet)
+
+    return islice(metrics.live(sources[0], choices["hosts"], every, tell), count)
 
 
 def _predicted(choices: options.Choices) -> tuple[Service, ie.Targets, float]:

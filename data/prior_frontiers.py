@@ -7,17 +7,48 @@ lines that are there already are kept, and only the others computed.
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Iterator
 
-from inference_econ.inputs import catalog
-from inference_econ.studies.inference.frontiers import Surfaces, shipped_points, table_head, table_line
+from inference_econ._types import Array
+from inference_econ.inputs import Priors, catalog
+from inference_econ.studies.inference.frontiers import (
+    COST,
+    FLIGHT,
+    KEPT,
+    SPEED,
+    TTFT,
+    Case,
+    Surfaces,
+    manners,
+    points_of,
+    shipped_points,
+)
+
+
+def every_case(priors: Priors) -> Iterator[Case]:
+    """Return all frontiers that priors need."""
+    surfaces = Surfaces(priors)
+    for family in priors.families.values():
+        for manner in manners(priors):
+            yield from surfaces.cases(family, manner)
+
+
+def table_line(case: Case, points: Array | None = None) -> str:
+    """Return a line of the table, in logarithms with three decimals; computed unless its points are given."""
+    kept = points_of(case) if points is None else points
+    columns = [kept[[0, -1], SPEED], *(kept[:, column] for column in (COST, TTFT, FLIGHT))]
+    texts = [" ".join(f"{value:.3f}" for value in column if math.isfinite(value)) for column in columns]
+    named = ("" if value is None else f"{value:g}" if isinstance(value, float) else str(value) for value in case)
+    return ",".join((*named, *texts))
 
 
 def main() -> None:
     """Write the table to where it is read."""
     known = shipped_points() if "--new" in sys.argv else {}
-    cases = list(dict.fromkeys(Surfaces(catalog.priors("usual")).every_case()))
-    lines = [table_head()]
+    cases = list(dict.fromkeys(every_case(catalog.priors("usual"))))
+    lines = [",".join((*Case._fields, *KEPT))]
     for index, case in enumerate(cases):
         lines.append(table_line(case, known.get(case)))
         sys.stderr.write(f"\r{index + 1} of {len(cases)}")

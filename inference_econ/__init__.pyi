@@ -3,13 +3,12 @@
 from ._work import allow as allow
 from .answers.agents import Agents as Agents
 from .answers.assess import assess as assess
-from .answers.assessment import Assessment as Assessment
 from .answers.buy import Purchase as Purchase
 from .answers.buy import buy as buy
 from .answers.cache import cache as cache
 from .answers.conversations import Conversation as Conversation
-from .answers.disaggregated.answer import Disaggregation as Disaggregation
-from .answers.disaggregated.answer import disaggregate as disaggregate
+from .answers.disaggregated.compare import Disaggregation as Disaggregation
+from .answers.disaggregated.compare import disaggregate as disaggregate
 from .answers.disaggregated.pools import pools as pools
 from .answers.disaggregated.terms import Terms as Terms
 from .answers.explain import Explanation as Explanation
@@ -20,6 +19,7 @@ from .answers.fleet import DayOfFleet as DayOfFleet
 from .answers.fleet import fleet as fleet
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
+from .answers.gaps import Assessment as Assessment
 from .answers.hour_cost import hour_cost as hour_cost
 from .answers.implied import implied_hour_price as implied_hour_price
 from .answers.implied import revealed_exponents as revealed_exponents
@@ -63,6 +63,7 @@ from .errors import NothingFitsError as NothingFitsError
 from .errors import SpecError as SpecError
 from .errors import TooMuchError as TooMuchError
 from .formulas.speculation import implied_acceptance as implied_acceptance
+from .inputs import Source as Source
 from .inputs.assumptions import Assumptions as Assumptions
 from .inputs.catalog import assumptions as assumptions
 from .inputs.catalog import hardware as hardware
@@ -76,10 +77,9 @@ from .inputs.hardware import HardwareSpec as HardwareSpec
 from .inputs.infer_asks import ObservedOffer as ObservedOffer
 from .inputs.length import Length as Length
 from .inputs.model import ModelSpec as ModelSpec
-from .inputs.recorded_offers import recorded_offers as recorded_offers
+from .inputs.offers import recorded_offers as recorded_offers
 from .inputs.scaling import scaled as scaled
 from .inputs.scenario import Scenario as Scenario
-from .inputs.source import Source as Source
 from .inputs.traffic import Requests as Requests
 from .inputs.traffic import Traffic as Traffic
 from .inputs.traffic import TrafficSpec as TrafficSpec

@@ -1,4 +1,4 @@
-"""Plans of one layout, as tests of steps ask for them."""
+"""Setups and plans of one layout, as tests of steps ask for them, and the rows of their operator table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ.engine import Plans
+from inference_econ.engine import Operator, Plans, Setup
+from inference_econ.inputs import Precision, catalog
+
+
+def setup_of(
+    model: str, chip: str, context: float = 0.0, *changes: str, preset: str = "deployable", weights: str | None = None
+) -> Setup:
+    """A setup under changed assumptions of a preset, without engines, a price or the cache of a recipe."""
+    spec, assumed = catalog.model(model), catalog.assumptions(preset, changes=changes)
+    return Setup(spec, catalog.hardware(chip), Precision.of(spec, weights), context, assumed)
+
+
+def row_of(setup: Setup, plans: Plans, name: str) -> Operator:
+    """The first row of that name; blocks of a model have one each."""
+    return next(row for row in setup.work(plans).operators if row.name == name)
 
 
 def plan_of(

@@ -38,8 +38,8 @@ def left_out(errors: UnseenErrors | None, name: Fitted) -> str:
 
 
 def links(report: Servers, folder: str) -> list[str]:
-    """Items of a list with the :func:`pages`, which lie in a folder beside the document."""
-    return [f"- [{_title(*key)}]({folder}/{_name(*key)}.md)" for key in slices(report)]
+    """Links to the :func:`pages`, which lie in a folder beside the document."""
+    return [f"[{_title(*key)}]({folder}/{_name(*key)}.md)" for key in slices(report)]
 
 
 def _title(engine: str, generation: str) -> str:

@@ -22,7 +22,7 @@ from inference_econ.report.costs import tables as cost_tables
 from inference_econ.report.servers import LEGEND, NOTES, SPECULATING, beyond, coverage, errors, missing
 from inference_econ.report.table import Table
 
-_KEYS = ("dataset", "hardware", "model", "engine", "load")
+_KEYS = ("hardware", "model", "engine", "load")
 _TTFT = calibration.Quantity("ttft", "TTFT", "ttft_seconds")
 
 
@@ -91,7 +91,6 @@ def document(
         overview=overview(report),
         links=links(report, PurePath(picture).stem),
         held=held(report),
-        published=published(report),
         reached=held_out.reached(report),
         picture=picture,
         errors=errors(report),
@@ -117,32 +116,16 @@ def document(
     )
 
 
-def published(report: calibration.Servers) -> Table:
-    """Table of the published errors of tools against runs of InferenceX, beside the same kind of error here."""
-    subset, measure = _SLICES[0], "mean absolute percentage error"
-    cells = ((quantity, _shares(report.counted(), subset, quantity)) for quantity in subset.quantities)
-    numbers = [(quantity.title, number, mean) for quantity, (number, mean, _) in cells if number]
-    ours = ", ".join(f"{title} {mean}" for title, _, mean in numbers)
-    rows = [("here", ours, measure, f"{numbers[0][1]} rows, most of them fitted")] if numbers else []
-    theirs = (line for line in _tool_errors() if "InferenceX" in line["against"])
-    rows += [(line["tool"], line["error"], line["of"], line["against"]) for line in theirs]
-    return Table("", ("on InferenceX runs", "error", "what it is", "against what"), tuple(rows))
-
-
 def tools() -> Table:
     """Table of published statements on the accuracy of other tools."""
     references = catalog.references()
-    rows = tuple(
-        (line["tool"], line["error"], line["of"], line["against"],
-         f"[{line['ref']}]({references[line['ref']]['url']}): {line['where']}")
-        for line in _tool_errors()
-    )  # fmt: skip
-    return Table("", ("tool", "error", "what it is", "against what", "source"), rows)
-
-
-def _tool_errors() -> list[dict[str, str]]:
     with catalog.measured_files()["tool_errors"].open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
+        rows = tuple(
+            (line["tool"], line["error"], line["of"], line["against"],
+             f"[{line['ref']}]({references[line['ref']]['url']}): {line['where']}")
+            for line in csv.DictReader(stream)
+        )  # fmt: skip
+    return Table("", ("tool", "error", "what it is", "against what", "source"), rows)
 
 
 def _compared(reports: Sequence[calibration.Servers]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from data.levels.left_out import error_spreads
 from data.levels.spreads import spreads_of
 from inference_econ._types import Array
-from inference_econ.calibration.levels.levels_file import entries_of, levels_data, shared_data
+from inference_econ.calibration.levels.levels_file import entries_of, levels_data
 from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed, observed
 from inference_econ.calibration.levels.pooled import Levels, Spreads, level_of, pooled
 from inference_econ.calibration.measurements import Measurement, Skipped, distinct
@@ -100,6 +101,16 @@ def file_of(
     """The levels of a group that were fitted to some rows, as plain data."""
     shared, entries = shared_data(group, rows, levels), entries_of(group, rows, levels)
     return levels_data(group, entries, spreads, errors or {}, date=date, shared=shared)
+
+
+def shared_data(group: Group, rows: Sequence[Observed], levels: Levels) -> list[dict[str, Any]]:
+    """Levels of all models of the engine of a group that were fitted to some rows, as a file says them."""
+    counts = Counter(name for row in rows for name in row.shared)
+    return [
+        {"rows": count, "decode": round(levels[name], 4)}
+        for name, count in sorted(counts.items(), key=str)
+        if name[0] == Group(group.engine, "")
+    ]
 
 
 def profiles_with(rows: Sequence[Observed], levels: Levels, spreads: Spreads) -> Callable[[Group], Assumptions]:

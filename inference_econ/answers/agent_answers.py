@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from inference_econ.answers.agent_sessions import AgentSessions
-from inference_econ.answers.load import LoadCurve, LoadPoint, point_record
+from inference_econ.answers.load import LoadCurve, LoadPoint
 from inference_econ.answers.means import Means
 from inference_econ.answers.price import Sheet
+from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation, choice_record
 from inference_econ.answers.record import targets_record
-from inference_econ.answers.service_record import pick_record, service_record
 from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup, chip_power
 from inference_econ.serving import Router, Trace
@@ -84,6 +84,13 @@ class AgentPoint(LoadPoint):
 
     use: Use
 
+    def record(self, targets: Targets) -> dict[str, object]:
+        """Return it as plain data, with the use that agents make of it."""
+        return {
+            **super(AgentPoint, self).record(targets),
+            "agent_use": self.use.record(self.sheet, self.sheet.replicas),
+        }
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentCurve(LoadCurve):
@@ -94,25 +101,8 @@ class AgentCurve(LoadCurve):
     points: tuple[AgentPoint, ...]
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
-        bill = self.points[0].sheet
-        return {
-            **service_record(bill.service, bill.replicas, *(point.load for point in self.points)),
-            "dollars_per_accelerator_hour": bill.service.setup.dollars_per_accelerator_hour,
-            "dollars_per_hour": bill.dollars_per_hour,
-            "targets": targets_record(self.targets),
-            "points": self.records(),
-            **pick_record(self.pick),
-            "arrival_scv": None,
-            "burstiness": None,
-        }
-
-    def records(self) -> list[Mapping[str, Any]]:
-        """Return every number of agents."""
-        return [
-            {**point_record(point, self.targets), "agent_use": point.use.record(point.sheet, point.sheet.replicas)}
-            for point in self.points
-        ]
+        """Return all of the answer as plain data: arrivals follow from the agents."""
+        return {**super(AgentCurve, self).record(), "arrival_scv": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +121,6 @@ class AgentChoice(Choice):
     def parts(self) -> int:
         """Instances, as many of which as :attr:`Use.instances` were played together [1]."""
         return self.replicas
-
-    def use_record(self) -> dict[str, Any]:
-        """Return what agents make of it, as plain data."""
-        return self.use.record(self, self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +146,6 @@ class AgentPools(PooledChoice):
         """What fewer groups, or more agents, would break."""
         return self.broken
 
-    def use_record(self) -> dict[str, Any]:
-        """Return what agents make of it, as plain data."""
-        return self.use.record(self, self.parts)
-
 
 #: Instances that do both, or pools.
 AnyAgentChoice = AgentChoice | AgentPools
@@ -182,7 +164,7 @@ class AgentRecommendation(Recommendation):
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per deployment."""
         return [
-            {**choice_record(choice, self.targets), "agent_use": choice.use_record()}
+            {**choice_record(choice, self.targets), "agent_use": choice.use.record(choice, choice.parts)}
             for choice in self
             if isinstance(choice, AnyAgentChoice)
         ]
@@ -219,15 +201,9 @@ class AgentSheet(Sheet):
 
     page = "report.agents:AgentSheetPage"
 
-    use: Use | None = None
+    use: Use = field(kw_only=True)
     parts: int = 1
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        assert self.use is not None
-        return {**super(AgentSheet, self).record(), "agent_use": self.use_record()}
-
-    def use_record(self) -> dict[str, Any]:
-        """Return what agents make of it, as plain data."""
-        assert self.use is not None
-        return self.use.record(self, self.parts)
+        return {**super(AgentSheet, self).record(), "agent_use": self.use.record(self, self.parts)}

@@ -113,7 +113,7 @@ class AgentMarket:
             )
         return some_of_each_chip(sorted(every, key=rank), most)
 
-    def _cost(self, choice: AnyAgentChoice, agents: int | None, means: Means | None) -> float:
+    def _cost(self, choice: AnyAgentChoice, agents: int | None, means: Means | None = None) -> float:
         """What fleets are ranked by: the bill, the agents that are carried as a negative number, or the bill of one."""
         if means is not None:
             return -float(choice.use.agents)
@@ -167,12 +167,9 @@ class AgentMarket:
         """The fleets of promising groups that prefill and decode apart, where they are noticeably cheaper."""
         least, promising = dict[str, float](), dict[str, list[tuple[PlayedGroup, int, float]]]()
 
-        def bill(choice: AnyAgentChoice) -> float:
-            return choice.dollars_per_hour if agents is not None else dollars_per_agent(choice)
-
         for single in together:
             chip = single.service.setup.hardware.name
-            least[chip] = min(least.get(chip, math.inf), bill(single))
+            least[chip] = min(least.get(chip, math.inf), self._cost(single, agents))
         tiers = tuple(map(catalog.tier, self.tiers))
         for index, candidate in enumerate(self.candidates):
             if candidate.pools is None:
@@ -195,7 +192,7 @@ class AgentMarket:
             self._check([(guess, group.part(agents or guess)) for group, guess in chosen], agents)
             for group, guess in chosen:
                 choice = self._pooled(group, guess, agents, means)
-                if choice is not None and (1.0 + NOTICED) * bill(choice) < least.get(chip, math.inf):
+                if choice is not None and (1.0 + NOTICED) * self._cost(choice, agents) < least.get(chip, math.inf):
                     found.append(choice)
         return found
 

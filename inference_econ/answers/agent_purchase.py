@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,13 @@ from inference_econ._types import Array
 from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
 from inference_econ.answers.agent_market import AgentMarket
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
+from inference_econ.answers.fleet import DayOfFleet
+from inference_econ.answers.fleet_play import Policy
 from inference_econ.answers.lots import Lot, Way, lots_of, no_price
+
+#: What an autoscaler of agents can look at: those that wait for a slow answer send nothing, so that a fleet which is
+#: too small is no busier than one that is full.
+POLICIES: tuple[Policy, ...] = ("in_flight", "rate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,30 @@ class AgentPurchase(Purchase):
             "cheaper_from_agents": None if crossover.first is None else crossover.first / lot.pace,
             "always_cheaper_from_agents": None if crossover.always is None else crossover.always / lot.pace,
         }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DayOfAgents(DayOfFleet):
+    """A day of a fleet of agents: of :class:`AgentLot`; its rates are the agents in session of each hour [1]."""
+
+    page = "report.agents:AgentDayPage"
+    counted: ClassVar[str] = "agents"
+
+    @property
+    def use(self) -> Use:
+        """Use that agents make of a replica of the first lot."""
+        (lot, *_) = self.lots
+        assert isinstance(lot, AgentLot)
+        return lot.use
+
+    def unit_cost(self, dollars: float) -> dict[str, float]:
+        """Return what a day costs [USD] over the hours that agents are in session."""
+        return {"dollars_per_agent_hour": dollars / sum(self.rates)}
+
+    def lot_records(self) -> list[dict[str, Any]]:
+        """Return one record per lot of the mixture, with the agents that it carries."""
+        records = super(DayOfAgents, self).lot_records()
+        return [{**record, "agents": lot.carried} for record, lot in zip(records, self.lots, strict=True)]
 
 
 def lots_of_each_chip(

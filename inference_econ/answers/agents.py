@@ -18,7 +18,6 @@ from inference_econ.answers.agent_answers import (
     AgentSheet,
     MostAgents,
 )
-from inference_econ.answers.agent_day import POLICIES, DayOfAgents
 from inference_econ.answers.agent_market import AgentMarket
 from inference_econ.answers.agent_play import (
     TOGETHER,
@@ -29,7 +28,7 @@ from inference_econ.answers.agent_play import (
     run_of,
     shortlist,
 )
-from inference_econ.answers.agent_purchase import AgentPurchase, lots_of_each_chip
+from inference_econ.answers.agent_purchase import POLICIES, AgentPurchase, DayOfAgents, lots_of_each_chip
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.buy import MONTHLY, crossovers, dollars_per_request
 from inference_econ.answers.candidates import Candidate

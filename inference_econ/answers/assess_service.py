@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from inference_econ._types import Progress
-from inference_econ.answers.assessment import Assessment, Shortage
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.gaps import Gap, gap, step_parts
+from inference_econ.answers.gaps import Assessment, Gap, Shortage, SteadyService, gap, step_parts, useful_seconds
 from inference_econ.answers.offer import offer
 from inference_econ.answers.operating_point import ROUNDING, Observation, OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
-from inference_econ.engine import Pins, Plans, Setup, Space, asked_subject, evaluate, mfu
+from inference_econ.engine import Pins, Setup, Space, asked_subject, evaluate
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import Requests, catalog
@@ -23,92 +21,6 @@ from inference_econ.serving import Service, Services
 
 #: Times that the requests in flight and their TTFT are found from each other; each brings them nearer.
 _ROUNDS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class SteadyService:
-    """A service with a constant number of requests in flight, beside a measured one.
-
-    Attributes
-    ----------
-    setup : Setup
-        What, on what, how, at the mean context of the requests.
-    requests : Requests
-        Lengths.
-    plans : Plans
-        The layout, of shape (1,), with the batch of its decode steps.
-    batch : float
-        Requests in flight [1].
-    ttft_seconds, tpot_seconds, decode_seconds : float
-        Time to first token, per output token after it, and of a decode step without prefill [s].
-    requests_per_second : float
-        Completed [1/s].
-    """
-
-    setup: Setup
-    requests: Requests
-    plans: Plans
-    batch: float
-    ttft_seconds: float
-    tpot_seconds: float
-    decode_seconds: float
-    requests_per_second: float
-
-    @property
-    def accelerators(self) -> float:
-        """Chips of the instance [1]."""
-        return float(self.plans.accelerators[0])
-
-    @property
-    def tokens_per_second_per_user(self) -> float:
-        """Speed [tokens/s]."""
-        return 1.0 / self.tpot_seconds
-
-    @property
-    def throughput(self) -> float:
-        """Output tokens of the instance [tokens/s]."""
-        return self.requests_per_second * self.requests.osl.mean
-
-    @property
-    def dollars_per_million_output_tokens(self) -> float:
-        """The whole bill over output tokens [USD per 1e6 tokens]."""
-        rate = self.setup.dollars_per_accelerator_hour
-        return float(money.dollars_per_million_tokens(self.accelerators, 1.0, self.throughput, rate))
-
-    @property
-    def mfu(self) -> float:
-        """Useful arithmetic of prompts and answers over the theoretical peak [1]."""
-        return self.requests_per_second * useful_seconds(self.setup, self.requests) / self.accelerators
-
-    @property
-    def layout(self) -> Mapping[str, float | str]:
-        """Degrees under the names that people use."""
-        return self.setup.layout_record(self.plans, self.setup.assumptions.layout.tensor_layouts[0])
-
-    @property
-    def parts(self) -> Mapping[str, float]:
-        """Seconds per token: the decode step by part, and the prompts of others."""
-        plans = replace(self.plans, batch=np.maximum(self.plans.batch, self.plans.pp))
-        step = evaluate(self.setup, plans, self.setup.assumptions.layout.tensor_layouts[0])
-        # Steady states are read between those that were calculated.
-        scale = self.decode_seconds / float(step.seconds[0])
-        decode = {name: scale * float(seconds[0]) for name, seconds in step.parts.items()}
-        return {**decode, "prompts": self.tpot_seconds - self.decode_seconds}
-
-    def record(self) -> dict[str, object]:
-        """Plain data, for JSON."""
-        return {
-            "tokens_per_second_per_user": self.tokens_per_second_per_user,
-            "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
-            "accelerators": self.accelerators,
-            "batch": self.batch,
-            "layout": dict(self.layout),
-            "mfu": self.mfu,
-            "ttft_seconds": self.ttft_seconds,
-            "tpot_seconds": self.tpot_seconds,
-            "requests_per_second": self.requests_per_second,
-            "seconds_per_token": dict(self.parts),
-        }
 
 
 class _Flight(NamedTuple):
@@ -122,13 +34,6 @@ class _Flight(NamedTuple):
     """With as many of them in flight as fit."""
     slots: int
     """Requests that fit in its layout [1]."""
-
-
-def useful_seconds(setup: Setup, requests: Requests) -> float:
-    """Time that the useful arithmetic of a request takes one chip at its peaks, of prompt and answer [s]."""
-    reading = replace(setup, context=requests.cached, spread=0.0, shared_prefix=0.0)
-    prompt = float(mfu(reading, 1.0, 1.0, 1.0, prompt=requests.new_tokens))
-    return prompt + requests.decode_steps * float(mfu(setup, 1.0, 1.0, 1.0))
 
 
 def assess_service(

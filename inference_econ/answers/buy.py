@@ -237,7 +237,8 @@ def buy(
 
     def found(promised: Targets) -> tuple[Lot, ...]:
         left_out.clear()
-        return lots(offers, None, promised, arrival_scv=arrival_scv, ways=ways, pools=True, note=left_out.append)
+        best = best_of_chips(candidates, None, promised, arrival_scv=arrival_scv, note=left_out.append)
+        return lots(best, promised, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
 
     usual = None
     if targets is None:

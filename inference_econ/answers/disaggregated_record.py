@@ -8,7 +8,6 @@ from typing import Any
 
 from inference_econ.answers.chances import chances, chances_record
 from inference_econ.answers.deviations import calibration_record
-from inference_econ.answers.disaggregated.chances import fleet_chances
 from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
@@ -167,7 +166,7 @@ def fleet_record(fleet: Fleet, targets: Targets) -> dict[str, object]:
         **_transfer(pools, fleet.prefill, fleet.decode),
         **{name.removesuffix("_per_instance"): value for name, value in _bounded_load(fleet, targets).items()},
         **fleet_power(fleet),
-        **chances_record(fleet_chances(fleet, targets)),
+        **chances_record(fleet.chances(targets)),
     }
 
 

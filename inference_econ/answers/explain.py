@@ -146,7 +146,41 @@ class Explanation(Recorded):
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        return explain_record(self)
+        costs, (instances,) = self.costs, self.subjects()
+        weights, cache, available = self.memory.of_one_plan()
+        units = dict.fromkeys(row.unit for row in self.operators)
+        ends = bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
+        record = {
+            **facts(
+                self.setup,
+                *(*HEAD, "weights", "formats", "math_unit", "calibration", "context", "contexts"),
+                calibration=calibration_record(instances, quantities_of(self)),
+            ),
+            "batch": self.batch,
+            "prompt": self.prompt,
+            "layout": dict(self.layout),
+            "step_seconds": float(np.ravel(costs.seconds)[0]),
+            "step_seconds_in_machines": self.in_machines_seconds,
+            "step_seconds_beside": self.beside_seconds,
+            "step_seconds_uncapped": self.uncapped_seconds,
+            "seconds_by_part": seconds_by_part(costs),
+            "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
+            "limited_by": self.limited_by,
+            "operators": operator_records(self),
+            "tokens_per_second_per_user": self.tokens_per_second,
+            f"dollars_per_million_{'output' if self.prompt is None else 'input'}_tokens": self.dollars,
+            "ridge_flop_per_byte": {unit: ridge(self.setup, unit) for unit in units},
+            "mfu": self.mfu,
+            **_energy_record(self),
+            "weight_bytes": weights,
+            "kv_bytes": cache,
+            "available_bytes": available,
+            "streamed_bytes": self.streamed_bytes,
+            "paged_bytes": self.paged_bytes,
+            "workspace_bytes": float(np.ravel(self.memory.workspace_bytes)[0]),
+            "bytes_per_accelerator": dict(self.held),
+        }
+        return bounds.bounded(record, ends)
 
 
 def explain(
@@ -224,7 +258,7 @@ def explain(
     idle, rows = _with_energy(served, operator_costs(served, deployment, cut), float(costs.seconds[0]))
     held = served.memory_of_one_accelerator(deployment)
     machines = _in_machines(served, deployment, cut)
-    streamed = memory.streamed_bytes(served.model, served.precision, deployment, served.assumptions)
+    streamed = memory.streamed_bytes(served, deployment)
     paged = memory.paged_bytes(needed, deployment, served.assumptions)
     weights, caches = (float(np.ravel(read)[0]) for read in (streamed, paged))
     beside = _beside(served, deployment, cut)
@@ -453,42 +487,3 @@ def _energy_record(explanation: Explanation) -> dict[str, float | None]:
         "idle_joules": explanation.idle_joules,
         "joules_per_token": explanation.accelerators * joules / tokens,
     }
-
-
-def explain_record(explanation: Explanation) -> dict[str, object]:
-    """One explained step as plain data."""
-    costs, (instances,) = explanation.costs, explanation.subjects()
-    weights, cache, available = explanation.memory.of_one_plan()
-    units = dict.fromkeys(row.unit for row in explanation.operators)
-    ends = bounds.PREFILL if explanation.prompt is not None else bounds.ends(instances, bounds.STEP)
-    record = {
-        **facts(
-            explanation.setup,
-            *(*HEAD, "weights", "formats", "math_unit", "calibration", "context", "contexts"),
-            calibration=calibration_record(instances, quantities_of(explanation)),
-        ),
-        "batch": explanation.batch,
-        "prompt": explanation.prompt,
-        "layout": dict(explanation.layout),
-        "step_seconds": float(np.ravel(costs.seconds)[0]),
-        "step_seconds_in_machines": explanation.in_machines_seconds,
-        "step_seconds_beside": explanation.beside_seconds,
-        "step_seconds_uncapped": explanation.uncapped_seconds,
-        "seconds_by_part": seconds_by_part(costs),
-        "busy_seconds": {name: float(np.ravel(value)[0]) for name, value in costs.busy.items()},
-        "limited_by": explanation.limited_by,
-        "operators": operator_records(explanation),
-        "tokens_per_second_per_user": explanation.tokens_per_second,
-        f"dollars_per_million_{'output' if explanation.prompt is None else 'input'}_tokens": explanation.dollars,
-        "ridge_flop_per_byte": {unit: ridge(explanation.setup, unit) for unit in units},
-        "mfu": explanation.mfu,
-        **_energy_record(explanation),
-        "weight_bytes": weights,
-        "kv_bytes": cache,
-        "available_bytes": available,
-        "streamed_bytes": explanation.streamed_bytes,
-        "paged_bytes": explanation.paged_bytes,
-        "workspace_bytes": float(np.ravel(explanation.memory.workspace_bytes)[0]),
-        "bytes_per_accelerator": dict(explanation.held),
-    }
-    return bounds.bounded(record, ends)

@@ -25,11 +25,10 @@ from inference_econ.answers.fleet_play import (
     play,
 )
 from inference_econ.answers.fleet_pools import PooledDay
-from inference_econ.answers.lots import EVERY_WAY, WAYS, Lot, Way, lots
+from inference_econ.answers.lots import EVERY_WAY, WAYS, Lot, Way, best_of_chips, lots
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import as_candidates
 from inference_econ.answers.record import RecordedRows, targets_record
-from inference_econ.answers.together import cheapest
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import Arrivals, Elasticity, catalog
@@ -226,10 +225,11 @@ def fleet(
     check_day(day, policy, target, min_replicas, ways)
     left_out: list[str] = []
     busiest = max(needed(day))
-    offered = lots(offers, busiest, targets, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
     candidates = as_candidates(offers)
-    both = [candidate.services for candidate in candidates if candidate.pools is None]
-    whole = cheapest(both, busiest, targets, arrival_scv=arrival_scv, most=1, play=False)[0].dollars_per_hour
+    together = [candidate for candidate in candidates if candidate.pools is None]
+    best = best_of_chips(together, busiest, targets, arrival_scv=arrival_scv, play=False, note=left_out.append)
+    offered = lots(best, targets, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
+    whole = min(choice.dollars_per_hour for choice in best.values())
     apart = PooledDay.of(candidates, needed(day), targets, whole / (1.0 + NOTICED), arrival_scv)
     return planned(
         offered, day, targets, offers, ways=ways, stock=stock, policy=policy, target=target, min_replicas=min_replicas,

@@ -12,9 +12,10 @@ from inference_econ.answers.disaggregated.fleets import smallest
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms
 from inference_econ.answers.fleet_plan import plan
-from inference_econ.answers.lots import Way, lots_of_instance
+from inference_econ.answers.lots import Way, lots_of
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import fleets
+from inference_econ.answers.together import Choice
 from inference_econ.errors import TooMuchError
 from inference_econ.inputs import Elasticity
 
@@ -81,8 +82,9 @@ class PooledDay(NamedTuple):
             return []
         for pool, layout, counts in sides:
             # So that what a lot carries is its number of instances.
-            single = replace(fleet.load, requests_per_second=1.0)
-            lots = lots_of_instance(pool.services.service(layout), single, ways)
+            service, single = pool.services.service(layout), replace(fleet.load, requests_per_second=1.0)
+            dollars_per_hour = float(service.setup.dollars_per_hour(1, service.accelerators))
+            lots = lots_of(Choice(service, 1, single, dollars_per_hour, binding="instance"), ways)
             if not lots:
                 return []
             planned += plan(lots, counts, elasticity, stock={}, min_replicas=min_replicas).dollars

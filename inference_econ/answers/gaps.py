@@ -1,59 +1,125 @@
-"""A measured point beside what could be: how much faster at equal cost, and cheaper at equal speed."""
+"""A measured deployment held against what could be: how much faster at equal cost, and cheaper at equal speed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.answers.operating_point import ROUNDING, OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.engine import Instances, Interval, Setup, Subject, interval, recorded_key
-from inference_econ.formulas import pareto
-from inference_econ.search import Frontier
+from inference_econ.engine import Instances, Interval, Plans, Setup, Subject, evaluate, interval, mfu, recorded_key
+from inference_econ.formulas import money, pareto
+from inference_econ.inputs import Requests
+from inference_econ.search import Frontier, Point
 
 #: Measurements are not better than this: so near to a frontier a point is on it [1].
 NEAR = 0.02
 
 Verdict = Literal["behind", "on", "ahead"]
+#: A measured time per token beside the predicted one.
+Expected = Literal["faster", "as expected", "slower"]
 
 
-class Deployment(Protocol):
-    """Deployment that a measured point is put beside: a decode step of an instance, or a service."""
+def useful_seconds(setup: Setup, requests: Requests) -> float:
+    """Time that the useful arithmetic of a request takes one chip at its peaks, of prompt and answer [s]."""
+    reading = replace(setup, context=requests.cached, spread=0.0, shared_prefix=0.0)
+    prompt = float(mfu(reading, 1.0, 1.0, 1.0, prompt=requests.new_tokens))
+    return prompt + requests.decode_steps * float(mfu(setup, 1.0, 1.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyService:
+    """A service with a constant number of requests in flight, beside a measured one.
+
+    Attributes
+    ----------
+    setup : Setup
+        What, on what, how, at the mean context of the requests.
+    requests : Requests
+        Lengths.
+    plans : Plans
+        The layout, of shape (1,), with the batch of its decode steps.
+    batch : float
+        Requests in flight [1].
+    ttft_seconds, tpot_seconds, decode_seconds : float
+        Time to first token, per output token after it, and of a decode step without prefill [s].
+    requests_per_second : float
+        Completed [1/s].
+    """
+
+    setup: Setup
+    requests: Requests
+    plans: Plans
+    batch: float
+    ttft_seconds: float
+    tpot_seconds: float
+    decode_seconds: float
+    requests_per_second: float
+
+    @property
+    def accelerators(self) -> float:
+        """Chips of the instance [1]."""
+        return float(self.plans.accelerators[0])
 
     @property
     def tokens_per_second_per_user(self) -> float:
         """Speed [tokens/s]."""
+        return 1.0 / self.tpot_seconds
+
+    @property
+    def throughput(self) -> float:
+        """Output tokens of the instance [tokens/s]."""
+        return self.requests_per_second * self.requests.osl.mean
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
-        """Cost [USD per 1e6 tokens]."""
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        rate = self.setup.dollars_per_accelerator_hour
+        return float(money.dollars_per_million_tokens(self.accelerators, 1.0, self.throughput, rate))
 
     @property
-    def accelerators(self) -> float:
-        """Chips of an instance [1]."""
-
-    @property
-    def batch(self) -> float:
-        """Sequences of a decode step, or requests in flight of a service [1]."""
+    def mfu(self) -> float:
+        """Useful arithmetic of prompts and answers over the theoretical peak [1]."""
+        return self.requests_per_second * useful_seconds(self.setup, self.requests) / self.accelerators
 
     @property
     def layout(self) -> Mapping[str, float | str]:
         """Degrees under the names that people use."""
-
-    @property
-    def mfu(self) -> float:
-        """Useful arithmetic over the theoretical peak [1]."""
+        return self.setup.layout_record(self.plans, self.setup.assumptions.layout.tensor_layouts[0])
 
     @property
     def parts(self) -> Mapping[str, float]:
-        """Seconds per token by part [s]."""
+        """Seconds per token: the decode step by part, and the prompts of others."""
+        plans = replace(self.plans, batch=np.maximum(self.plans.batch, self.plans.pp))
+        step = evaluate(self.setup, plans, self.setup.assumptions.layout.tensor_layouts[0])
+        # Steady states are read between those that were calculated.
+        scale = self.decode_seconds / float(step.seconds[0])
+        decode = {name: scale * float(seconds[0]) for name, seconds in step.parts.items()}
+        return {**decode, "prompts": self.tpot_seconds - self.decode_seconds}
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
+        return {
+            "tokens_per_second_per_user": self.tokens_per_second_per_user,
+            "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
+            "accelerators": self.accelerators,
+            "batch": self.batch,
+            "layout": dict(self.layout),
+            "mfu": self.mfu,
+            "ttft_seconds": self.ttft_seconds,
+            "tpot_seconds": self.tpot_seconds,
+            "requests_per_second": self.requests_per_second,
+            "seconds_per_token": dict(self.parts),
+        }
+
+
+#: Deployment that a measured point is put beside: a decode step of an instance, or a service.
+Deployment = Point | SteadyService
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +238,102 @@ class StepPart:
         if gap.seconds <= 0.0:
             return 0.0
         return min(max(self.seconds - self.ideal_seconds, 0.0) / gap.seconds, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A measured batch that the memory cannot hold.
+
+    Attributes
+    ----------
+    batch : float
+        Sequences [1].
+    needed_bytes, available_bytes : float
+        Weights and cache of the deployment, in the layout that lacks least, and what it has [B].
+    most : int
+        Sequences that fit in that layout [1].
+    """
+
+    batch: float
+    needed_bytes: float
+    available_bytes: float
+    most: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Assessment(Shown):
+    """A measured deployment held against frontiers and a bound.
+
+    Attributes
+    ----------
+    setup : Setup
+        What, on what, how: under the profile.
+    requests : Requests or None
+        Lengths of the service that is compared; None where decode steps at the context are.
+    measured : OperatingPoint
+        The measured point.
+    anywhere : Gap
+        Against deployments of any number of chips, under the profile.
+    same_size : Gap
+        Against deployments of the same number of chips, under the profile.
+    ideal : Gap
+        Against the bound ``ideal`` for the same number of chips.
+    predicted : Deployment or None
+        The measured chips, batch and layout (the fastest one, where it is open) as the profile predicts them; None
+        for decode steps whose batch does not fit.
+    tried : int
+        Layouts of which that is the fastest [1].
+    parts : tuple of StepPart
+        The predicted step by part, prompts of others, and the unexplained time: the measured time per token.
+    shortage : Shortage or None
+        Why there is no prediction, or one of fewer requests in flight.
+    """
+
+    page = "report.assess:AssessmentPage"
+
+    setup: Setup
+    requests: Requests | None
+    measured: OperatingPoint
+    anywhere: Gap
+    same_size: Gap
+    ideal: Gap
+    predicted: Deployment | None
+    tried: int
+    parts: tuple[StepPart, ...]
+    shortage: Shortage | None
+
+    def subjects(self) -> tuple[Instances]:
+        """The measured deployment."""
+        subject = self.anywhere.subject
+        assert subject.accelerators is not None and subject.concurrency is not None
+        return (Instances(self.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl),)
+
+    @property
+    def likely_seconds(self) -> Interval | None:
+        """Where 80 % of times per token lie that are predicted as this one is [s]; None if nobody knows."""
+        if self.predicted is None:
+            return None
+        return interval(self._predicted_seconds, self.setup.assumptions, subjects=[self.anywhere.subject])
+
+    @property
+    def expected(self) -> Expected | None:
+        """Beside the prediction: inside its interval, or within 2 % where none is known; None without one."""
+        if self.predicted is None:
+            return None
+        likely = self.likely_seconds or Interval(*(share * self._predicted_seconds for share in (1 - NEAR, 1 + NEAR)))
+        if self.measured.seconds > likely.high:
+            return "slower"
+        return "as expected" if self.measured.seconds >= likely.low else "faster"
+
+    @property
+    def _predicted_seconds(self) -> float:
+        assert self.predicted is not None
+        return 1.0 / self.predicted.tokens_per_second_per_user
+
+    @property
+    def unexplained_seconds(self) -> float | None:
+        """Measured time per token beyond the predicted one [s], negative if it is less; None without a prediction."""
+        return self.parts[-1].seconds if self.parts else None
 
 
 def step_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:

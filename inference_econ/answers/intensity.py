@@ -117,8 +117,22 @@ class Intensity(Recorded):
         return float(self.layout["stage"]) * float(self.layout["pp"])
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
-        return intensity_record(self)
+        """Return all of the answer as plain data; null where nothing is moved."""
+        setup = self.setup
+        units = dict.fromkeys(unit for sweep in self.operators for unit in sweep.unit.split("+"))
+        return {
+            **facts(setup, *HEAD, "weights", "formats", "context"),
+            "layout": dict(self.layout),
+            "over": self.over,
+            "batch": None if self.over == "batch" else self.batch,
+            "prompt": None if self.over == "prompt" else self.prompt,
+            "values": self.values.tolist(),
+            "room": self.room,
+            "sparsity": self.sparsity,
+            "ridge_flop_per_byte": {unit: ridge(setup, unit) for unit in units},
+            "step": _record(self.step),
+            "operators": [_record(sweep) for sweep in self.operators],
+        }
 
 
 def intensity(
@@ -334,25 +348,6 @@ def _over(amount: Array, other: Array) -> Array:
 
 
 STEP = "whole step"
-
-
-def intensity_record(answer: Intensity) -> dict[str, object]:
-    """All of the answer as plain data; null where nothing is moved."""
-    setup = answer.setup
-    units = dict.fromkeys(unit for sweep in answer.operators for unit in sweep.unit.split("+"))
-    return {
-        **facts(setup, *HEAD, "weights", "formats", "context"),
-        "layout": dict(answer.layout),
-        "over": answer.over,
-        "batch": None if answer.over == "batch" else answer.batch,
-        "prompt": None if answer.over == "prompt" else answer.prompt,
-        "values": answer.values.tolist(),
-        "room": answer.room,
-        "sparsity": answer.sparsity,
-        "ridge_flop_per_byte": {unit: ridge(setup, unit) for unit in units},
-        "step": _record(answer.step),
-        "operators": [_record(sweep) for sweep in answer.operators],
-    }
 
 
 def _record(sweep: Sweep) -> dict[str, object]:

@@ -83,10 +83,22 @@ class LoadPoint:
             return None
         return sum(self.simulated.hit_rates.values())
 
-    @property
-    def dollars_per_million_output_tokens(self) -> float:
-        """The whole bill over output tokens [USD per 1e6 tokens]."""
-        return self.sheet.dollars_per_million_output_tokens
+    def record(self, targets: Targets) -> dict[str, object]:
+        """Return it as plain data, with what is promised among its latencies; latencies without end are null."""
+        bill = self.sheet
+        record: dict[str, object] = {
+            **bounded_load(bill.service, self.load, bill.replicas, targets),
+            "kept_share": self.kept,
+            "good_requests_per_second": self.good_per_second,
+            "dollars_per_million_tokens": bill.dollars_per_million_tokens,
+            "dollars_per_million_output_tokens": bill.dollars_per_million_output_tokens,
+            **bill.power_record(),
+            **chances_record(self.chances),
+        }
+        if self.simulated is not None:
+            hits = {} if self.hit_rate is None else {"hit_rate": self.hit_rate}
+            record["simulated"] = _simulated_record(self.simulated, saturated=self.load.saturated) | hits
+        return record
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -123,7 +135,7 @@ class LoadCurve(RecordedRows):
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return every load."""
-        return [point_record(point, self.targets) for point in self.points]
+        return [point.record(self.targets) for point in self.points]
 
 
 def load(
@@ -294,25 +306,8 @@ def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str
         "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
         "targets": targets_record(targets),
-        "points": [point_record(point, targets) for point in points],
+        "points": [point.record(targets) for point in points],
     }
-
-
-def point_record(point: LoadPoint, targets: Targets) -> dict[str, object]:
-    """Return a fleet under a load as plain data; latencies without end are null."""
-    record: dict[str, object] = {
-        **bounded_load(point.sheet.service, point.load, point.sheet.replicas, targets),
-        "kept_share": point.kept,
-        "good_requests_per_second": point.good_per_second,
-        "dollars_per_million_tokens": point.sheet.dollars_per_million_tokens,
-        "dollars_per_million_output_tokens": point.dollars_per_million_output_tokens,
-    }
-    record |= point.sheet.power_record()
-    record |= chances_record(point.chances)
-    if point.simulated is not None:
-        hits = {} if point.hit_rate is None else {"hit_rate": point.hit_rate}
-        record["simulated"] = _simulated_record(point.simulated, saturated=point.load.saturated) | hits
-    return record
 
 
 def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:

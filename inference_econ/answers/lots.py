@@ -17,7 +17,6 @@ from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import (
     AnyChoice,
     PooledChoice,
-    as_candidates,
     choice_record,
     natural_rate,
     recommend,
@@ -28,7 +27,7 @@ from inference_econ.engine import Setup, pricing
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.inputs import HourPrice, prices
-from inference_econ.serving import Loaded, Service, Services, loaded
+from inference_econ.serving import Loaded, Service, loaded
 
 #: How a machine is paid for: at all hours, by the hour, by the hour until somebody else wants it, or once.
 Way = Literal["reserved", "on_demand", "spot", "owned"]
@@ -164,33 +163,27 @@ class Lot:
 
 
 def lots(
-    offers: Sequence[Candidate | Services],
-    requests_per_second: float | None,
+    best: Mapping[str, AnyChoice],
     targets: Targets,
     *,
     arrival_scv: float = 1.0,
     ways: Collection[Way] = WAYS,
-    pools: bool = False,
     note: Callable[[str], None] = lambda _: None,
 ) -> tuple[Lot, ...]:
-    """The instances of each chip whose fleet is the cheapest at a rate, in every way that they can be paid for.
+    """The instances of the best fleet of each chip, in every way that they can be paid for.
 
     Parameters
     ----------
-    offers : sequence of Candidate or Services
-        What competes (:func:`inference_econ.answers.market.market`).
-    requests_per_second : float or None
-        The largest traffic of the day [1/s]; None for a large one, see :func:`best_of_chips`.
+    best : mapping of str to Choice
+        The best fleet of each chip (:func:`best_of_chips`).
     targets : Targets
         What is promised.
     arrival_scv : float
         See :func:`inference_econ.serving.load.loaded` [1].
     ways : collection of str
         How machines may be paid for. The price of a setup is that of its kind; of other kinds the chip's file lists.
-    pools : bool
-        Whether pools compete, and what closed forms do not prove is played; otherwise instances that do both do.
     note : callable
-        Told of each chip that nothing keeps the promises on, and of those that may be owned at no known price.
+        Told of chips that may be owned at no known price.
 
     Returns
     -------
@@ -201,17 +194,9 @@ def lots(
     Raises
     ------
     NothingFitsError
-        If nothing keeps the promises on any chip, or no chip has a price of the ways.
+        If no chip has a price of the ways.
     """
-    candidates = [offer for offer in as_candidates(offers) if pools or offer.pools is None]
     every_lot: list[Lot] = []
-    failures: list[InputError | NothingFitsError] = []
-
-    def failed(chip: str, error: InputError | NothingFitsError) -> None:
-        failures.append(error)
-        note(f"{chip}: {error}")
-
-    best = best_of_chips(candidates, requests_per_second, targets, arrival_scv=arrival_scv, play=pools, failed=failed)
     for choice in best.values():
         full: AnyChoice | None = choice
         if isinstance(choice, Choice):
@@ -219,7 +204,7 @@ def lots(
             full = most_of_one(choice.service, targets, scv)
         every_lot += [] if full is None else lots_of(full, ways)
     if not every_lot:
-        raise failures[0] if failures else no_price(ways)
+        raise no_price(ways)
     rented = dict.fromkeys(lot.chip for lot in every_lot if "owned" in ways)
     unpriced = [chip for chip in rented if not any(lot.chip == chip and lot.way == "owned" for lot in every_lot)]
     if unpriced:
@@ -237,7 +222,7 @@ def best_of_chips(
     *,
     arrival_scv: float = 1.0,
     play: bool = True,
-    failed: Callable[[str, InputError | NothingFitsError], None] | None = None,
+    note: Callable[[str], None] | None = None,
 ) -> dict[str, AnyChoice]:
     """The first of :func:`inference_econ.answers.recommend.recommend` by name of the chip, for each of them alone.
 
@@ -247,21 +232,30 @@ def best_of_chips(
         See there.
     requests_per_second : float or None
         The whole traffic [1/s]; None for so much that whole numbers of instances of each chip matter little.
-    failed : callable, optional
-        Told of each chip that nothing keeps the promises on, and the error; by default that is raised.
+    note : callable, optional
+        Told of each chip that nothing keeps the promises on; by default its error is raised.
+
+    Raises
+    ------
+    InputError, NothingFitsError
+        The error of the first chip that nothing keeps the promises on, if that is so of all or nobody is told.
     """
     chips: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         chips.setdefault(candidate.setup.hardware.name, []).append(candidate)
     best: dict[str, AnyChoice] = {}
+    failures: list[InputError | NothingFitsError] = []
     for chip, several in chips.items():
         try:
             rate = _MANY * natural_rate(several, targets) if requests_per_second is None else requests_per_second
             best[chip] = recommend(several, rate, targets, arrival_scv=arrival_scv, most=1, play=play)[0]
         except (InputError, NothingFitsError) as error:
-            if failed is None:
+            if note is None:
                 raise
-            failed(chip, error)
+            failures.append(error)
+            note(f"{chip}: {error}")
+    if failures and not best:
+        raise failures[0]
     return best
 
 
@@ -274,26 +268,24 @@ def no_price(ways: Collection[Way]) -> NothingFitsError:
 
 
 def lots_of(choice: AnyChoice, ways: Collection[Way]) -> list[Lot]:
-    """A replica of a fleet, or of pools an instance that decodes, in every way that its chip can be paid for."""
-    load = choice.instance_load
-    if not isinstance(choice, PooledChoice):
-        return lots_of_instance(choice.service, load, ways)
-    rates = (load.requests_per_second, load.completed_per_second)
-    requests, completed = (rate / choice.fleet.decode_instances for rate in rates)
-    share = replace(load, requests_per_second=requests, completed_per_second=completed)
+    """A replica of a fleet, or of pools an instance that decodes, in every way that its chip can be paid for.
+
+    Replicas are rented with others as long as that is cheaper.
+    """
+    load, setup, size = choice.instance_load, choice.service.setup, choice.service.accelerators
+    pools = choice if isinstance(choice, PooledChoice) else None
+    if pools is not None:
+        rates = (load.requests_per_second, load.completed_per_second)
+        requests, completed = (rate / pools.fleet.decode_instances for rate in rates)
+        load, together = replace(load, requests_per_second=requests, completed_per_second=completed), 1
+    else:
+        bulk = float(setup.dollars_per_hour_in_bulk(size)) * (1.0 + 1e-9)
+        together = next(count for count in range(1, 65) if float(setup.dollars_per_hour(count, size)) <= count * bulk)
     return [
-        Lot(choice.service, share, 1, way, price, choice)
-        for way, price in prices_by_way(choice.service.setup).items()
+        Lot(choice.service, load, together, way, price, pools)
+        for way, price in prices_by_way(setup).items()
         if way in ways
     ]
-
-
-def lots_of_instance(service: Service, load: Loaded, ways: Collection[Way]) -> list[Lot]:
-    """An instance under a load, in every way that its chip can be paid for, with others as long as that is cheaper."""
-    setup, size = service.setup, service.accelerators
-    bulk = float(setup.dollars_per_hour_in_bulk(size)) * (1.0 + 1e-9)
-    together = next(count for count in range(1, 65) if float(setup.dollars_per_hour(count, size)) <= count * bulk)
-    return [Lot(service, load, together, way, price) for way, price in prices_by_way(setup).items() if way in ways]
 
 
 def prices_by_way(setup: Setup) -> Mapping[Way, HourPrice]:

@@ -12,7 +12,6 @@ import numpy as np
 from inference_econ._types import Indices
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.disaggregated.budget import largest
-from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets, promised_rates
@@ -113,11 +112,15 @@ def most_traffic(
     except NothingFitsError as error:
         failures.append(error)
     for candidate in candidates:
+        if candidate.pools is None:
+            continue
         chip = candidate.services.setup.hardware.name
         alike = [choice for choice in choices if isinstance(choice, Choice) and _chip(choice) == chip]
         least = (1.0 + NOTICED) * max(map(_rate, alike), default=0.0)
         try:
-            fleet = _fleet(candidate, means, targets, arrival_scv, least)
+            terms = Terms(targets, arrival_scv)
+            fuller = replace(terms, fullest=terms.kept.fullest)
+            fleet = largest(candidate.pools.pools, means, fuller, least=least)
         except (InputError, NothingFitsError) as error:
             failures.append(error)
             continue
@@ -132,20 +135,6 @@ def most_traffic(
 def _lacking(failure: Exception) -> float:
     """The means of the smallest pools, where they are more than is given; no end where something else is missing."""
     return failure.least if isinstance(failure, TooLittleError) else np.inf
-
-
-def _fleet(candidate: Candidate, means: Means, targets: Targets, arrival_scv: float, least: float) -> Fleet | None:
-    """The fleet of a practice with pools that carries the most, if it is more than the least rate [1/s].
-
-    Raises
-    ------
-    InputError, NothingFitsError
-        If chips are too few or too many, or a promise is not kept, or not known, of pools.
-    """
-    if candidate.pools is None:
-        return None
-    terms = Terms(targets, arrival_scv)
-    return largest(candidate.pools.pools, means, replace(terms, fullest=terms.kept.fullest), least=least)
 
 
 def _together(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from inference_econ.answers.pinned import check_space, refuse_impossible
 from inference_econ.engine import Pins, Setup, Space, Speculation, memory, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Requests, Traffic
+from inference_econ.inputs import ModelSpec, Requests, Traffic
 from inference_econ.search import why_nothing_fits
 from inference_econ.serving import Services, every_service, services
 
@@ -78,11 +78,23 @@ def offer(
         )
     try:
         return every_service(served, requests, grid, speculation)
-    except NothingFitsError:
+    except NothingFitsError as error:
         refuse_impossible(served, tried)
-        if services.layouts(served, grid).accelerators.size:
-            raise
-        raise NothingFitsError(why_nothing_fits(served, grid, speculation=speculation)) from None
+        laid_out = services.layouts(served, grid).accelerators.size
+        reason = str(error) if laid_out else why_nothing_fits(served, grid, speculation=speculation)
+        too_long = beyond_model(setup.model, requests)
+        raise NothingFitsError(f"{reason}; {too_long}, or larger chips" if too_long else reason) from None
+
+
+def beyond_model(model: ModelSpec, requests: Requests) -> str:
+    """Return that requests are longer than a model was made for, and what to do; empty where they are not."""
+    tokens, most = requests.isl.mean + requests.osl.mean, model.max_context
+    if most is None or tokens <= most:
+        return ""
+    return (
+        f"these requests have {tokens:,.0f} tokens, and {model.name} was made for {most:,} at most; give shorter ones "
+        "(--isl, --osl), take another model"
+    )
 
 
 def check_setup(setup: object) -> None:

@@ -41,7 +41,7 @@ class Reading:
     Attributes
     ----------
     tier : str
-        :data:`HBM`, or the name of a :class:`inference_econ.inputs.tier.TierSpec`.
+        :data:`HBM`, or the name of a :class:`inference_econ.inputs.TierSpec`.
     bytes_per_second : float
         With which the cache of one prompt arrives; ``inf`` where it lies already [B/s].
     capacity_bytes : float
@@ -142,12 +142,53 @@ class Offloading(RecordedRows):
         return _HOUR * self.computing_dollars_per_million / self.holding_dollars_per_million_hour
 
     def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
-        return offload_record(self)
+        """Return all of the answer as plain data; what never happens is null."""
+        service, conversation, (instances,) = self.service, self.conversation, self.subjects()
+        record = {
+            **facts(
+                service.setup,
+                *(*HEAD, "calibration", "weights", "kv"),
+                calibration=calibration_record(instances, ("ttft",)),
+            ),
+            "layout": layout_of(service),
+            "accelerators": service.accelerators,
+            "requests_per_second": self.requests_per_second,
+            "prefix_tokens": self.prefix_tokens,
+            "new_tokens": self.new_tokens,
+            "bytes_per_prefix": self.bytes_per_prefix,
+            "computing_seconds": self.computing_seconds,
+            "computing_dollars_per_million_tokens": self.computing_dollars_per_million,
+            "ttft_seconds": self.ttft_seconds,
+            "hbm_dollars_per_million_tokens_and_hour": self.holding_dollars_per_million_hour,
+            "hbm_keeping_seconds": self.keeping_seconds,
+            "traffic": self.traffic,
+            "conversation": None
+            if conversation is None
+            else {
+                "turns": conversation.turns,
+                "user_tokens": conversation.user_tokens,
+                "answer_tokens": conversation.answer_tokens,
+                "system_tokens": conversation.system_tokens,
+                "think_seconds": conversation.think_seconds,
+                "lifetime_seconds": conversation.lifetime_seconds,
+                "replicas": conversation.replicas,
+                "routing": conversation.routing if conversation.replicas > 1 else None,
+            },
+            "tiers": [_tier_record(reading) for reading in self.readings],
+        }
+        return bounds.bounded(record, bounds.ends(instances, _FOLLOWS))
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return computing the prefix again, then every tier."""
-        return tier_records(self)
+        record = self.record()
+        names = {
+            "computing_seconds": "seconds",
+            "computing_dollars_per_million_tokens": "dollars_per_million_tokens",
+            "ttft_seconds": "ttft_seconds",
+        }
+        ends = ("", "_low", "_high")
+        computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
+        return [{"tier": "computing", **computing}, *record["tiers"]]
 
 
 def prompt(
@@ -419,57 +460,6 @@ _FOLLOWS: bounds.Follows = {
 
 #: Ends where nobody knows.
 _NOBODY = (None, None)
-
-
-def tier_records(offloading: Offloading) -> list[Mapping[str, Any]]:
-    """Computing the prefix again, then every tier, as plain data."""
-    record = offload_record(offloading)
-    names = {
-        "computing_seconds": "seconds",
-        "computing_dollars_per_million_tokens": "dollars_per_million_tokens",
-        "ttft_seconds": "ttft_seconds",
-    }
-    ends = ("", "_low", "_high")
-    computing = {f"{ours}{end}": record[f"{name}{end}"] for name, ours in names.items() for end in ends}
-    return [{"tier": "computing", **computing}, *record["tiers"]]
-
-
-def offload_record(offloading: Offloading) -> dict[str, Any]:
-    """Offloading as plain data; what never happens is null."""
-    service, conversation, (instances,) = offloading.service, offloading.conversation, offloading.subjects()
-    record = {
-        **facts(
-            service.setup,
-            *(*HEAD, "calibration", "weights", "kv"),
-            calibration=calibration_record(instances, ("ttft",)),
-        ),
-        "layout": layout_of(service),
-        "accelerators": service.accelerators,
-        "requests_per_second": offloading.requests_per_second,
-        "prefix_tokens": offloading.prefix_tokens,
-        "new_tokens": offloading.new_tokens,
-        "bytes_per_prefix": offloading.bytes_per_prefix,
-        "computing_seconds": offloading.computing_seconds,
-        "computing_dollars_per_million_tokens": offloading.computing_dollars_per_million,
-        "ttft_seconds": offloading.ttft_seconds,
-        "hbm_dollars_per_million_tokens_and_hour": offloading.holding_dollars_per_million_hour,
-        "hbm_keeping_seconds": offloading.keeping_seconds,
-        "traffic": offloading.traffic,
-        "conversation": None
-        if conversation is None
-        else {
-            "turns": conversation.turns,
-            "user_tokens": conversation.user_tokens,
-            "answer_tokens": conversation.answer_tokens,
-            "system_tokens": conversation.system_tokens,
-            "think_seconds": conversation.think_seconds,
-            "lifetime_seconds": conversation.lifetime_seconds,
-            "replicas": conversation.replicas,
-            "routing": conversation.routing if conversation.replicas > 1 else None,
-        },
-        "tiers": [_tier_record(reading) for reading in offloading.readings],
-    }
-    return bounds.bounded(record, bounds.ends(instances, _FOLLOWS))
 
 
 def _tier_record(reading: Reading) -> dict[str, object]:

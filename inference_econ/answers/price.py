@@ -12,7 +12,6 @@ from inference_econ._types import Array, Progress
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import Chances, chances, chances_record
-from inference_econ.answers.disaggregated.chances import fleet_chances
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.power import fleet_power, power_record, together_watts
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
@@ -135,8 +134,18 @@ class Sheet(RecordedRows):
         return {**price_record(self, self.api), **promised, **pick_record(self.pick)}
 
     def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per kind of token."""
-        return kind_records(self)
+        """Return one record per kind of token; what the traffic costs is the bill, and as certain."""
+        full = _when_full(self)
+        return [
+            {
+                "tokens": kind,
+                "tokens_per_hour": self.tokens_per_hour[kind],
+                "dollars_per_million_tokens": self.average[kind],
+                **{name: None if costs is None else costs[kind] for name, costs in full.items()},
+                "dollars_per_hour": self.average[kind] * self.tokens_per_hour[kind] / 1e6,
+            }
+            for kind in KINDS
+        ]
 
 
 def sheet(
@@ -365,7 +374,7 @@ def _priced(
 def sheet_chances(sheet: Sheet, targets: Targets) -> Chances:
     """Return the probabilities that the deployment of a price sheet keeps its promises."""
     if sheet.fleet is not None:
-        return fleet_chances(sheet.fleet, targets)
+        return sheet.fleet.chances(targets)
     return chances(sheet.service, sheet.load, targets)
 
 
@@ -406,18 +415,3 @@ def _when_full(sheet: Sheet) -> dict[str, Any]:
     (instances,) = sheet.subjects()
     costs = {"marginal_dollars_per_million": dict(sheet.marginal)}
     return bounds.bounded(costs, bounds.ends(instances, {"marginal_dollars_per_million": ("throughput", -1)}))
-
-
-def kind_records(sheet: Sheet) -> list[Mapping[str, Any]]:
-    """Return one record per kind of token; what the traffic costs is the bill, and as certain."""
-    full = _when_full(sheet)
-    return [
-        {
-            "tokens": kind,
-            "tokens_per_hour": sheet.tokens_per_hour[kind],
-            "dollars_per_million_tokens": sheet.average[kind],
-            **{name: None if costs is None else costs[kind] for name, costs in full.items()},
-            "dollars_per_hour": sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6,
-        }
-        for kind in KINDS
-    ]

@@ -15,7 +15,6 @@ from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import Chances, chances, chances_record, least_chance
-from inference_econ.answers.disaggregated.chances import fleet_chances
 from inference_econ.answers.disaggregated.fleets import smallest
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms
@@ -388,7 +387,7 @@ def recommend_record(choices: Sequence[AnyChoice], targets: Targets) -> dict[str
 def choice_chances(choice: AnyChoice, targets: Targets) -> Chances:
     """The probabilities that a deployment keeps what is promised."""
     if isinstance(choice, PooledChoice):
-        return fleet_chances(choice.fleet, targets)
+        return choice.fleet.chances(targets)
     return chances(choice.service, choice.load, targets)
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from inference_econ.answers.offer import beyond_model
 from inference_econ.answers.promises import Targets
 from inference_econ.serving import Loaded, Service, Services, loaded
 
@@ -47,13 +48,20 @@ def nothing_kept(every: Sequence[Services], targets: Targets, keeps: Callable[[S
         The promises.
     keeps : callable
         Whether a deployment of some service can keep some promises under the traffic.
+
+    Notes
+    -----
+    Which promise to relax is not looked for where requests are longer than the model was made for: shorter ones are
+    what helps, and with such long ones the search takes several times as long as everything else.
     """
+    sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
+    if too_long := beyond_model(every[0].setup.model, every[0].requests):
+        return f"{sentence}: {too_long}, or promise less. {best_reachable(every, targets)}"
     relaxed = list(relaxations(every, targets, keeps))
     ways = [f"{way.name.upper()} {1e3 * way.seconds:,.9g} ms would do ({_label(way.service)})" for way in relaxed]
     helpless = [name.upper() for name in targets.given if name not in {way.name for way in relaxed}]
     if helpless and len(targets.given) > 1:
         ways.append(f"{' or '.join(helpless)} alone, however long, would not")
-    sentence = f"no deployment keeps {targets.text or 'up'}, even with one request in flight"
     would_do = f": {'; '.join(ways)}" if ways else ""
     return f"{sentence}{would_do}. {best_reachable(every, targets)}"
 

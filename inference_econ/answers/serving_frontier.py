@@ -268,11 +268,6 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             for number, label in zip(shown, labels, strict=True)
         )
 
-    def preferred_subjects(self) -> tuple[Instances, ...]:
-        """Subjects of the preferred point."""
-        index = self.preferred_index()
-        return (self._instances(int(self.which[index]), np.array([index])),)
-
     def _positions(self, points: Sequence[ServicePoint]) -> Indices:
         """Where some points are; speeds tell them apart."""
         return np.array([int(np.argmin(np.abs(self.tpot_seconds - point.tpot_seconds))) for point in points])

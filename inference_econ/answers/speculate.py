@@ -31,7 +31,6 @@ from inference_econ.engine import (
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.formulas import speculation as formulas
-from inference_econ.formulas.speculation import Acceptance
 from inference_econ.inputs import Requests, read_text
 from inference_econ.serving import Service, Steady, slots_of
 from inference_econ.serving.services import services
@@ -96,7 +95,8 @@ class Speculated(RecordedRows):
 
     def dollars(self, state: Steady) -> Array:
         """The bill of the instance over its output tokens [USD per 1e6 tokens]."""
-        return _dollars(self.plain, state, self.dollars_per_accelerator_hour)
+        tokens = state.requests_per_second * self.plain.requests.osl.mean
+        return money.dollars_per_million_tokens(self.plain.accelerators, 1.0, tokens, self.dollars_per_accelerator_hour)
 
     def at(self, wanted: npt.ArrayLike) -> Speculated:
         """Speculation at some requests in flight, or the next number that was looked at."""
@@ -132,14 +132,56 @@ class Speculated(RecordedRows):
 
     def full_dollars(self) -> tuple[float, float]:
         """With all slots taken, without speculation and with it [USD per 1e6 output tokens]."""
-        return (
-            float(_dollars(self.plain, self.plain.at(self.plain.slots), self.dollars_per_accelerator_hour)),
-            float(_dollars(self.plain, self.speculating.at(self.speculating.slots), self.dollars_per_accelerator_hour)),
+        plain, speculating = (
+            float(self.dollars(service.at(service.slots))) for service in (self.plain, self.speculating)
         )
+        return plain, speculating
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        return speculation_record(self)
+        shown, (instances,) = self.at(self.powers), self.subjects()
+        pays, batches = self.concurrency[self.pays], self.state.batch[self.pays]
+        plain, fast = shown.plain_state, shown.state
+        columns = {
+            "concurrency": shown.concurrency,
+            "batch": fast.batch,
+            "plain_batch": plain.batch,
+            "plain_tpot_seconds": plain.tpot_seconds,
+            "tpot_seconds": fast.tpot_seconds,
+            "plain_ttft_seconds": plain.ttft_seconds,
+            "ttft_seconds": fast.ttft_seconds,
+            "draft_tokens": shown.drafted,
+            "tokens_per_round": shown.tokens,
+            "propose_seconds": shown.propose_seconds,
+            "speedup": shown.speedup,
+            "plain_dollars_per_million_output_tokens": shown.dollars(plain),
+            "dollars_per_million_output_tokens": shown.dollars(fast),
+        }
+        ends = bounds.ends(instances, _FOLLOWS)
+        lines = zip(*(column.tolist() for column in columns.values()), strict=True)
+        # A draft model with a layout of its own may find no room for large batches.
+        rows = [bounds.bounded(finite(dict(zip(columns, line, strict=True))), ends) for line in lines]
+        full_plain, full = self.full_dollars()
+        return {
+            **facts(
+                self.plain.setup,
+                *(*HEAD, "calibration", "weights"),
+                calibration=calibration_record(instances, SEEN),
+            ),
+            "layout": layout_of(self.plain),
+            **facts(self.plain.setup, "isl", "osl", requests=self.plain.requests),
+            "speculation": speculation_of(self).record(),
+            "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
+            "plain_slots": self.plain.slots,
+            "slots": self.speculating.slots,
+            "pays_from": float(pays[0]) if pays.size else None,
+            "pays_to": float(pays[-1]) if pays.size else None,
+            "pays_to_batch": float(batches[-1]) if pays.size else None,
+            "stops_paying": bool(pays.size and not self.pays[-1]),
+            "plain_dollars_per_million_when_full": full_plain,
+            "dollars_per_million_when_full": full,
+            "rows": rows,
+        }
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per number of requests in flight."""
@@ -204,50 +246,8 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     )
 
 
-def _dollars(service: Service, state: Steady, rate: float) -> Array:
-    tokens = state.requests_per_second * service.requests.osl.mean
-    return money.dollars_per_million_tokens(service.accelerators, 1.0, tokens, rate)
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredAcceptance:
-    """How often a target model accepts what a draft model proposes.
-
-    Attributes
-    ----------
-    overall : Acceptance
-        Over all drafted tokens.
-    by_position : tuple of Acceptance
-        Of the first, second, .. proposal of a draft; empty if the positions are not known.
-    """
-
-    overall: Acceptance
-    by_position: tuple[Acceptance, ...] = ()
-
-    def expected_tokens(self, draft_length: int) -> Array:
-        """Expected tokens of a round with 0, 1, .. ``draft_length`` proposals, for ``best_draft_length``.
-
-        Returns
-        -------
-        ndarray, shape (draft_length + 1,)
-            By position where the positions are known, and otherwise as if all were alike [1].
-
-        Raises
-        ------
-        InputError
-            If the draft is longer than the known positions.
-        """
-        measured = len(self.by_position)
-        if self.by_position and draft_length > measured:
-            raise InputError(
-                f"the acceptance of positions 1 to {measured} is known, a draft of {draft_length} needs more"
-            )
-        rates = [position.rate for position in self.by_position[:draft_length]] or [self.overall.rate] * draft_length
-        return np.array([float(formulas.expected_tokens_by_position(rates[:n])) for n in range(draft_length + 1)])
-
-
-def read_acceptance(path: Path | str) -> MeasuredAcceptance:
-    """Acceptance rates from a CSV file with one line per drafted token.
+def measured_acceptance(path: Path | str, longest: int | None) -> float | list[float]:
+    """Acceptance from a CSV file with one line per drafted token: by position where it tells them, or one for all [1].
 
     Parameters
     ----------
@@ -255,16 +255,14 @@ def read_acceptance(path: Path | str) -> MeasuredAcceptance:
         With the columns ``target_logprob`` and ``draft_logprob`` (natural logarithms of the probability that each
         model gives to the token) and, if known, ``position`` (1 for the first token of a draft). A position's rate is
         meant for tokens whose predecessors were accepted, so leave out those after a rejection where that is known.
-
-    Returns
-    -------
-    MeasuredAcceptance
-        Overall, and by position.
+    longest : int or None
+        Positions that a draft may have [1]; None for all of the file.
 
     Raises
     ------
     InputError
-        If the file cannot be read, lacks a column or lines, or has an entry that cannot be.
+        If the file cannot be read, lacks a column or lines, has an entry that cannot be, or tells less positions than a
+        draft may have.
     """
     frame = _frame(path)
     target, draft = (_numbers(path, frame, name) for name in (_TARGET, _DRAFT))
@@ -273,7 +271,7 @@ def read_acceptance(path: Path | str) -> MeasuredAcceptance:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     if _POSITION not in frame.columns:
-        return MeasuredAcceptance(overall)
+        return overall.rate
     positions = _numbers(path, frame, _POSITION)
     places = np.unique(positions)
     if places.tolist() != list(range(1, places.size + 1)):
@@ -281,32 +279,12 @@ def read_acceptance(path: Path | str) -> MeasuredAcceptance:
             f"{path}: {_POSITION} must be 1 for the first token of a draft, 2 for the second, and so on without gaps; "
             f"got {', '.join(f'{position:g}' for position in places[:8])}"
         )
-    return MeasuredAcceptance(
-        overall,
-        tuple(
-            formulas.acceptance_from_log_probabilities(target[positions == position], draft[positions == position])
-            for position in places
-        ),
-    )
-
-
-def measured_acceptance(path: Path | str, longest: int | None) -> float | list[float]:
-    """Acceptance from a file of log-probabilities: by position where it tells them, otherwise one for all [1].
-
-    Raises
-    ------
-    InputError
-        If the file cannot be used, or tells less positions than a draft may have.
-    """
-    measured = read_acceptance(path)
-    rates = [position.rate for position in measured.by_position]
-    if not rates:
-        return measured.overall.rate
-    if longest is not None and longest > len(rates):
+    if longest is not None and longest > places.size:
         raise InputError(
-            f"{path}: the acceptance of positions 1 to {len(rates)} is known, a draft of {longest} needs more"
+            f"{path}: the acceptance of positions 1 to {places.size} is known, a draft of {longest} needs more"
         )
-    return rates[:longest]
+    alike = [positions == position for position in places[:longest]]
+    return [formulas.acceptance_from_log_probabilities(target[rows], draft[rows]).rate for rows in alike]
 
 
 def _frame(path: Path | str) -> pd.DataFrame:
@@ -349,53 +327,6 @@ _FOLLOWS: bounds.Follows = {
         ("plain_dollars_per_million_output_tokens", "dollars_per_million_output_tokens"), ("throughput", -1)
     ),
 }
-
-
-def speculation_record(speculated: Speculated) -> dict[str, Any]:
-    """Speculation as plain data."""
-    shown, (instances,) = speculated.at(speculated.powers), speculated.subjects()
-    pays, batches = speculated.concurrency[speculated.pays], speculated.state.batch[speculated.pays]
-    plain, fast = shown.plain_state, shown.state
-    columns = {
-        "concurrency": shown.concurrency,
-        "batch": fast.batch,
-        "plain_batch": plain.batch,
-        "plain_tpot_seconds": plain.tpot_seconds,
-        "tpot_seconds": fast.tpot_seconds,
-        "plain_ttft_seconds": plain.ttft_seconds,
-        "ttft_seconds": fast.ttft_seconds,
-        "draft_tokens": shown.drafted,
-        "tokens_per_round": shown.tokens,
-        "propose_seconds": shown.propose_seconds,
-        "speedup": shown.speedup,
-        "plain_dollars_per_million_output_tokens": shown.dollars(plain),
-        "dollars_per_million_output_tokens": shown.dollars(fast),
-    }
-    ends = bounds.ends(instances, _FOLLOWS)
-    lines = zip(*(column.tolist() for column in columns.values()), strict=True)
-    # A draft model with a layout of its own may find no room for large batches.
-    rows = [bounds.bounded(finite(dict(zip(columns, line, strict=True))), ends) for line in lines]
-    full_plain, full = speculated.full_dollars()
-    return {
-        **facts(
-            speculated.plain.setup,
-            *(*HEAD, "calibration", "weights"),
-            calibration=calibration_record(instances, SEEN),
-        ),
-        "layout": layout_of(speculated.plain),
-        **facts(speculated.plain.setup, "isl", "osl", requests=speculated.plain.requests),
-        "speculation": speculation_of(speculated).record(),
-        "dollars_per_accelerator_hour": speculated.dollars_per_accelerator_hour,
-        "plain_slots": speculated.plain.slots,
-        "slots": speculated.speculating.slots,
-        "pays_from": float(pays[0]) if pays.size else None,
-        "pays_to": float(pays[-1]) if pays.size else None,
-        "pays_to_batch": float(batches[-1]) if pays.size else None,
-        "stops_paying": bool(pays.size and not speculated.pays[-1]),
-        "plain_dollars_per_million_when_full": full_plain,
-        "dollars_per_million_when_full": full,
-        "rows": rows,
-    }
 
 
 def speculation_of(speculated: Speculated) -> Speculation:

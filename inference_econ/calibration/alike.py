@@ -84,20 +84,7 @@ def _formats(precision: Precision) -> list[str]:
 
 
 def _server(row: Measurement) -> MeasuredServer | None:
-    speed = row.output_tokens_per_second_per_accelerator or _by_littles_law(row)
+    speed = row.output_tokens_per_second_per_accelerator or row.closed_loop_rate
     if speed is None or not row.tpot_seconds:
         return None
     return MeasuredServer(row.engine, row.dataset, 1.0 / row.tpot_seconds, speed)
-
-
-def _by_littles_law(row: Measurement) -> float | None:
-    """Output tokens of a closed loop, whose requests follow each other without a pause [tokens/s per accelerator].
-
-    None where requests come at a rate, or something is not recorded.
-    """
-    if row.load != "concurrency" or not (row.concurrency and row.accelerators and row.osl and row.tpot_seconds):
-        return None
-    if row.ttft_seconds is None:
-        return None
-    cycle = row.ttft_seconds + (row.osl - 1.0) * row.tpot_seconds
-    return row.concurrency * row.osl / cycle / row.accelerators

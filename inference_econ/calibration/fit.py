@@ -29,6 +29,8 @@ from inference_econ.inputs import Assumptions
 _LEARNT, _KNOWN = 0.5, 0.5
 #: A constant of which no more than this factor is known is not determined at all [1].
 _MOST = 1000.0
+#: Most steps of the search; each predicts all rows once for each constant [1].
+_STEPS = 12
 #: Time of a row and a constant, fits without some of the rows included [s].
 _SECONDS = 0.075
 #: Share of the cost that a parabola rises by at two standard errors, below which a constant is not determined [1].
@@ -97,7 +99,6 @@ def fit(
     targets: Sequence[str] = ("tpot",),
     prior: float = 1.0,
     progress: Progress | None = None,
-    evaluations: int = 12,
 ) -> Fit:
     """Fit some assumptions to measurements.
 
@@ -115,8 +116,6 @@ def fit(
         Factor on the spreads of :data:`CONSTANTS`: below 1 the base is trusted more; ``inf`` is not at all [1].
     progress : callable, optional
         Told the share of the work done.
-    evaluations : int
-        Most steps of the search; each predicts all rows once for each constant [1].
 
     Returns
     -------
@@ -141,9 +140,9 @@ def fit(
     count = len(problem.rows)
     work = f"{count:,} rows and {len(names)} constants"
     _work.check(work, seconds=_SECONDS * count * (len(names) + 1), smaller="rows")
-    steps = evaluations * (len(names) + 2)
+    steps = _STEPS * (len(names) + 2)
     meter = Meter(progress, steps + 2 * len(names))
-    logs = problem.solve(problem.start, evaluations, meter)
+    logs = problem.solve(problem.start, _STEPS, meter)
     errors = problem.errors(logs)
     jacobian = problem.jacobian(logs, errors, Meter(None, 1))
     weighted = problem.weighted_jacobian(errors, jacobian)

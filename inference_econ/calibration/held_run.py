@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference_econ.answers.explain import explain
-from inference_econ.answers.launching.benchmark import OfferedLoad
-from inference_econ.answers.launching.expected import Expected
+from inference_econ.answers.launching.benchmark import Expected, OfferedLoad
 from inference_econ.calibration.measurements import BenchmarkRun
 from inference_econ.engine import Pins, Setup, has_experts
 from inference_econ.errors import InputError

@@ -38,7 +38,7 @@ def days_of(rows: Iterable[Measurement]) -> Days | None:
 def layout_of(row: Measurement) -> str:
     """The :func:`inference_econ.engine.layout_key` of an instance, or of both pools; empty if it is not recorded."""
     if row.prefill is not None and row.decode is not None:
-        return "+".join(_pool_key(pool) for pool in (row.prefill, row.decode))
+        return "+".join(pool_key(pool) for pool in (row.prefill, row.decode))
     if row.tp is None:
         return ""
     # Without experts, data parallelism means instances of their own.
@@ -46,7 +46,8 @@ def layout_of(row: Measurement) -> str:
     return layout_key(row.tp, groups, row.pp or 1)
 
 
-def _pool_key(pool: Pool) -> str:
+def pool_key(pool: Pool) -> str:
+    """The :func:`inference_econ.engine.layout_key` of a worker."""
     return layout_key(pool.tp, pool.dp, pool.pp)
 
 
@@ -66,7 +67,7 @@ def unseen_of(row: Measurement, levels: MeasuredLevels | None) -> Unseen | None:
     levels_of_setup = SetupLevels.of(levels, model, hardware, precision, row.engine_version or row.ran)
     if levels_of_setup is None:
         return None
-    layouts = [layout_of(row)] if row.decode is None else [_pool_key(row.decode)]
+    layouts = [layout_of(row)] if row.decode is None else [pool_key(row.decode)]
     return levels_of_setup.served(apart=row.decode is not None, speculates=row.speculates).unseen(layouts)
 
 

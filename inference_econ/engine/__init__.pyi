@@ -91,6 +91,7 @@ from .uncertainty import check_confidence as check_confidence
 from .uncertainty import error_spread as error_spread
 from .uncertainty import formats as formats
 from .uncertainty import interval as interval
+from .uncertainty import likely_errors as likely_errors
 from .uncertainty import margin as margin
 from .uncertainty import outside as outside
 from .uncertainty import reasons as reasons

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from inference_econ._types import Array
-from inference_econ.engine.uncertainty import Instances, Interval, Subject, interval, unlike_layouts
-from inference_econ.inputs import Calibration, Quantity, Range
+from inference_econ.engine.uncertainty import Instances, Interval, Subject, likely_errors, unlike_layouts
+from inference_econ.inputs import Calibration, ErrorSpread, Quantity, Range, likely_ends
 
 #: Probability of the intervals that are shown [1].
 LEVEL = 0.8
@@ -65,20 +66,22 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
     """Return where measured values of several quantities probably lie [1].
 
     A request is no surer than its tokens, whose times add up to its own: where few requests were measured, they may all
-    have been shorter than predicted. A rate that was measured nowhere is off as the time per token is, which it follows
-    from: of servers of which both are known, these errors are opposite (``benchmarks/error_correlations.py``).
+    have been shorter than predicted.
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
-    lying = {
-        quantity: interval(1.0, assumptions, quantity, level=LEVEL, subjects=subjects)
-        for quantity in {*quantities, "tpot"}
-    }
+    lying = {quantity: _held(likely_errors(assumptions, quantity, subjects)) for quantity in {*quantities, "tpot"}}
     request, tpot = lying.get("request"), lying["tpot"]
     if request is not None and tpot is not None:
         lying["request"] = Interval(min(request.low, tpot.low), max(request.high, tpot.high))
-    if lying.get("throughput", tpot) is None and tpot is not None:
-        lying["throughput"] = Interval(1.0 / tpot.high, 1.0 / tpot.low)
     return lying
+
+
+def _held(errors: ErrorSpread | None) -> Interval | None:
+    """The interval of :data:`LEVEL` of some errors, as factors [1]."""
+    if errors is None:
+        return None
+    low, high = likely_ends(errors.quantiles, LEVEL)
+    return Interval(math.exp(low), math.exp(high))
 
 
 def subjects_of(instances: Instances) -> list[Subject]:

@@ -72,8 +72,8 @@ class Network:
         slower = assumed.latency_factor
         return cls(
             model,
-            [] if tree is None else _slowed(_protocols(tree), slower),
-            [] if tree is None else _slowed(_exchange_protocols(tree), slower),
+            [] if tree is None else _protocols(tree, slower),
+            [] if tree is None else _exchange_protocols(tree, slower),
             inside,
             between,
             None if nearest is None else nearest * share,
@@ -96,17 +96,19 @@ def collective_seconds(network: Network, collective: Collective, tokens: Array) 
     """Time of one collective of the table [s]; the sum of :func:`collective_parts`."""
     model = network.model
     if isinstance(model, NcclTree):
-        seconds = nccl.nccl_seconds(
-            collective.kind,
-            collective.ranks,
-            collective.domains,
-            collective.bytes_per_token * tokens,
-            network.for_kind(collective.kind),
-            _seconds_per_byte(network, model, collective),
-        )
+        seconds = nccl.nccl_seconds(*_sent(network, model, collective, tokens))
         return seconds + _waited(network, collective) if network.overhead else seconds
     time = collective_parts(network, collective, tokens)
     return time.latency_seconds + time.bandwidth_seconds
+
+
+def _sent(
+    network: Network, model: NcclTree, collective: Collective, tokens: Array
+) -> tuple[nccl.Kind, Array, Array, Array, Sequence[nccl.Protocol], Array]:
+    """What :func:`formulas.collectives.nccl_seconds` takes."""
+    size, protocols = collective.bytes_per_token * tokens, network.for_kind(collective.kind)
+    per_byte = _seconds_per_byte(network, model, collective)
+    return collective.kind, collective.ranks, collective.domains, size, protocols, per_byte
 
 
 def _waited(network: Network, collective: Collective) -> Array:
@@ -126,28 +128,21 @@ def collective_parts(network: Network, collective: Collective, tokens: Array) ->
                 "set hardware.link_bytes_per_second_one_way"
             )
         return nccl.mesh_parts(collective.kind, collective.ranks, size, network.hop, network.neighbours)
-    time = nccl.nccl_parts(
-        collective.kind,
-        collective.ranks,
-        collective.domains,
-        size,
-        network.for_kind(collective.kind),
-        _seconds_per_byte(network, model, collective),
-    )
+    time = nccl.nccl_parts(*_sent(network, model, collective, tokens))
     return time._replace(latency_seconds=time.latency_seconds + _waited(network, collective))
 
 
-def _protocols(model: NcclTree) -> list[nccl.Protocol]:
-    """Tree and ring protocols, and kernels for all-reduces inside a domain."""
+def _protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
+    """Tree and ring protocols, and kernels for all-reduces inside a domain, with fixed times so many times as long."""
     algorithms: tuple[tuple[nccl.Shape, dict[ProtocolName, ProtocolConstants]], ...]
     algorithms = (("tree", model.protocols), ("ring", model.ring))
     chain = np.inf if model.chain is None else model.chain
     protocols = [
         nccl.Protocol(
             name,
-            protocol.base,
-            protocol.per_rank,
-            protocol.per_domain_doubling,
+            protocol.base * slower,
+            protocol.per_rank * slower,
+            protocol.per_domain_doubling * slower,
             protocol.bandwidth_factor,
             shape,
             chain=chain,
@@ -156,35 +151,24 @@ def _protocols(model: NcclTree) -> list[nccl.Protocol]:
         for name, protocol in constants.items()
     ]
     for name, kernel in model.kernels.items():
-        limit = np.inf if kernel.most_bytes is None else kernel.most_bytes
-        protocols.append(
-            nccl.Protocol(name, kernel.base, kernel.per_rank, 0.0, kernel.bandwidth_factor, kernel.shape, limit)
-        )
+        limit, fixed = np.inf if kernel.most_bytes is None else kernel.most_bytes, (kernel.base, kernel.per_rank)
+        base, per_rank = (seconds * slower for seconds in fixed)
+        protocols.append(nccl.Protocol(name, base, per_rank, 0.0, kernel.bandwidth_factor, kernel.shape, limit))
     return protocols
 
 
-def _slowed(protocols: Sequence[nccl.Protocol], factor: float) -> list[nccl.Protocol]:
-    """Protocols whose fixed times are longer by a factor [1]."""
-    return [
-        protocol._replace(
-            base_seconds=protocol.base_seconds * factor,
-            rank_seconds=protocol.rank_seconds * factor,
-            domain_seconds=protocol.domain_seconds * factor,
-        )
-        for protocol in protocols
-    ]
-
-
-def _exchange_protocols(model: NcclTree) -> list[nccl.Protocol]:
+def _exchange_protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
     """Return the protocols of everything else, with the kernels of exchanges."""
-    protocols, doubling = _protocols(model), model.exchange_per_domain_doubling
+    protocols = _protocols(model, slower)
     if model.exchange_chain is not None:
         protocols = [protocol._replace(chain=model.exchange_chain) for protocol in protocols]
-    if doubling is None:
+    if model.exchange_per_domain_doubling is None:
         return protocols
-    chain = protocols[0].chain
+    chain, doubling = protocols[0].chain, model.exchange_per_domain_doubling * slower
     kernels = [
-        nccl.Protocol(name, kernel.base, kernel.per_rank, doubling, kernel.bandwidth_factor, chain=chain)
+        nccl.Protocol(
+            name, kernel.base * slower, kernel.per_rank * slower, doubling, kernel.bandwidth_factor, chain=chain
+        )
         for name, kernel in model.exchange_kernels.items()
     ]
     return [protocol._replace(domain_seconds=doubling) for protocol in protocols] + kernels

@@ -22,6 +22,7 @@ from inference_econ.engine.layouts.plans import (
 )
 from inference_econ.engine.layouts.stages import fullest_over_mean
 from inference_econ.engine.operators.work import adapter_bytes
+from inference_econ.engine.served import Served
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,
@@ -119,13 +120,13 @@ def weight_bytes(model: ModelSpec, precision: Precision, host_weights: float = 0
     return whole - host_weights * (whole - groups["embeddings"]) if host_weights else whole
 
 
-def streamed_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
+def streamed_bytes(setup: Served, plans: Plans) -> Array:
     """Weights that each accelerator reads from the memory of its host while a step passes all stages [B].
 
     Copies are read by each that would hold one; of a pipeline, the fullest stage sets the pace.
     """
-    layers = {**_all_weights(model, precision, plans, assumptions), **dict.fromkeys(_BESIDE_LAYERS, 0.0)}
-    return np.asarray(assumptions.capacity.host_weights * sum(layers.values()) / plans.stage)
+    layers = {**_all_weights(setup, plans), **dict.fromkeys(_BESIDE_LAYERS, 0.0)}
+    return np.asarray(setup.assumptions.capacity.host_weights * sum(layers.values()) / plans.stage)
 
 
 def _weight_groups(
@@ -144,6 +145,9 @@ def _weight_groups(
     embeddings = parts["embeddings"]
     if assumed is not None and assumed.embeddings == "output" and not model.tied_embeddings:
         embeddings -= model.vocab_size * hidden
+    tower = 0.0
+    if assumed is not None and assumed.vision_tower and model.vision is not None:
+        tower = model.vision.parameters * width["bf16"]
     return {
         "embeddings": embeddings * width[precision.embeddings],
         "attention": (parts["attention"] - output) * width[precision.attention]
@@ -151,28 +155,19 @@ def _weight_groups(
         "shared_experts": shared * width[precision.shared_experts],
         "experts": routed * width[precision.experts],
         "feed_forward": other * width[precision.weights],
-        "vision": _tower_bytes(model) if assumed is not None and assumed.vision_tower else 0.0,
+        "vision": tower,
     }
 
 
-def _tower_bytes(model: ModelSpec) -> float:
-    """Weights of a vision tower [B]; 0 without one."""
-    return 0.0 if model.vision is None else model.vision.parameters * BYTES_PER_ELEMENT["bf16"]
-
-
-def _held_weights(
-    model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions
-) -> dict[str, Array | float]:
+def _held_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
     """Weights in the memory of all accelerators of an instance, by group [B]; what the host holds does not count."""
-    groups, share = _all_weights(model, precision, plans, assumptions), assumptions.capacity.host_weights
+    groups, share = _all_weights(setup, plans), setup.assumptions.capacity.host_weights
     if not share:
         return groups
     return {name: held if name in _BESIDE_LAYERS else held * (1.0 - share) for name, held in groups.items()}
 
 
-def _all_weights(
-    model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions
-) -> dict[str, Array | float]:
+def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
     """Weights of all accelerators of an instance, copies included, wherever they lie, by group [B].
 
     Each group of attention ranks holds its own copy of attention and of shared experts, every rank of a group one of
@@ -180,6 +175,7 @@ def _all_weights(
     routers; expert-parallel ranks hold copies of some experts. Stages of a pipeline count as if all had as many layers
     as the fullest.
     """
+    model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
     whole = _replicated_bytes(model, precision, assumptions.attention)
     if whole:
@@ -190,13 +186,15 @@ def _all_weights(
     if groups["experts"]:
         groups["experts"] = groups["experts"] * _copies(model, plans, assumptions.experts)
     if copied_by_groups(model, assumptions.layout):
-        whole = _whole_matrices(model) * BYTES_PER_ELEMENT[precision.weights]
+        # Routers, and projections into the experts' space, are never cut.
+        whole = sum(block.layers * block.feed_forward.parameters(model.hidden_size).whole for block in model.blocks)
+        whole *= BYTES_PER_ELEMENT[precision.weights]
         groups["embeddings"] = groups["embeddings"] * copies
         groups["feed_forward"] = groups["feed_forward"] * copies + whole * (plans.stage - copies)
     fullest = fullest_over_mean(model.layers, plans, assumptions.layout)
     held = {name: size if name in _BESIDE_LAYERS else size * fullest for name, size in groups.items()}
     if assumptions.adapters.loras:
-        held["adapters"] = adapter_bytes(model, precision, plans, assumptions)
+        held["adapters"] = adapter_bytes(setup, plans)
     return held
 
 
@@ -219,14 +217,7 @@ def _replicated_bytes(model: ModelSpec, precision: Precision, assumed: Attention
     return total * BYTES_PER_ELEMENT[precision.attention]
 
 
-def _whole_matrices(model: ModelSpec) -> float:
-    """Weights of routers and of projections into the experts' space, which are never cut [1]."""
-    return sum(block.layers * block.feed_forward.parameters(model.hidden_size).whole for block in model.blocks)
-
-
-def workspace_bytes(
-    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumptions: Assumptions
-) -> Array:
+def workspace_bytes(setup: Served, plans: Plans) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
     Residual stream, its normed copy, queries and the output of attention of ``workspace_tokens`` tokens, the widest
@@ -234,9 +225,9 @@ def workspace_bytes(
     reading images takes in a profile run, if that is more; and what MLA decompresses in every step, one layer at a
     time.
     """
+    model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     tokens, sampled = assumptions.capacity.workspace_tokens, assumptions.capacity.sampled_logits
-    expanded = _decompressed_bytes(model, precision, plans, context, assumptions.attention)
-    expanded = expanded * fullest_group(plans, assumptions.layout)
+    expanded = _decompressed_bytes(setup, plans) * fullest_group(plans, assumptions.layout)
     if tokens == 0:
         return expanded
     between = (block.feed_forward.activated.values() for block in model.blocks)
@@ -271,73 +262,67 @@ def reserved_bytes(plans: Plans, assumed: CapacityAssumptions) -> Array:
     return np.asarray(assumed.reserved_bytes + np.where(exchanging, assumed.communication_bytes, 0.0))
 
 
-def _decompressed_bytes(
-    model: ModelSpec, precision: Precision, plans: Plans, context: float, assumed: AttentionAssumptions
-) -> Array:
+def _decompressed_bytes(setup: Served, plans: Plans) -> Array:
     """Keys and values of one layer that a step decompresses, on one accelerator [B]."""
-    widest = 0.0
-    if assumed.latent == "decompressed_per_step":
-        widest = max(block.attention.cache.decompressed_elements for block in model.blocks)
-    return np.asarray(plans.micro_batch * (context * widest * BYTES_PER_ELEMENT[precision.activations]) / plans.stage)
+    widest, width = 0.0, BYTES_PER_ELEMENT[setup.precision.activations]
+    if setup.assumptions.attention.latent == "decompressed_per_step":
+        widest = max(block.attention.cache.decompressed_elements for block in setup.model.blocks)
+    return np.asarray(plans.micro_batch * (_kept_tokens(setup, plans) * widest * width) / plans.stage)
 
 
-def need(
-    model: ModelSpec,
-    precision: Precision,
-    plans: Plans,
-    context: float,
-    hbm_bytes: float,
-    assumptions: Assumptions,
-    shared_prefix: float = 0.0,
-) -> Memory:
+def _kept_tokens(setup: Served, plans: Plans) -> float:
+    """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
+    return setup.context + (plans.new_tokens if plans.prefill else 0.0)
+
+
+def need(setup: Served, plans: Plans) -> Memory:
     """Return the memory that plans need and have.
 
     Parameters
     ----------
-    model, precision
-        What is served, and in which formats.
+    setup : Served
+        What is served, on what, with sequences of one context. Of its assumptions ``kv_capacity`` says how many
+        micro-batches are counted, ``kv_block`` in which portions, ``usable_memory`` how much may be filled, and
+        ``workspace_tokens`` what activations take of that.
     plans : Plans
         Deployments, shape (...).
-    context : float
-        Tokens in the cache of each sequence [tokens].
-    hbm_bytes : float
-        Memory of one accelerator [B].
-    assumptions : Assumptions
-        ``kv_capacity`` says how many micro-batches are counted, ``kv_block`` in which portions, ``usable_memory``
-        how much may be filled, and ``workspace_tokens`` what activations take of that.
-    shared_prefix : float
-        Tokens of the context that all sequences have in common [tokens].
 
     Returns
     -------
     Memory
         Entries broadcastable to (...).
     """
-    weights = _held_weights(model, precision, plans, assumptions).values()
-    own_prompts = own_tokens(context, shared_prefix, assumptions.capacity)
-    cache = held_cache(model, precision, plans, own_prompts, assumptions)
+    assumptions = setup.assumptions
+    cache, prefix = _held_by_one(setup, plans)
     share, sequences = assumptions.capacity.host_cache, _counted(plans, assumptions)
-    prefix = np.asarray(held_prefix(model, precision, plans, context - own_prompts, assumptions))
-    workspace = plans.accelerators * workspace_bytes(model, precision, plans, context, assumptions)
+    workspace = plans.accelerators * workspace_bytes(setup, plans)
+    usable = setup.hardware.hbm_bytes * assumptions.capacity.usable_memory
     return Memory(
-        np.asarray(sum(weights)),
-        np.asarray((sum(cache.values()) - share * cache["kv_cache"]) * sequences + prefix),
-        plans.accelerators
-        * (hbm_bytes * assumptions.capacity.usable_memory - reserved_bytes(plans, assumptions.capacity))
-        - workspace,
-        workspace,
-        prefix,
-        np.asarray(share * cache["kv_cache"] * sequences),
-        _host_bytes(model, precision, plans, assumptions),
+        weight_bytes=np.asarray(sum(_held_weights(setup, plans).values())),
+        kv_bytes=np.asarray((sum(cache.values()) - share * cache["kv_cache"]) * sequences + prefix),
+        available_bytes=plans.accelerators * (usable - reserved_bytes(plans, assumptions.capacity)) - workspace,
+        workspace_bytes=workspace,
+        prefix_bytes=prefix,
+        pageable_bytes=np.asarray(share * cache["kv_cache"] * sequences),
+        host_bytes=_host_bytes(setup, plans),
     )
 
 
-def _host_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array:
+def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float], Array]:
+    """Cache and states of one sequence, and the prefix that all have in common, over all accelerators [B]."""
+    model, precision, assumptions = setup.model, setup.precision, setup.assumptions
+    context = _kept_tokens(setup, plans)
+    own_prompts = own_tokens(context, setup.shared_prefix, assumptions.capacity)
+    prefix = np.asarray(held_prefix(model, precision, plans, context - own_prompts, assumptions))
+    return held_cache(model, precision, plans, own_prompts, assumptions), prefix
+
+
+def _host_bytes(setup: Served, plans: Plans) -> Array:
     """Memory of the hosts of an instance that weights leave free [B]; 0 where none is used for caches."""
-    assumed = assumptions.capacity
+    assumed = setup.assumptions.capacity
     if not assumed.host_cache:
         return np.zeros(())
-    weights = streamed_bytes(model, precision, plans, assumptions) * plans.stage
+    weights = streamed_bytes(setup, plans) * plans.stage
     return np.asarray(plans.accelerators * host_memory(assumed.host_memory).bytes_per_accelerator - weights)
 
 
@@ -362,51 +347,36 @@ def _counted(plans: Plans, assumptions: Assumptions) -> Array:
     return dealt(sequences, np.asarray(groups)) * groups
 
 
-def of_one_accelerator(
-    model: ModelSpec,
-    precision: Precision,
-    plan: Plans,
-    context: float,
-    hbm_bytes: float,
-    assumptions: Assumptions,
-    shared_prefix: float = 0.0,
-) -> dict[str, float]:
+def of_one_accelerator(setup: Served, plan: Plans) -> dict[str, float]:
     """Return the parts of the memory of each accelerator of a single plan, on average over those of the fullest stage.
 
     Parameters
     ----------
-    model, precision
-        What is served, and in which formats.
+    setup : Served
+        As in :func:`need`.
     plan : Plans
         One deployment, shape (1,).
-    context : float
-        Tokens in the cache of each sequence [tokens].
-    hbm_bytes : float
-        Memory of one accelerator [B].
-    assumptions, shared_prefix
-        As in :func:`need`.
 
     Returns
     -------
     dict of str to float
         Groups of weights, cache, shared prefix, states, workspace, head-room and what is free [B]; they add up to
-        ``hbm_bytes``.
+        the memory of an accelerator.
     """
-    own_prompts = own_tokens(context, shared_prefix, assumptions.capacity)
-    cache = held_cache(model, precision, plan, own_prompts, assumptions)
-    sequences = _counted(plan, assumptions)
+    assumed, hbm_bytes = setup.assumptions.capacity, setup.hardware.hbm_bytes
+    cache, prefix = _held_by_one(setup, plan)
+    sequences = _counted(plan, setup.assumptions)
     shared = {
-        **_held_weights(model, precision, plan, assumptions),
+        **_held_weights(setup, plan),
         **{name: held * sequences for name, held in cache.items()},
-        "shared_prefix": held_prefix(model, precision, plan, context - own_prompts, assumptions),
+        "shared_prefix": prefix,
     }
-    if assumptions.capacity.host_cache:
-        needed = need(model, precision, plan, context, hbm_bytes, assumptions, shared_prefix)
-        shared["kv_cache"] = shared["kv_cache"] - needed.paged_bytes
+    if assumed.host_cache:
+        shared["kv_cache"] = shared["kv_cache"] - need(setup, plan).paged_bytes
     parts = {name: float(np.ravel(held / plan.accelerators)[0]) for name, held in shared.items()}
-    parts["workspace"] = float(np.ravel(workspace_bytes(model, precision, plan, context, assumptions))[0])
-    parts["reserved"] = float(np.ravel(reserved_bytes(plan, assumptions.capacity))[0])
-    parts["head_room"] = hbm_bytes * (1.0 - assumptions.capacity.usable_memory)
+    parts["workspace"] = float(np.ravel(workspace_bytes(setup, plan))[0])
+    parts["reserved"] = float(np.ravel(reserved_bytes(plan, assumed))[0])
+    parts["head_room"] = hbm_bytes * (1.0 - assumed.usable_memory)
     return {**parts, "free": hbm_bytes - sum(parts.values())}
 
 
@@ -443,39 +413,25 @@ def _too_deep(plans: Plans) -> npt.NDArray[np.bool_]:
     return np.asarray(plans.pp > np.minimum(plans.accelerators, plans.batch) * (1.0 + DEPTH_TOLERANCE))
 
 
-def reasons(
-    model: ModelSpec,
-    memory: Memory,
-    plans: Plans,
-    layout: TensorLayout,
-    assumptions: Assumptions,
-    domain_limit: int | None,
-    blocks: tuple[int, int] = (1, 1),
-) -> npt.NDArray[np.intp]:
+def reasons(setup: Served, needed: Memory, plans: Plans, layout: TensorLayout) -> npt.NDArray[np.intp]:
     """Why each plan cannot run, as codes of :data:`REASONS`, broadcastable to ``plans.shape``.
 
     Parameters
     ----------
-    model : ModelSpec
-        What is served.
-    memory : Memory
+    setup : Served
+        What is served, on what, how.
+    needed : Memory
         From :func:`need`.
     plans : Plans
-        The same deployments.
+        The deployments that need it.
     layout : {'1d', '2d'}
         How weight matrices are cut.
-    assumptions : Assumptions
-        Whether groups of attention ranks share the batch.
-    domain_limit : int or None
-        Accelerators that can reach each other at all [1]; None if there is no limit.
-    blocks : (int, int)
-        See :func:`inference_econ.engine.layouts.divisibility.indivisible` [1].
     """
-    too_small = np.where(memory.available_bytes < memory.weight_bytes, WEIGHTS, CACHE)
-    code = np.where(_too_deep(plans), DEPTH, np.where(memory.fits, FITS, too_small))
-    if domain_limit is not None:
-        code = np.where(plans.accelerators > domain_limit, NETWORK, code)
+    too_small = np.where(needed.available_bytes < needed.weight_bytes, WEIGHTS, CACHE)
+    code = np.where(_too_deep(plans), DEPTH, np.where(needed.fits, FITS, too_small))
+    if setup.most_linked is not None:
+        code = np.where(plans.accelerators > setup.most_linked, NETWORK, code)
     if plans.whole:
-        for problem in indivisible(model, plans, layout, assumptions, blocks):
+        for problem in indivisible(setup.model, plans, layout, setup.assumptions, setup.precision.blocks):
             code = np.where(problem.where, DIVIDE, code)
     return code

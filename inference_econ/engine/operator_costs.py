@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from inference_econ._types import Array
 from inference_econ.engine.collectives import Network
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.operators.table import Operator
@@ -91,66 +92,55 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
     """
     rows, chip = _rows(setup, setup.work(plans), layout), chip_power(setup.hardware)
     if chip is not None:
-        spent = (float(np.ravel(joules)[0]) for _, joules in operator_joules(setup, chip, plans))
-        rows = [row and replace(row, joules=joules) for row, joules in zip(rows, spent, strict=True)]
-    return [row for row in rows if row is not None]
+        spent = (_first(joules) for _, joules in operator_joules(setup, chip, plans))
+        rows = [replace(row, joules=joules) for row, joules in zip(rows, spent, strict=True)]
+    return [row for row in rows if row.seconds]
 
 
 def costs_of(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
     """Return the costs of an operator table that somebody else wrote; see :func:`operator_costs`."""
-    return [row for row in _rows(setup, work, layout) if row is not None]
+    return [row for row in _rows(setup, work, layout) if row.seconds]
 
 
-def _rows(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts | None]:
+def _rows(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
+    """Every row of the table, those that do nothing included."""
     network = Network.of(setup.hardware, setup.assumptions.network)
     return [_operator_costs(setup, operator, work, network, layout) for operator in work.operators]
 
 
 def _operator_costs(
     setup: Setup, operator: Operator, work: Work, network: Network, layout: TensorLayout
-) -> OperatorCosts | None:
-    """One row, or nothing if it does nothing."""
+) -> OperatorCosts:
     roofline = operator_roofline(setup, operator, work)
-    compute, memory_seconds, worked, padding, network_seconds, repeats = (
-        float(np.ravel(value)[0])
-        for value in (
-            roofline.compute,
-            roofline.memory,
-            roofline.seconds,
-            operator.padding,
-            communication(network, work, layout, [operator]),
-            operator.repeats,
-        )
-    )
+    compute, worked, repeats = _first(roofline.compute), _first(roofline.seconds), _first(operator.repeats)
+    network_seconds = _first(communication(network, work, layout, [operator]))
     by_operator = setup.assumptions.host.launches == "per_operator"
-    launched = repeats * float(np.ravel(setup.fixed_seconds(operator, work))[0]) if by_operator else 0.0
+    launched = repeats * _first(setup.fixed_seconds(operator, work)) if by_operator else 0.0
     together = worked + network_seconds + launched
-    if together == 0.0:
-        return None
-    flop = compute / padding * float(np.ravel(setup.operator_flops_per_second(operator))[0])
-    moved = _memory_bytes(setup, operator, work)
-    peak = setup.peaks[setup.operator_unit(operator)]
-    achieved = max(flop / peak, moved / setup.hardware.hbm_bytes_per_second) / together
+    flop = compute / _first(operator.padding) * _first(setup.operator_flops_per_second(operator))
+    moved = _first(
+        roofline.weights * setup.operator_weight_bytes_per_second(operator)
+        + roofline.activations * setup.bytes_per_second
+        + roofline.kv_cache / operator.kv_padding * setup.kv_bytes_per_second(operator)
+    )
+    unit = setup.operator_unit(operator)
+    ideal = max(flop / setup.peaks[unit], moved / setup.hardware.hbm_bytes_per_second)
     return OperatorCosts(
-        operator.name,
-        setup.operator_unit(operator),
-        repeats,
-        flop,
-        moved,
-        float(np.ravel(work.collective_bytes(operator, layout))[0]),
-        compute,
-        memory_seconds,
-        network_seconds,
-        launched,
-        achieved,
-        worked,
+        name=operator.name,
+        unit=unit,
+        repeats=repeats,
+        flop=flop,
+        moved_bytes=moved,
+        collective_bytes=_first(work.collective_bytes(operator, layout)),
+        compute_seconds=compute,
+        memory_seconds=_first(roofline.memory),
+        network_seconds=network_seconds,
+        launch_seconds=launched,
+        achieved=ideal / together if together else 0.0,
+        together_seconds=worked,
     )
 
 
-def _memory_bytes(setup: Setup, operator: Operator, work: Work) -> float:
-    """Memory traffic of one row of a single plan, all its occurrences [B]."""
-    roofline = operator_roofline(setup, operator, work)
-    weights = roofline.weights * setup.operator_weight_bytes_per_second(operator)
-    activations = roofline.activations * setup.bytes_per_second
-    cache = roofline.kv_cache / operator.kv_padding * setup.kv_bytes_per_second(operator)
-    return float(np.ravel(weights + activations + cache)[0])
+def _first(values: Array | float) -> float:
+    """Return the value of a single plan."""
+    return float(np.ravel(values)[0])

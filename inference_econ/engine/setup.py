@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -13,8 +14,8 @@ from inference_econ.engine import memory
 from inference_econ.engine.layouts.degrees import layout_columns
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
-from inference_econ.engine.layouts.startable import any_can_start, names_of_able
-from inference_econ.engine.layouts.startable_pins import Started, check_startable
+from inference_econ.engine.layouts.startable import any_can_start, can_start
+from inference_econ.engine.layouts.startable_pins import check_startable
 from inference_econ.engine.levels import SetupLevels
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
@@ -472,11 +473,10 @@ class Setup:
         if self.contexts:
             works = [setup.work(plans) for setup in self._apart()]
             return mixed_work(works, self.contexts, round(float(np.max(works[0].groups))))
-        domain, shared = self.hardware.link_domain, self.shared_prefix
-        context, spread = self.context, self.spread
-        return decode_work(
-            self.model, self.precision, plans, context, domain, self.assumptions, spread, shared_prefix=shared
-        )
+        if self.assumptions.attention.cache == "recomputed":
+            reading = replace(plans, new_tokens=self.context + plans.new_tokens, prefill=True)
+            return decode_work(replace(self, context=0.0, spread=0.0, shared_prefix=0.0), reading)
+        return decode_work(self, plans)
 
     def unit(self, dtype: str) -> str:
         """The maths unit that a matrix product with weights of ``dtype`` runs on."""
@@ -498,7 +498,7 @@ class Setup:
         rates = operator.rates
         if rates is None:
             return self.flops_per_second(operator.dtype, operator.kind)
-        share = np.minimum(rates.math * self._curve_efficiency(operator.kind), 1.0)
+        share = np.minimum(rates.math * self._kernel_efficiency(operator.kind), 1.0)
         carried = self._carried(operator.dtype, rates.vendor, rates.unit_share, rates.per_vector)
         return self.peaks[self.unit(operator.dtype)] * share / carried
 
@@ -506,7 +506,7 @@ class Setup:
         """Sustained memory bandwidth for the weights of a row of the operator table [B/s]."""
         if operator.rates is None or operator.kind != "experts":
             return self.weight_bytes_per_second(operator.dtype, operator.kind)
-        share = np.minimum(operator.rates.memory * self._curve_efficiency(operator.kind), 1.0)
+        share = np.minimum(operator.rates.memory * self._kernel_efficiency(operator.kind), 1.0)
         return self.hardware.hbm_bytes_per_second * share
 
     def _carried(self, dtype: str, vendor: str, unit_share: Array | float, per_vector: Array | float) -> Array | float:
@@ -515,11 +515,6 @@ class Setup:
         if vector is None or vendor != self.hardware.vendor:
             return 1.0
         return carried_share(unit_share, self.peaks[self.unit(dtype)] / vector / per_vector)
-
-    def _curve_efficiency(self, kind: OperatorKind) -> float:
-        """Rates that servers reach over those of a row's own curve [1]."""
-        assumed = self.assumptions
-        return assumed.experts.kernel_efficiency if kind == "experts" else assumed.attention.score_efficiency
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
@@ -557,6 +552,8 @@ class Setup:
     def _kernel_efficiency(self, kind: OperatorKind) -> float:
         """Rates that servers reach over those of kernels, which are measured alone [1]."""
         assumed = self.assumptions
+        if kind == "scores":
+            return assumed.attention.score_efficiency
         return assumed.experts.kernel_efficiency if kind == "experts" else assumed.chip.product_efficiency
 
     def shown(self, operator: Operator) -> Array | float:
@@ -620,7 +617,7 @@ class Setup:
         assumed = self.assumptions
         share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
         if operator.rates is not None and operator.kind == "scores":
-            share = min(float(operator.rates.memory) * assumed.attention.score_efficiency, 1.0)
+            share = min(float(operator.rates.memory) * self._kernel_efficiency("scores"), 1.0)
         return self.hardware.hbm_bytes_per_second * share
 
     @property
@@ -639,17 +636,14 @@ class Setup:
         """Return the memory that the plans need and have."""
         if self.contexts:
             return self._mixed_memory(plans)
-        hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plans)
-        return memory.need(self.model, self.precision, plans, context, hbm, self.assumptions, self.shared_prefix)
+        return memory.need(self, plans)
 
     def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
         """Return the parts of the memory of each accelerator of a single plan [B]."""
         if self.contexts:
             parts = [setup.memory_of_one_accelerator(plan) for setup in self._apart()]
             return {name: float(np.average([part[name] for part in parts], weights=self._counts)) for name in parts[0]}
-        hbm, context = self.hardware.hbm_bytes, self._kept_tokens(plan)
-        shared = self.shared_prefix
-        return memory.of_one_accelerator(self.model, self.precision, plan, context, hbm, self.assumptions, shared)
+        return memory.of_one_accelerator(self, plan)
 
     def _apart(self) -> list[Setup]:
         """Return the setup with all sequences at each of the contexts."""
@@ -667,10 +661,6 @@ class Setup:
         )
         return replace(parts[-1], kv_bytes=cache, pageable_bytes=pageable)
 
-    def _kept_tokens(self, plans: Plans) -> float:
-        """Tokens of a sequence in the cache after the step; a prompt that is read is kept [tokens]."""
-        return self.context + (plans.new_tokens if plans.prefill else 0.0)
-
     @property
     def most_linked(self) -> int | None:
         """Accelerators that can reach each other at all [1]; None if there is no limit."""
@@ -683,9 +673,7 @@ class Setup:
 
         ``needed`` is what the plans need where that is more than the model: a draft model beside it.
         """
-        limit = self.most_linked
-        needed = self.memory(plans) if needed is None else needed
-        codes = memory.reasons(self.model, needed, plans, layout, self.assumptions, limit, self.precision.blocks)
+        codes = memory.reasons(self, self.memory(plans) if needed is None else needed, plans, layout)
         if not (self.engines and plans.whole):
             return codes
         able = any_can_start(self.engines, self.model, self.hardware.generation, plans, layout)
@@ -699,7 +687,7 @@ class Setup:
         InputError
             With the rule, the engines, and the nearest layout that can be started.
         """
-        check_startable(Started(self.engines, self.model, self.hardware, self.assumptions), pins, cut)
+        check_startable(self, pins, cut)
 
     def layout_columns(self, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
         """The degrees of n plans that are cut in some ways, and the engines that can start each if any are asked."""
@@ -713,7 +701,10 @@ class Setup:
 
     def engines_of(self, plans: Plans) -> list[tuple[str, ...]]:
         """The engines that can start each of n plans, by name; none where any layout is offered."""
-        return names_of_able(self.engines, self.model, self.hardware.generation, plans)
+        masks = (can_start(engine, self.model, self.hardware.generation, plans) for engine in self.engines)
+        able = [np.broadcast_to(mask, plans.shape).tolist() for mask in masks]
+        names = [engine.name for engine in self.engines]
+        return [tuple(compress(names, (mask[row] for mask in able))) for row in range(plans.shape[0])]
 
 
 def _with_usual_cache(

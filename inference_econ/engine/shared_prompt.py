@@ -89,9 +89,7 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     reading = replace(process, batch=prompts * process.pp, new_tokens=tokens, prefill=True, fullest=1.0)
     after = replace(setup, context=cached)
     work, layers = after.work(reading), setup.model.layers
-    table = OperatorTable(
-        setup.model, setup.precision, reading, cached, setup.hardware.link_domain, setup.assumptions, tokens
-    )
+    table = OperatorTable(after, reading)
     ahead = [row for block in setup.model.blocks for row in takewhile(_needs_no_cache, mixer(table, block))]
     everything = _seconds(after, work, work.operators)
     factor = float(reading_seconds(setup, process, tokens, cached, prompts)[0]) / everything

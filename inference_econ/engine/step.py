@@ -444,7 +444,7 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
     assumed, rate = setup.assumptions.capacity, setup.host_bytes_per_second
     if not rate or not (assumed.host_weights or assumed.host_cache):
         return 0.0
-    streamed = memory.streamed_bytes(setup.model, setup.precision, plans, setup.assumptions)
+    streamed = memory.streamed_bytes(setup, plans)
     if assumed.host_cache:
         streamed = streamed + memory.paged_bytes(setup.memory(plans), plans, setup.assumptions)
     return streamed / rate

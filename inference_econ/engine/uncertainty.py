@@ -35,7 +35,7 @@ _SLACK = 1.25
 _BILLION = 1e9
 #: Names of unknown parts that are told [1].
 _NAMED = 4
-#: Level of the median [1].
+#: Level of the median, at which a promise has no margin [1].
 _EVEN = 0.5
 #: What an engine is called that is not recorded.
 UNKNOWN = "unknown"
@@ -213,6 +213,23 @@ def error_spread(
     widest = max(applying or spreads, key=lambda errors: errors.spread.width, default=None)
     share = max((unknown_share(subject.model) for subject in chosen), default=0.0)
     return widest if widest is None or not share else _with_unknown(widest, quantity, share)
+
+
+def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
+    """The errors that a quantity probably has: its own, or those that follow from the time per token.
+
+    See :func:`interval` for the parameters; None if the assumptions were fitted to neither.
+
+    Notes
+    -----
+    A rate that was measured nowhere is off as the time per token is, which it follows from: of servers of which both
+    are known, these errors are opposite (``benchmarks/error_correlations.py``).
+    """
+    errors = error_spread(assumptions, quantity, subjects)
+    if errors is not None or quantity != "throughput":
+        return None if errors is None else errors.spread
+    tpot = error_spread(assumptions, "tpot", subjects)
+    return None if tpot is None else tpot.spread.replace(quantiles=_opposite(tpot.spread.quantiles))
 
 
 def unknown_share(model: ModelSpec) -> float:
@@ -435,10 +452,6 @@ def formats(model: ModelSpec, weights: str | None) -> str:
     return precision.experts if model.mixtures else precision.weights
 
 
-#: A promise that is kept as often as not has no margin [1].
-_EVEN = 0.5
-
-
 def margin(
     assumptions: Assumptions, quantity: Quantity, confidence: float, subjects: Iterable[Subject] = ()
 ) -> float | None:
@@ -522,4 +535,9 @@ def chance(
 def _worse(errors: LeftOutErrors, quantity: Quantity) -> tuple[float, ...]:
     """Logarithms of how many times worse than predicted measured values are, at :data:`LEVELS`, which are symmetric."""
     quantiles = errors.spread.quantiles
-    return tuple(-value for value in reversed(quantiles)) if quantity == "throughput" else tuple(quantiles)
+    return _opposite(quantiles) if quantity == "throughput" else tuple(quantiles)
+
+
+def _opposite(quantiles: Sequence[float]) -> tuple[float, ...]:
+    """Quantiles at :data:`LEVELS` of what has the other sign."""
+    return tuple(-value for value in reversed(quantiles))

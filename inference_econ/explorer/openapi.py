@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -18,6 +18,7 @@ from inference_econ.report import schema
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+_JSON = "application/json"
 _SCHEMAS, _PARAMETERS = "#/components/schemas/", "#/components/parameters/"
 _FORM: Mapping[str, Any] = {"name": "form", "in": "path", "required": True, "schema": {"enum": list(MEDIA)}}
 
@@ -36,13 +37,15 @@ def document(questions: Mapping[str, Question], models: Mapping[str, type[BaseMo
     )
     base = _base()
     sent = base["paths"]["/api/v1/texts"]["post"]
-    kept = {**sent, "responses": _replies("application/json", sent["responses"])}
+    kept = {**sent, "responses": _replies([_JSON], sent["responses"])}
     paths: dict[str, Any] = {"/api/v1/texts": {"post": kept}}
     parameters: dict[str, Any] = {}
     for question in questions.values():
         request_name = models[question.name].__name__
         properties = schemas["$defs"][request_name]["properties"]
-        named = {_key(question, option): _parameter(option, properties[option.name]) for option in question.options}
+        named = {
+            f"{question.name}.{option.name}": _parameter(option, properties[option.name]) for option in question.options
+        }
         parameters |= named
         paths |= _paths(question, request_name, [{"$ref": f"{_PARAMETERS}{name}"} for name in named])
     answers = {_answer(name): schema.json_schema(name, _SCHEMAS) for name in schema.questions()}
@@ -66,23 +69,19 @@ def _answered(question: str) -> dict[str, Any]:
     return {**answered, "properties": {**answered["properties"], **record}}
 
 
-def _key(question: Question, option: Option) -> str:
-    return f"{question.name}.{option.name}"
-
-
 def _paths(question: Question, request_name: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The addresses of a question: as JSON, with its options in the address or as JSON; and in another form."""
-    content = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}{request_name}"}}}
+    content = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}{request_name}"}}}
     texts = {"summary": question.summary, "description": question.description}
     body = {"requestBody": {"required": True, "content": content}}
-    responses = _replies("application/json", _answered(question.name))
+    responses = _replies([_JSON], _answered(question.name))
     got = {"operationId": f"get_{question.name}", **texts, "parameters": parameters, "responses": responses}
     sent = {"operationId": f"ask_{question.name}", **texts, **body, "responses": responses}
     file = {
         "operationId": f"file_{question.name}",
         **texts,
         "parameters": [dict(_FORM), *parameters],
-        "responses": _replies(*sorted({media.partition(";")[0] for media in MEDIA.values()})),
+        "responses": _replies(sorted({media.partition(";")[0] for media in MEDIA.values()}), {}),
     }
     return {
         f"/api/v1/{question.name}": {"get": got, "post": sent},
@@ -90,12 +89,10 @@ def _paths(question: Question, request_name: str, parameters: Sequence[Mapping[s
     }
 
 
-def _replies(*media: Any) -> dict[str, Any]:
-    """Responses: types of media, the last perhaps followed by its schema; or an error."""
-    schema = media[-1] if isinstance(media[-1], Mapping) else {}
-    types = [kind for kind in media if isinstance(kind, str)]
-    error = {"application/json": {"schema": {"$ref": f"{_SCHEMAS}Error"}}}
-    answered = {"200": {"description": "The answer.", "content": {kind: {"schema": dict(schema)} for kind in types}}}
+def _replies(media: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Responses: an answer as one of some types of media, or an error."""
+    error = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}Error"}}}
+    answered = {"200": {"description": "The answer.", "content": {kind: {"schema": dict(schema)} for kind in media}}}
     return answered | {code: {"description": text, "content": error} for code, text in _base()["errors"].items()}
 
 

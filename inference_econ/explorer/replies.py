@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +13,6 @@ from inference_econ.explorer.questions import Answer, Answering, Fields, Refused
 
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
-    from inference_econ.report.table import Table
 
 #: How answers can be had, by the ending of an address, and the type of media that each is.
 Form = Literal["json", "csv", "md", "txt", "yaml", "html", "svg", "png"]
@@ -80,13 +79,6 @@ def reply(
         return Reply(b"", "", str(error), error.option)
 
 
-def _json(answer: Answer) -> str:
-    """The answer as data and as tables."""
-    from inference_econ.report.page import json_text
-
-    return json_text(_document(answer))
-
-
 def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["view"]) -> Reply:
     if form == "view":
         return Reply(view.text(question, fields, answer).encode(), MEDIA["json"])
@@ -94,18 +86,16 @@ def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["v
     return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
 
 
-def _document(answer: Answer) -> dict[str, Any]:
-    page = answer.page
+def _json(answer: Answer) -> str:
+    """The answer as data and as tables."""
+    from inference_econ.report.page import json_text
+
     document: dict[str, Any] = {"command": answer.command, "remarks": answer.remarks, "text": answer.text}
-    if page is not None:
-        tables = [_table(table) for table in page.tables()]
-        document |= {"answer": {**answer.question, **page.plain()}, "tables": tables}
-    return document
-
-
-def _table(table: Table) -> Mapping[str, object]:
-    names: Sequence[str] = ("title", "columns", "rows", "notes", "why")
-    return {name: getattr(table, name) for name in names}
+    if answer.page is not None:
+        shown = ("title", "columns", "rows", "notes", "why")
+        tables = [{name: getattr(table, name) for name in shown} for table in answer.page.tables()]
+        document |= {"answer": {**answer.question, **answer.page.plain()}, "tables": tables}
+    return json_text(document)
 
 
 def _page(answer: Answer) -> Page:
@@ -114,23 +104,12 @@ def _page(answer: Answer) -> Page:
     return answer.page
 
 
-def _csv(answer: Answer) -> str:
-    return _page(answer).csv()
-
-
 def _markdown(answer: Answer) -> str:
     """The answer for people and assistants, below what asks it."""
     remarks = "".join(f"{remark}\n\n" for remark in answer.remarks)
-    shown = f"```sh\n{answer.text}\n```\n" if answer.page is None else _titled(answer.page)
+    page = answer.page
+    shown = f"```sh\n{answer.text}\n```\n" if page is None else f"{page.tables()[0].title}\n\n{page.markdown()}"
     return f"`{answer.command}`\n\n{remarks}{shown}"
-
-
-def _titled(page: Page) -> str:
-    return f"{page.tables()[0].title}\n\n{page.markdown()}"
-
-
-def _text(answer: Answer) -> str:
-    return answer.text or f"{answer.command}\n"
 
 
 def _yaml(answer: Answer) -> str:
@@ -177,9 +156,9 @@ def _picture(answer: Answer, ending: str) -> bytes:
 
 _FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
     "json": _json,
-    "csv": _csv,
+    "csv": lambda answer: _page(answer).csv(),
     "md": _markdown,
-    "txt": _text,
+    "txt": lambda answer: answer.text or f"{answer.command}\n",
     "yaml": _yaml,
     "html": _report,
     "svg": lambda answer: _picture(answer, ".svg"),

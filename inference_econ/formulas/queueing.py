@@ -294,5 +294,5 @@ def _checked(name: str, values: ArrayLike, *, least: float, open_: bool = False)
 
 
 def _listed(numbers: Array) -> str:
-    shown = [f"{number:g}" for number in numbers.ravel()[:3]]
-    return ", ".join(shown) + (", .." if numbers.size > 3 else "")
+    first = [f"{number:g}" for number in numbers.ravel()[:3]]
+    return ", ".join(first) + (", .." if numbers.size > 3 else "")

@@ -56,11 +56,11 @@ def _packed(number: Array, size: Array, machines: Sequence[int]) -> Array:
     if not len(machines):
         return np.where(number > 0.0, np.inf, 0.0)
     whole, smaller = float(machines[-1]), machines[:-1]
-    held = np.floor(whole / size)
-    full = np.maximum(held, 1.0)
+    fitting = np.floor(whole / size)
+    full = np.maximum(fitting, 1.0)
     rest = _packed(number % full, size, smaller)
     best = np.floor(number / full) * whole + np.minimum(rest, np.where(number % full > 0.0, whole, 0.0))
-    return np.where(held >= 1.0, best, np.inf)
+    return np.where(fitting >= 1.0, best, np.inf)
 
 
 def rented_in_bulk(accelerators: npt.ArrayLike, machines: Sequence[int]) -> Array:
@@ -87,8 +87,8 @@ def rented_in_bulk(accelerators: npt.ArrayLike, machines: Sequence[int]) -> Arra
     if not len(machines):
         return size
     whole = float(machines[-1])
-    held = np.maximum(np.floor(whole / size), 1.0)
-    return np.asarray(np.ceil(size / whole) * whole / held)
+    fitting = np.maximum(np.floor(whole / size), 1.0)
+    return np.asarray(np.ceil(size / whole) * whole / fitting)
 
 
 def rented_together(first: tuple[int, int], second: tuple[int, int], machines: Sequence[int]) -> float:
@@ -126,8 +126,8 @@ def rented_together(first: tuple[int, int], second: tuple[int, int], machines: S
     (few, large), (many, small) = sorted((first, second), key=lambda kind: -kind[1])
     if large > whole:
         return apart
-    held = whole // large
-    full, rest = divmod(few, held)
-    places = full * ((whole - held * large) // small) + ((whole - rest * large) // small if rest else 0)
+    fitting = whole // large
+    full, rest = divmod(few, fitting)
+    places = full * ((whole - fitting * large) // small) + ((whole - rest * large) // small if rest else 0)
     shared = float(rented(few, large, [whole])) + float(rented(max(many - places, 0), small, [whole]))
     return min(apart, shared)

@@ -399,10 +399,10 @@ def speculative_sample(
     chance = np.minimum(1.0, p[places, proposed] / q[places, proposed])
     accepted = np.cumprod(random.random((rounds, draft_length)) < chance, axis=-1).sum(axis=-1)
     remainders = np.maximum(p[:-1] - q, 0.0)
-    own = np.concatenate((remainders, p[-1:]))[accepted]
+    weights = np.concatenate((remainders, p[-1:]))[accepted]
     tokens = np.where(places < accepted[:, None], proposed, -1)
     tokens = np.concatenate((tokens, np.full((rounds, 1), -1)), axis=-1)
-    tokens[np.arange(rounds), accepted] = _draw(own, random)
+    tokens[np.arange(rounds), accepted] = _draw(weights, random)
     return Rounds(tokens, accepted + 1)
 
 

@@ -18,6 +18,7 @@ from . import starting as starting
 from . import traces as traces
 from . import units as units
 from ._base import Dtype as Dtype
+from ._base import Source as Source
 from ._base import SourcedSpec as SourcedSpec
 from ._yaml import foreign_yaml as foreign_yaml
 from .asks import AssessAsk as AssessAsk
@@ -155,11 +156,13 @@ from .misfits import misfits_of as misfits_of
 from .model import ModelSpec as ModelSpec
 from .offers import Offer as Offer
 from .offers import known_offers as known_offers
+from .offers import recorded_offers as recorded_offers
 from .opinions import Elasticity as Elasticity
 from .opinions import Learning as Learning
 from .opinions import Ownership as Ownership
-from .power import PowerShares as PowerShares
-from .power import PowerSpec as PowerSpec
+from .opinions import PowerShares as PowerShares
+from .opinions import PowerSpec as PowerSpec
+from .opinions import TierSpec as TierSpec
 from .precision import Precision as Precision
 from .prices import HourPrice as HourPrice
 from .priors import Family as Family
@@ -171,7 +174,6 @@ from .recipes import practice_of as practice_of
 from .recipes import practices as practices
 from .recipes import practices_in as practices_in
 from .recipes import recommended_drafts as recommended_drafts
-from .recorded_offers import recorded_offers as recorded_offers
 from .repository import REPOSITORY_LETTERS as REPOSITORY_LETTERS
 from .repository import is_repository as is_repository
 from .scaling import scaled as scaled
@@ -188,7 +190,6 @@ from .serving_engines import run_on as run_on
 from .serving_engines import serving_adapters as serving_adapters
 from .sessions import SessionSpec as SessionSpec
 from .sessions import Step as Step
-from .source import Source as Source
 from .starting import EngineLaunch as EngineLaunch
 from .study_asks import Chain as Chain
 from .study_asks import FamilyAsk as FamilyAsk
@@ -207,7 +208,6 @@ from .sweep_asks import axis_points as axis_points
 from .sweep_asks import point_settings as point_settings
 from .sweep_asks import written as written
 from .text_file import read_text as read_text
-from .tier import TierSpec as TierSpec
 from .traffic import Arrivals as Arrivals
 from .traffic import Lengths as Lengths
 from .traffic import Requests as Requests

@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from inference_econ.errors import UnitError
+from inference_econ.errors import InputError
 from inference_econ.inputs._spec import Spec as Spec
 from inference_econ.inputs._yaml import Location
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, SIZED, is_format
-from inference_econ.inputs.source import Source
 from inference_econ.inputs.units import EXAMPLES, LEAST, looks_like_quantity, parse_quantity
 
+T = TypeVar("T")
 #: Quantities beyond these are slips of the unit, and would overflow on the way to a result.
 _SMALLEST, _LARGEST = 1e-15, 1e24
 #: No number of heads, layers or tokens, and no dimension or number of parameters, is larger [1].
 _MOST, _LARGEST_SIZE = 1_000_000_000, 1e15
 
 
+def quantity_error(problem: object) -> PydanticCustomError:
+    """Mistake of a value that names what was given itself."""
+    return PydanticCustomError("quantity", "{problem}", {"problem": str(problem)})
+
+
+def in_file(read: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Reader of a value whose refusals are mistakes of the file that it stands in."""
+
+    def reader(value: object) -> T:
+        try:
+            return read(value)
+        except InputError as error:
+            raise quantity_error(error) from error
+
+    return reader
+
+
 def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
     """Read a quantity in a unit; one below the least that there can be lost its unit, and is refused."""
+    parse = in_file(partial(parse_quantity, unit=unit))
 
     def read(value: object) -> float:
-        try:
-            number = parse_quantity(value, unit)
-        except UnitError as error:
-            raise PydanticCustomError("quantity", "{problem}", {"problem": str(error)}) from error
+        number = parse(value)
         if number and not _SMALLEST <= abs(number) <= _LARGEST:
-            problem = f"{value!r} cannot be meant: {number:g} {unit}; write for example {EXAMPLES[unit]!r}"
-            raise PydanticCustomError("quantity", "{problem}", {"problem": problem})
+            raise quantity_error(f"{value!r} cannot be meant: {number:g} {unit}; write for example {EXAMPLES[unit]!r}")
         if 0.0 < number < least:
-            problem = f"{value!r} is {number:g} {unit}, less than there is; write for example {EXAMPLES[unit]!r}"
-            raise PydanticCustomError("quantity", "{problem}", {"problem": problem})
+            example = f"write for example {EXAMPLES[unit]!r}"
+            raise quantity_error(f"{value!r} is {number:g} {unit}, less than there is; {example}")
         return number
 
     return BeforeValidator(read, json_schema_input_type=float | str)
@@ -43,15 +58,14 @@ def _quantity(unit: str, least: float = 0.0) -> BeforeValidator:
 def _no_slip(share: float) -> float:
     """A share that results can be divided by."""
     if share < _SMALLEST:
-        problem = f"{share:g} cannot be meant; shares are from {_SMALLEST:g} to 1"
-        raise PydanticCustomError("quantity", "{problem}", {"problem": problem})
+        raise quantity_error(f"{share:g} cannot be meant; shares are from {_SMALLEST:g} to 1")
     return share
 
 
 def _format(name: str) -> str:
     """A number format that is known by its name, or by the size of its blocks or groups."""
     if not is_format(name):
-        *others, last = (repr(known) for known in BYTES_PER_ELEMENT)
+        *others, last = map(repr, BYTES_PER_ELEMENT)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
     return name
 
@@ -77,6 +91,21 @@ Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), AfterValidat
 Size = Annotated[int | float, Field(gt=0, le=_LARGEST_SIZE, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0, le=_MOST)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+Formats = Annotated[tuple[Dtype, ...], Field(min_length=1, strict=False)]
+SourceKind = Literal["measured", "published", "derived", "assumed", "what_if"]
+
+
+class Source(Spec):
+    """The origin of one field of a specification."""
+
+    ref: str = Field(min_length=1)
+    """Key of the reference in ``references.bib``, or ``user`` for a value given on the command line."""
+    where: str = Field(min_length=1)
+    """Page, table, field or file inside the reference, and how the value was derived from it."""
+    kind: SourceKind
+    """How sure it is: measured by somebody, published by the vendor, derived by a formula, or assumed;
+    or a what-if, set for one question."""
 
 
 class SourcedSpec(Spec):

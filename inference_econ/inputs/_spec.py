@@ -217,7 +217,7 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     location = _in_document(document.data, detail["loc"])
     path = ".".join(str(part) for part in location) or "the file"
     where = document.where(location)
-    given, kind, context = detail["input"], detail["type"], detail.get("ctx", {})
+    value, kind, context = detail["input"], detail["type"], detail.get("ctx", {})
     if kind == "sources":
         return f"{where}: {context['problem']}"
     if kind == "missing":
@@ -232,10 +232,10 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
         return f"{where}: {path}: {context['problem']}"
     if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
         sign = {"greater_than": ">", "greater_than_equal": ">=", "less_than": "<", "less_than_equal": "<="}[kind]
-        limit = next(value for key, value in context.items() if key in ("gt", "ge", "lt", "le"))
-        return f"{where}: {path} must be {sign} {limit:g}, got {given!r}"
+        limit = next(bound for key, bound in context.items() if key in ("gt", "ge", "lt", "le"))
+        return f"{where}: {path} must be {sign} {limit:g}, got {value!r}"
     if kind == "literal_error":
-        return f"{where}: {path}: got {given!r}; allowed: {context['expected']}"
+        return f"{where}: {path}: got {value!r}; allowed: {context['expected']}"
     if kind == "union_tag_invalid":
         likely = _likely_kind(cls, detail)
         hint = "" if likely is None else f"did you mean {likely!r}? "
@@ -245,7 +245,7 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     message = detail["msg"].removeprefix("Value error, ")
     if not location and where == document.origin:
         return f"{where}: {message}"  # of the whole, and in no file
-    return f"{where}: {path}: {message}" + ("" if isinstance(given, (dict, BaseModel)) else f", got {given!r}")
+    return f"{where}: {path}: {message}" + ("" if isinstance(value, (dict, BaseModel)) else f", got {value!r}")
 
 
 def _is_echo(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -337,6 +337,13 @@ def value_at(document: Document, path: Sequence[str]) -> Value:
     return value
 
 
+def below(data: Value, path: Sequence[str | int]) -> Value:
+    """The value below mappings by their keys; None where there is none."""
+    for key in path:
+        data = data.get(str(key)) if isinstance(data, dict) else None
+    return data
+
+
 def _key(container: Value, name: str, origin: str) -> str | int:
     """A part of a path as a key, or as a position in a list that has it."""
     if not isinstance(container, list):
@@ -353,6 +360,16 @@ def _step(container: Value, key: str | int) -> Value:
     if isinstance(container, list) and str(key).isdecimal() and int(key) < len(container):
         return container[int(key)]
     return None
+
+
+@cache
+def title(path: Path) -> str:
+    """Title that a file gives its entry, for which the rest of it is not read; empty without one."""
+    line = re.search("^name: .+$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    # Most need no parser, which takes longer than all the rest.
+    if line and (plain := re.fullmatch(r"name: ([A-Za-z][\w .()-]*\w\)?)", line[0])):
+        return plain[1]
+    return str(parse(line[0], str(path)).data["name"]) if line else ""
 
 
 def foreign_yaml(text: str, origin: str) -> object:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from inference_econ.errors import InputError
-from inference_econ.inputs._base import Count, Seconds
+from inference_econ.inputs._base import Count, Seconds, Source
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.asks import Probability, ProposerName
-from inference_econ.inputs.source import Source
 
 #: Who proposes, as measurements write it: multi-token-prediction layers, an EAGLE head, a block-parallel drafter.
 Method = Literal["MTP", "EAGLE3", "DSpark"]
@@ -95,20 +94,14 @@ class SpeculationFacts(Spec):
     """Servers whose rounds no host prepared ahead."""
 
     def _check_fields(self) -> None:
-        seen: set[tuple[str, Method, Prompts]] = set()
-        for key in self._keys():
-            if key in seen:
-                raise ValueError(f"acceptance of {key[0]} with {key[1]} on {key[2]} prompts is given twice")
-            seen.add(key)
+        measured = [(model, entry.method, entry.prompts) for entry in self.acceptance for model in entry.models]
+        for model, method, prompts in measured:
+            if measured.count((model, method, prompts)) > 1:
+                raise ValueError(f"acceptance of {model} with {method} on {prompts} prompts is given twice")
         named = [(entry.proposer, model) for entry in self.usual for model in entry.models or ("",)]
         for proposer, model in named:
             if named.count((proposer, model)) > 1:
                 raise ValueError(f"the usual acceptance of {proposer} for {model or 'all other models'} is given twice")
-
-    def _keys(self) -> Iterator[tuple[str, Method, Prompts]]:
-        for entry in self.acceptance:
-            for model in entry.models:
-                yield model, entry.method, entry.prompts
 
     def host_seconds(self, engine: str, hardware: str, version: str) -> tuple[float, float]:
         """Time of the host per round, and per sequence of it, that chips of measured servers waited for [s]."""
@@ -138,8 +131,8 @@ class SpeculationFacts(Spec):
             If nothing is known of the proposer.
         """
         entries = [entry for entry in self.usual if entry.proposer == proposer]
-        own = (entry for entry in entries if is_one_of(entry.models))
-        entry = next(own, next((entry for entry in entries if not entry.models), None))
+        named = (entry for entry in entries if is_one_of(entry.models))
+        entry = next(named, next((entry for entry in entries if not entry.models), None))
         if entry is None:
             raise InputError(
                 f"nothing is published of how often {proposer} is accepted; give --acceptance", option="acceptance"

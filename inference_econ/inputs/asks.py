@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import options, percentiles
-from inference_econ.inputs._base import Count, DollarsPerHour, Dtype, Seconds, Size, Spec
+from inference_econ.inputs._base import Count, DollarsPerHour, Dtype, Seconds, Size, Spec, in_file
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.length import Mix, Tokens, check_lengths
 from inference_econ.inputs.prices import checked, in_words
@@ -30,17 +30,9 @@ Degree = Annotated[
 ]
 
 
-def _in_words(text: str) -> str:
-    """A price in words: a kind, or one of a node."""
-    try:
-        return checked(text)
-    except InputError as error:
-        raise PydanticCustomError("quantity", "{problem}", {"problem": str(error)}) from error
-
-
 #: A price of an accelerator as a quantity, or in words.
 HourRate = Annotated[
-    Annotated[DollarsPerHour, Tag("dollars")] | Annotated[str, AfterValidator(_in_words), Tag("words")],
+    Annotated[DollarsPerHour, Tag("dollars")] | Annotated[str, AfterValidator(in_file(checked)), Tag("words")],
     Discriminator(lambda value: "words" if isinstance(value, str) and in_words(value) else "dollars"),
 ]
 

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from inference_econ.inputs._base import Count, Date, Size, Spec
+from inference_econ.inputs._base import Count, Date, Names, Size, Spec
 
 Quantity = Literal["tpot", "ttft", "request", "throughput"]
 #: In what a question may be unlike the rows of a fit: in its lengths and load alone, in the version of its engine, in
@@ -18,7 +18,6 @@ Quantity = Literal["tpot", "ttft", "request", "throughput"]
 Unlike = Literal["traffic", "version", "layout", "subject", "model", "hardware", "engine"]
 #: Groups of attention ranks with sequences of their own, pipeline stages, expert-parallel ranks.
 Axis = Literal["dp", "pp", "ep"]
-Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 
 
 def _measured(text: str) -> str:

@@ -11,7 +11,7 @@ import difflib
 import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -32,7 +32,7 @@ from inference_econ.inputs.what_if import parsed_value
 
 if TYPE_CHECKING:
     from inference_econ.inputs._base import Spec
-    from inference_econ.inputs._yaml import Document, Location, Value
+    from inference_econ.inputs._yaml import Document, Location
     from inference_econ.inputs.acceptance import SpeculationFacts, UsualAcceptance
     from inference_econ.inputs.asks import ProposerName
     from inference_econ.inputs.assumptions import Assumptions
@@ -40,11 +40,9 @@ if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.measured_names import MeasuredNames
     from inference_econ.inputs.model import ModelSpec
-    from inference_econ.inputs.opinions import Elasticity, Learning, Ownership
-    from inference_econ.inputs.power import PowerSpec
+    from inference_econ.inputs.opinions import Elasticity, Learning, Ownership, PowerSpec, TierSpec
     from inference_econ.inputs.priors import Priors
     from inference_econ.inputs.scenario import Scenario
-    from inference_econ.inputs.tier import TierSpec
     from inference_econ.inputs.traffic import TrafficSpec
 
 #: A name of the catalogue, or a path.
@@ -86,7 +84,7 @@ def tier(name: str) -> TierSpec:
     SpecError
         If the file has mistakes.
     """
-    from inference_econ.inputs.tier import TierSpec
+    from inference_econ.inputs.opinions import TierSpec
 
     return _of_assumptions(TierSpec, "tiers", "tier", name)
 
@@ -112,37 +110,40 @@ def _of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT
 @cache
 def ownership() -> Ownership:
     """On what terms accelerators are owned, where nobody says otherwise."""
-    from inference_econ.inputs import _yaml
     from inference_econ.inputs.opinions import Ownership
 
-    return Ownership.from_document(_yaml.read(folder("assumptions") / "ownership" / "usual.yaml"))
+    return _usual(Ownership, "ownership")
 
 
 @cache
 def power() -> PowerSpec:
     """Power that chips and their machines draw."""
-    from inference_econ.inputs import _yaml
-    from inference_econ.inputs.power import PowerSpec
+    from inference_econ.inputs.opinions import PowerSpec
 
-    return PowerSpec.from_document(_yaml.read(folder("assumptions") / "power" / "usual.yaml"))
+    return _usual(PowerSpec, "power")
 
 
 @cache
 def elasticity() -> Elasticity:
     """Opinions of how replicas come and go, where nobody says otherwise."""
-    from inference_econ.inputs import _yaml
     from inference_econ.inputs.opinions import Elasticity
 
-    return Elasticity.from_document(_yaml.read(folder("assumptions") / "elasticity" / "usual.yaml"))
+    return _usual(Elasticity, "elasticity")
 
 
 @cache
 def learning() -> Learning:
     """Opinions of what a learner of rollouts computes and holds, where nobody says otherwise."""
-    from inference_econ.inputs import _yaml
     from inference_econ.inputs.opinions import Learning
 
-    return Learning.from_document(_yaml.read(folder("assumptions") / "learning" / "usual.yaml"))
+    return _usual(Learning, "learning")
+
+
+def _usual(cls: type[SpecT], part: Part) -> SpecT:
+    """Read what is assumed where nobody says otherwise."""
+    from inference_econ.inputs import _yaml
+
+    return cls.from_document(_yaml.read(folder("assumptions") / part / "usual.yaml"))
 
 
 def locate(kind: Kind, name: str) -> Path:
@@ -193,7 +194,7 @@ def _own_file(kind: Kind, name: str) -> Path | None:
         return path
     if name in names(kind):
         return None
-    if kind == "models" and (path.suffix == ".json" or _is_folder(path)):
+    if kind == "models" and (path.suffix == ".json" or _holds(path.is_dir)):
         from inference_econ.inputs import huggingface
 
         return huggingface.find_config(path)
@@ -202,16 +203,13 @@ def _own_file(kind: Kind, name: str) -> Path | None:
 
 def is_file(path: Path | str) -> bool:
     """Whether there is a file that is called so."""
+    return _holds(Path(path).is_file)
+
+
+def _holds(check: Callable[[], bool]) -> bool:
     try:
-        return Path(path).is_file()
+        return check()
     except OSError:  # a name too long for any file
-        return False
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
         return False
 
 
@@ -343,12 +341,7 @@ def title(kind: Kind, name: str) -> str:
     """
     from inference_econ.inputs import _yaml
 
-    path = locate(kind, name)
-    line = re.search("^name: .+$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    # Most need no parser, which takes longer than all the rest.
-    if line and (plain := re.fullmatch(r"name: ([A-Za-z][\w .()-]*\w\)?)", line[0])):
-        return plain[1]
-    return str(_yaml.parse(line[0], str(path)).data["name"]) if line else str(_read(kind, name).data["name"])
+    return _yaml.title(locate(kind, name)) or str(_read(kind, name).data["name"])
 
 
 def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
@@ -577,7 +570,8 @@ def _apply(document: Document, change: str, word: str) -> None:
     if not sign or not path:
         raise InputError(f"{origin}: write --set {word}.FIELD=VALUE")
     if path == "extends":
-        raise InputError(f"{origin}: extends cannot be set; name the {_preset(word)}")
+        base = "preset with --assumptions" if word == "assumptions" else f"{word} itself"
+        raise InputError(f"{origin}: extends cannot be set; name the {base}")
     factor = _TIMES.fullmatch(text)
     multiplied = variants.times(document, path, float(factor[1]), origin) if factor else None
     value = parsed_value(text, origin) if multiplied is None else multiplied
@@ -586,10 +580,6 @@ def _apply(document: Document, change: str, word: str) -> None:
         return
     _yaml.assign(document, path.split("."), value, origin)
     variants.add_source(document, path, origin, again=True)
-
-
-def _preset(word: str) -> str:
-    return "preset with --assumptions" if word == "assumptions" else f"{word} itself"
 
 
 def _graft_files(document: Document) -> None:
@@ -602,11 +592,9 @@ def _graft_files(document: Document) -> None:
         parents += [("per_family", family) for family in families]
     for group, part in _FILES:
         for place in [(*parent, group, part) for parent in parents]:
-            holder: Value = document.data
-            for key in place:
-                holder = holder.get(str(key)) if isinstance(holder, dict) else None
-            if isinstance(holder, str):
-                _yaml.graft(document, place, _yaml.read(_part(part, holder, document.where(place))))
+            name = _yaml.below(document.data, place)
+            if isinstance(name, str):
+                _yaml.graft(document, place, _yaml.read(_part(part, name, document.where(place))))
 
 
 def _part(part: Part, name: str, where: str) -> Path:

@@ -67,8 +67,8 @@ class Distribution(Spec):
         'norm(loc=1, scale=0.1, low=0.5)'
         """
         bounds = {name: value for name, value in (("low", self.low), ("high", self.high)) if value is not None}
-        shown = ", ".join(f"{name}={value}" for name, value in {**self.parameters, **bounds}.items())
-        return f"{self.distribution}({shown})" + (" times the present value" if self.relative else "")
+        arguments = ", ".join(f"{name}={value}" for name, value in {**self.parameters, **bounds}.items())
+        return f"{self.distribution}({arguments})" + (" times the present value" if self.relative else "")
 
     @cached_property
     def support(self) -> tuple[float, float]:

@@ -217,9 +217,9 @@ def check_cache_dtype(dtype: str, peaks: Mapping[str, float], hardware_name: str
     """
     if _holds(check_dtype(dtype, "kv"), peaks):
         return dtype
-    held = ", ".join(name for name in BYTES_PER_ELEMENT if _holds(name, peaks))
+    possible = ", ".join(name for name in BYTES_PER_ELEMENT if _holds(name, peaks))
     why = "it is of files" if dtype in OF_FILES else f"it has no {FORMATS[family(dtype)].units[0]} units"
-    raise InputError(f"{hardware_name} cannot hold a KV cache of {dtype}: {why}; kv can be {held}")
+    raise InputError(f"{hardware_name} cannot hold a KV cache of {dtype}: {why}; kv can be {possible}")
 
 
 def _holds(dtype: str, peaks: Mapping[str, float]) -> bool:

@@ -11,36 +11,6 @@ if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
 
 
-def engine_capacity(facts: EngineFacts, hardware: HardwareSpec) -> dict[str, float]:
-    """Assumptions of the capacity check for a server that is started without options, by dotted name.
-
-    Parameters
-    ----------
-    facts : EngineFacts
-        Of the engine at a version.
-    hardware : HardwareSpec
-        Whose memory it divides.
-
-    Returns
-    -------
-    dict of str to float
-        Nothing where the engine's memory or its defaults are not known.
-
-    Examples
-    --------
-    >>> from inference_econ.inputs import catalog
-    >>> assumed = engine_capacity(catalog.engine("vllm").at(), catalog.hardware("h100_sxm"))
-    >>> assumed["capacity.usable_memory"], assumed["capacity.workspace_tokens"]
-    (0.92, 8192)
-    """
-    kept, defaults = facts.memory, facts.defaults_on(hardware.hbm_bytes)
-    if kept is None or defaults is None:
-        return {}
-    return divided(
-        facts, hardware, step_tokens=defaults.step_tokens, slots=defaults.slots, share=defaults.memory_fraction
-    )
-
-
 def divided(
     facts: EngineFacts, hardware: HardwareSpec, *, step_tokens: float, slots: float | None, share: float | None
 ) -> dict[str, float]:
@@ -48,14 +18,29 @@ def divided(
 
     Parameters
     ----------
-    facts, hardware
-        As in :func:`engine_capacity`.
+    facts : EngineFacts
+        Of the engine at a version.
+    hardware : HardwareSpec
+        Whose memory it divides.
     step_tokens : float
         Tokens of the largest step [tokens].
     slots : float or None
         Requests that are under way together [1].
     share : float or None
         Of the memory that it may take [1]; what its rule leaves without.
+
+    Returns
+    -------
+    dict of str to float
+        By dotted name; nothing where the engine's memory is not known.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> facts, chip = catalog.engine("vllm").at(), catalog.hardware("h100_sxm")
+    >>> assumed = divided(facts, chip, step_tokens=8192, slots=1024, share=0.92)
+    >>> assumed["capacity.usable_memory"], assumed["capacity.workspace_tokens"]
+    (0.92, 8192)
     """
     kept = facts.memory
     if kept is None:
@@ -79,6 +64,12 @@ def divided(
 def with_engine(
     assumptions: Assumptions, facts: EngineFacts, hardware: HardwareSpec, fixed: Collection[str] = ()
 ) -> Assumptions:
-    """Assumptions in which the engine divides the memory; fields that are ``fixed`` for keep their values."""
-    capacity = engine_capacity(facts, hardware)
+    """Assumptions for a server that is started without options, in which its engine divides the memory.
+
+    Fields that are ``fixed`` keep their values, and all do where the engine's defaults are not known.
+    """
+    usual = facts.defaults_on(hardware.hbm_bytes)
+    if usual is None:
+        return assumptions
+    capacity = divided(facts, hardware, step_tokens=usual.step_tokens, slots=usual.slots, share=usual.memory_fraction)
     return assumptions.changed({name: value for name, value in capacity.items() if name not in fixed})

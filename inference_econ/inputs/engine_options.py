@@ -117,7 +117,9 @@ class EngineOptions(SourcedSpec):
         """
         parsed: Parsed = {}
         rest = list(words)
-        arguments = [option for option in self.commands[command] if _is_argument(option)]
+        arguments = [
+            option for option in self.commands[command] if option.names[0][:1] != "-" and "." not in option.names[0]
+        ]
         while rest:
             word = rest.pop(0)
             if not word.startswith("-"):
@@ -131,13 +133,9 @@ class EngineOptions(SourcedSpec):
             taken = [attached] if sign else _values(option, rest)
             read = [option.value(text) for text in taken]
             parsed[option.names[0]] = True if option.type == "flag" else read[0] if len(read) == 1 else read
-            self._check_keys(command, option, parsed[option.names[0]])
+            if option.type == "json" and isinstance(parsed[option.names[0]], dict):
+                self.check_file(command, parsed[option.names[0]], f"{option.names[0]}.")
         return parsed
-
-    def _check_keys(self, command: str, option: Option, value: object) -> None:
-        """Refuse keys of JSON that the class behind the option does not have."""
-        if option.type == "json" and isinstance(value, dict):
-            self.check_file(command, value, f"{option.names[0]}.")
 
     def check_file(self, command: str, data: dict[str, Any], prefix: str = "") -> None:
         """Hold the keys and values of a file, or of JSON, against what is known of them.
@@ -164,10 +162,6 @@ class EngineOptions(SourcedSpec):
                 self.check_file(command, value, f"{prefix}{key}.")
             elif option.type != "json" and not isinstance(value, bool):
                 option.value(str(value))
-
-
-def _is_argument(option: Option) -> bool:
-    return not option.names[0].startswith("-") and "." not in option.names[0]
 
 
 def _values(option: Option, rest: list[str]) -> list[str]:

@@ -6,13 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inference_econ.inputs._base import Bytes, Count, Dtype, Fraction
+from inference_econ.inputs._base import Bytes, Count, Formats, Fraction, Names
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.asks import ProposerName
-
-Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-Formats = Annotated[tuple[Dtype, ...], Field(min_length=1, strict=False)]
-
 
 #: Who leaves when memory runs out.
 Evicted = Literal["last", "fewest_tokens", "nobody"]

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from inference_econ.inputs import _yaml, places
-from inference_econ.inputs._spec import Spec
+from inference_econ.inputs._base import Names, Spec
 
 if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec
-
-Names = Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
 
 
 class FittedProfile(Spec):
@@ -43,19 +41,10 @@ class Generations(Spec):
     families: dict[str, Names] = Field(default={})
     """Families of a generation (:attr:`HardwareSpec.family`), the first for chips of others; its own name without."""
 
-    def preset(self, generation: str, engine: str | None = None) -> str:
-        """Return the name of the first profile for a generation and an engine, or of what stands in for one."""
-        fitted = (entry.profile for entry in self.profiles if entry.holds(generation, engine))
-        return next(fitted, self.otherwise)
-
     def family(self, chip: HardwareSpec) -> str:
         """Return the family whose recipes and exceptions a chip has: its own if that is known, or the first there."""
         families = self.families.get(chip.generation, (chip.generation,))
         return chip.family if chip.family in families else families[0]
-
-    def is_fitted_alone(self, generation: str) -> bool:
-        """Return whether some profile was fitted to one generation and to no other."""
-        return any(entry.generations == (generation,) for entry in self.profiles)
 
 
 @cache

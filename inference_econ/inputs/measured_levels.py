@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import re
-from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -13,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from inference_econ.inputs import places
 from inference_econ.inputs._base import Count, Date, Spec
+from inference_econ.inputs._yaml import title
 from inference_econ.inputs.calibration import ErrorSpread, Quantity
 
 #: Form of the files that are read.
@@ -153,27 +152,11 @@ class MeasuredLevels(Spec):
 
     def of(self, model: str, hardware: str) -> MeasuredSubject | None:
         """Subject of a model on a chip, None if nobody measured it, by the names that are printed of both."""
-        return next(
-            (
-                each for each in self.subjects
-                if title("hardware", each.hardware) == hardware and title("models", each.model) == model
-            ),
-            None,
-        )  # fmt: skip
-
-
-@cache
-def title(kind: places.Kind, name: str) -> str:
-    """Title that a file of the catalogue gives its subject, without all that is read with it.
-
-    Examples
-    --------
-    >>> title("models", "llama_3_8b")
-    'Llama 3.1 8B'
-    """
-    text = places.files(kind)[name].read_text(encoding="utf-8")
-    match = re.search(r"^name:\s*(.*?)\s*$", text, re.MULTILINE)
-    return "" if match is None else match[1].strip("'\"")
+        for subject in self.subjects:
+            files = places.files("hardware")[subject.hardware], places.files("models")[subject.model]
+            if tuple(map(title, files)) == (hardware, model):
+                return subject
+        return None
 
 
 def constants_of(profile: str) -> str:

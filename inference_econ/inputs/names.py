@@ -74,21 +74,17 @@ def meant(kind: Kind, text: str) -> Meaning | None:
     """
     if not plain(text):
         return None
-    own = _own_spellings(kind).get(plain(text))
-    if own is not None:
-        return Meaning(own)
+    name = _own_spellings(kind).get(plain(text))
+    if name is not None:
+        return Meaning(name)
     if kind == "hardware":
         return _meant_chip(text)
     return _meant_model(text) if kind == "models" else None
 
 
+@cache
 def model_spellings() -> Mapping[str, str]:
     """Plain spelling to catalogue name of a model, other names included; the published study's own are left out."""
-    return _model_spellings()
-
-
-@cache
-def _model_spellings() -> dict[str, str]:
     table = {spelling: name for spelling, name in _own_spellings("models").items() if "/" not in name}
     for name, others in measured_names().models.items():
         table.update({plain(other): name for other in others})
@@ -135,7 +131,7 @@ def _meant_model(text: str) -> Meaning | None:
     if _OTHER_FILES.search(text.lower()):
         return None
     able = _models_with(text)
-    spelled = (_model_spellings().get(spelling) for spelling in spellings.of_model(text))
+    spelled = (model_spellings().get(spelling) for spelling in spellings.of_model(text))
     name = next((name for name in spelled if name is not None), None)
     if len(able) > 1 or name is None:  # the table of other names has the usual one of several
         _refuse("models", text, able)

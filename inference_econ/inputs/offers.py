@@ -1,4 +1,4 @@
-"""Offers of providers on a day: a model by the token, its speed and price."""
+"""Offers of providers on a day: a model by the token, its speed and price; also as observations of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from inference_econ.errors import InputError
 from inference_econ.inputs import _yaml, csv_table
 from inference_econ.inputs._base import Date, Spec
+from inference_econ.inputs.infer_asks import ObservedOffer
 from inference_econ.inputs.scope import files_allowed
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -96,8 +98,8 @@ def known_offers() -> tuple[Offer, ...]:
     >>> [offer.provider for offer in known_offers() if offer.date < "2025"]
     ['Fireworks', 'Fireworks']
     """
-    own = own_file()
-    return (*_shipped(), *(read(own) if files_allowed() and own.is_file() else ()))
+    file = own_file()
+    return (*_shipped(), *(read(file) if files_allowed() and file.is_file() else ()))
 
 
 def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:
@@ -115,3 +117,37 @@ def _shipped() -> tuple[Offer, ...]:
     from inference_econ.inputs import catalog
 
     return read(catalog.measured_files()["offers"])
+
+
+def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[str] = ()) -> tuple[ObservedOffer, ...]:
+    """The offers of a model in ``scenarios/measured/offers.csv`` that have a speed.
+
+    Parameters
+    ----------
+    listing : str
+        Its name there, ``meta-llama/llama-3.3-70b-instruct``, or in the catalogue.
+    date : str, optional
+        The day.
+    leave_out : iterable of str
+        Providers that do not count.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    without = set(leave_out)
+    rows = [
+        row
+        for row in known_offers()
+        if listing in (row.model_as_written, row.model)
+        and date in (None, row.date)
+        and row.provider not in without
+        and row.tokens_per_second is not None
+    ]
+    if not rows:
+        listed = sorted({row.model_as_written for row in known_offers() if row.tokens_per_second is not None})
+        day = "" if date is None else f" of {date}"
+        raise InputError(f"no offer of {listing!r}{day} with a speed is recorded; recorded: {', '.join(listed)}")
+    observed = [name for name in ObservedOffer.model_fields if name in Offer.model_fields]
+    return tuple(ObservedOffer(**{name: getattr(row, name) for name in observed}) for row in rows)

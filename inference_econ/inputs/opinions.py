@@ -1,10 +1,25 @@
-"""Opinions about what is paid for: terms of owning chips, how replicas come and go, and what a learner takes."""
+"""Opinions beside presets: terms of owning chips, their power, memory of hosts, replicas that come and go, learners."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Annotated
+
 from pydantic import Field
 
-from inference_econ.inputs._base import Fraction, Seconds, SourcedSpec
+from inference_econ.inputs._base import (
+    BytesPerSecond,
+    Count,
+    Fraction,
+    Memory,
+    Seconds,
+    SourcedSpec,
+    Spec,
+    Watts,
+)
+from inference_econ.inputs.hardware import HardwareSpec
+
+_Share = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 
 
 class Ownership(SourcedSpec):
@@ -54,3 +69,59 @@ class Learning(SourcedSpec):
     """For each parameter that a token uses, forwards and backwards [FLOP]."""
     state_bytes_per_parameter: float = Field(gt=0, le=1e3, allow_inf_nan=False)
     """Weights, gradients and the state of the optimiser, over all chips of the learner [B]."""
+
+
+class TierSpec(SourcedSpec):
+    """One kind of memory of the hosts, by accelerator. All of it is read over the link to the host."""
+
+    bytes_per_accelerator: Memory
+    """Capacity for caches [B]."""
+    read_bytes_per_second: BytesPerSecond | None = None
+    """Bandwidth of the memory itself to each accelerator [B/s]; absent if the link to the host is slower."""
+    link_efficiency: Fraction
+    """Sustained share of the link to the host [1]."""
+    access: Seconds
+    """From asking to the first byte [s]."""
+
+
+class PowerShares(Spec):
+    """Power of a chip at its peaks, over its board power: parts may add up to more, which the clock then keeps it from.
+
+    Fitted to rows of public servers (``data/power.py``).
+    """
+
+    chip: str
+    """Of the catalogue: the one whose servers were measured; for any other, all of them."""
+    idle: Fraction
+    """With a model loaded, and no kernel running [1]."""
+    memory: _Share
+    """Of memory traffic at the peak bandwidth [1]."""
+    arithmetic: _Share
+    """Of arithmetic at the peak of its maths unit, whichever format that has [1]."""
+    rows: Count
+    """Rows that they were fitted to [1]."""
+    models: Count
+    """Models that these are of [1]."""
+    median_error: float = Field(gt=0, le=10, allow_inf_nan=False)
+    """Median |ln(predicted / measured)| of power of rows whose model was left out; of other chips, whose chip [1]."""
+
+
+class PowerSpec(SourcedSpec):
+    """Power of boards, and of what is around them."""
+
+    generations: Mapping[str, PowerShares]
+    """By generation of chips, those that were measured."""
+    otherwise: PowerShares
+    """Of any other generation."""
+    joules_per_link_byte: float = Field(ge=0, le=1, allow_inf_nan=False)
+    """Energy to send a byte of a collective over a link [J/B]."""
+    clock_exponent: float = Field(ge=1, le=5, allow_inf_nan=False)
+    """Power of energy per operation and clock together: energy per operation goes with the clock to this less 1 [1]."""
+    host_watts_at_most: Watts
+    """Of a chip's share of host and network, which is provisioned like the chip itself up to here [W]."""
+    rack_host_watts_at_most: Watts
+    """Power of the host per accelerator in racks whose chips share one link domain of more than a machine [W]."""
+
+    def shares(self, chip: HardwareSpec) -> PowerShares:
+        """Power of a chip's generation, or of any other."""
+        return self.generations.get(chip.generation, self.otherwise)

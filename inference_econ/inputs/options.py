@@ -10,7 +10,7 @@ import csv
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from inference_econ.inputs import defaults
 
@@ -20,6 +20,8 @@ _DEFAULTS: Mapping[str, object] = {
     "MEAN_CONTEXT": f"{defaults.MEAN_CONTEXT:g}",
     "USUAL_CONSTANTS": ",".join(defaults.USUAL_CONSTANTS),
 }
+#: Columns of tables that say yes or nothing.
+_BOOLEANS = ("shown", "number", "repeat", "required")
 
 
 class Option(NamedTuple):
@@ -52,21 +54,16 @@ class Option(NamedTuple):
         return self.typed or f"--{self.name.replace('_', '-')}"
 
 
-def rows(table: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows of a table of options, in whose texts defaults stand in braces."""
+def rows(table: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table of options: texts, in which defaults stand in braces, and yes or no as booleans."""
     with table.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            yield {name: text.format_map(_DEFAULTS) if "{" in text else text for name, text in row.items()}
-
-
-def _options() -> Iterator[Option]:
-    for row in rows(Path(__file__).with_suffix(".csv")):
-        texts = {name: text for name, text in row.items() if name not in ("shown", "number")}
-        yield Option(**texts, shown=row["shown"] == "yes", number=row["number"] == "yes")
+            texts = {name: text.format_map(_DEFAULTS) if "{" in text else text for name, text in row.items()}
+            yield {**texts, **{name: row[name] == "yes" for name in _BOOLEANS if name in row}}
 
 
 #: All of them by name, in the order of the help.
-OPTIONS: Mapping[str, Option] = {option.name: option for option in _options()}
+OPTIONS: Mapping[str, Option] = {row["name"]: Option(**row) for row in rows(Path(__file__).with_suffix(".csv"))}
 #: The same by what they are about.
 GROUPS: Mapping[str, tuple[Option, ...]] = {
     group: tuple(options) for group, options in groupby(OPTIONS.values(), lambda option: option.group)

@@ -173,7 +173,7 @@ def compared(chips: Iterable[HardwareSpec], price: float | str | None = None) ->
             for name in names
             if price in (None, name.partition(":")[0]) and all(of_kind(chip, name) for chip in files)
         ]
-        firm = [name for name in shared if not any(_is_doubtful(chip, name) for chip in files)]
+        firm = [name for name in shared if not any(quote.doubt for chip in files if (quote := of_kind(chip, name)))]
         if shared:
             chosen = (firm or shared)[0]
             return (_of_one_source(files, chosen) if names is _CLASSES else None) or chosen
@@ -185,11 +185,6 @@ def _of_one_source(chips: Sequence[HardwareSpec], kind: str) -> str | None:
     files = [[price.names[-1] for price in listed(chip) if kind in price.names and not price.doubt] for chip in chips]
     shared = set.intersection(*map(set, files))
     return min(shared, key=lambda name: (sum(file.index(name) for file in files), name), default=None)
-
-
-def _is_doubtful(chip: HardwareSpec, kind: str) -> bool:
-    price = of_kind(chip, kind)
-    return price is None or bool(price.doubt)
 
 
 def _rank(price: HourPrice) -> tuple[bool, bool, int]:

@@ -38,7 +38,9 @@ def name_for(generation: str, engine: str | None = None) -> str:
     >>> name_for("hopper", "vllm"), name_for("cdna4"), name_for("tpu")
     ('profiles/vllm_hopper', 'profiles/servers', 'deployable')
     """
-    return generations.usual().preset(generation, engine)
+    table = generations.usual()
+    fitted = (entry.profile for entry in table.profiles if entry.holds(generation, engine))
+    return next(fitted, table.otherwise)
 
 
 def is_bound(preset: str, generation: str) -> bool:
@@ -60,7 +62,8 @@ def generation_of(chip: HardwareSpec) -> str:
     >>> generation_of(catalog.hardware("h200_sxm")), generation_of(catalog.hardware("l4"))
     ('hopper', '')
     """
-    return chip.generation if generations.usual().is_fitted_alone(chip.generation) else ""
+    alone = any(entry.generations == (chip.generation,) for entry in generations.usual().profiles)
+    return chip.generation if alone else ""
 
 
 def generations_fitted() -> list[str]:

@@ -11,12 +11,11 @@ from pydantic import Field
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import _yaml, catalog, generations, serving_engines
-from inference_econ.inputs._base import Count, Dtype
+from inference_econ.inputs._base import Count, Dtype, Formats, Source
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.source import Source
 
 if TYPE_CHECKING:
     from inference_econ.inputs.engines import EngineVersion
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from inference_econ.inputs.model import ModelSpec
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False, min_length=1)]
-Formats = Annotated[tuple[Dtype, ...], Field(strict=False, min_length=1)]
 
 #: What a heading calls who proposes.
 _PROPOSERS: Mapping[ProposerName, str] = {"mtp": "MTP", "eagle": "EAGLE-3", "draft": "draft model", "ngram": "n-grams"}
@@ -306,8 +304,8 @@ def recommended_drafts(engine: str | None, proposer: ProposerName, target: Model
     recipes = _recipes((engine or "").partition("@")[0])
     entries: tuple[Recipe | DraftLength, ...] = (*recipes.recipes, *recipes.drafts)
     drafts = [(entry.models, entry.drafts) for entry in entries if entry.proposer == proposer and entry.drafts]
-    own = [length for models, length in drafts if target is not None and catalog.is_one_of(target, models)]
-    return max(own or [length for models, length in drafts if not models], default=None)
+    lengths = [length for models, length in drafts if target is not None and catalog.is_one_of(target, models)]
+    return max(lengths or [length for models, length in drafts if not models], default=None)
 
 
 def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
@@ -319,8 +317,8 @@ def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:
     """Whether engine and model have the proposer of a recipe, and how often its drafts are accepted is published."""
     support = facts.support(model.architecture, hardware.generation)
-    own = () if support is None else support.speculation
-    if recipe.proposer is None or recipe.drafts is None or recipe.proposer not in (*facts.speculation, *own):
+    heads = () if support is None else support.speculation
+    if recipe.proposer is None or recipe.drafts is None or recipe.proposer not in (*facts.speculation, *heads):
         return False
     if recipe.proposer == "mtp" and not model.mtp_layers:
         return False

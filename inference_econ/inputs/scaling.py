@@ -6,10 +6,10 @@ import math
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import whole_sizes
+from inference_econ.inputs._base import Source
 from inference_econ.inputs.asks import GridName
 from inference_econ.inputs.layers import Block
 from inference_econ.inputs.model import ModelSpec
-from inference_econ.inputs.source import Source
 
 
 def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, grid: GridName = "whole") -> ModelSpec:

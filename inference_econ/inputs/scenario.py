@@ -92,11 +92,11 @@ class TableSpec(Spec):
             raise ValueError(
                 f"a cost is that of the fastest point; leave it out, or write point: fastest, not {self.point}"
             )
-        shown = [column.key for column in self.columns]
+        keys = [column.key for column in self.columns]
         for row, cells in self.printed.items():
             for key in cells:
-                if key not in shown:
-                    raise ValueError(f"printed cell {key!r} of {row!r} is no column; columns: {', '.join(shown)}")
+                if key not in keys:
+                    raise ValueError(f"printed cell {key!r} of {row!r} is no column; columns: {', '.join(keys)}")
 
 
 class OfferedPoints(Spec):
@@ -190,13 +190,13 @@ class Scenario(SourcedSpec):
                 raise ValueError(f"offers of {label!r}: it is no series; series: {', '.join(labels) or 'none'}")
         if not isinstance(self.ask, _CURVES) and self.table is not None:
             raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
-        shown = self.table.columns if isinstance(self.ask, ToyAsk) and self.table is not None else ()
-        odd = [column.key for column in shown if column.key in (*SERVICE_COLUMNS, *DECODE_COLUMNS)]
+        columns = self.table.columns if isinstance(self.ask, ToyAsk) and self.table is not None else ()
+        odd = [column.key for column in columns if column.key in (*SERVICE_COLUMNS, *DECODE_COLUMNS)]
         if odd:
             raise ValueError(f"the toy model knows no {odd[0]}; leave the column {odd[0]!r} out")
 
 
 def _changed(series: Series, further: Sequence[str]) -> Series:
     """A series whose own what-ifs, which stand in the place of common ones, have further ones behind them."""
-    own = series.settings.changes
-    return series.replace(settings=series.settings.replace(changes=(*own, *further))) if own else series
+    changes = series.settings.changes
+    return series.replace(settings=series.settings.replace(changes=(*changes, *further))) if changes else series

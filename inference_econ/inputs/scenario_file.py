@@ -69,7 +69,7 @@ def _contradictions(data: Mapping[str, Any], places: Mapping[Location, Mapping[s
     if not places or not str(data["ask"].get("kind")).startswith("frontier"):
         return
     (shared, common), *series = ((location, _read(settings)) for location, settings in places.items())
-    merged = {location: own.over(common) for location, own in series}
+    merged = {location: settings.over(common) for location, settings in series}
     table = data.get("table")
     columns = table.get("columns") if isinstance(table, Mapping) else None
     keys = [column.get("key") for column in columns or () if isinstance(column, Mapping)]

@@ -143,7 +143,8 @@ def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, preci
     if kernels is None:
         return f"{engine.label} is not known to run on {hardware.name}"
     if facts.support(model.architecture, generation) is None:
-        where = f" on {hardware.name}" if facts.support(model.architecture, "") is None and _has(facts, model) else ""
+        elsewhere = any(model.architecture in entry.architectures for entry in facts.models)
+        where = f" on {hardware.name}" if elsewhere and facts.support(model.architecture, "") is None else ""
         return f"{engine.label} is not known to have {model.name} ({model.architecture or 'no architecture'}){where}"
     for kind, formats, able in (
         ("weights", precision.of_weights, kernels.weights),
@@ -156,10 +157,6 @@ def lacks(engine: ServingEngine, model: ModelSpec, hardware: HardwareSpec, preci
                 f"it has {', '.join(able)}"
             )
     return None
-
-
-def _has(facts: EngineVersion, model: ModelSpec) -> bool:
-    return any(model.architecture in entry.architectures for entry in facts.models)
 
 
 def run_on(generation: str) -> tuple[ServingEngine, ...]:

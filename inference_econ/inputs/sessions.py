@@ -7,21 +7,11 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from inference_econ.errors import InputError
-from inference_econ.inputs._base import Seconds, Spec
+from inference_econ.inputs._base import Seconds, Spec, in_file
 from inference_econ.inputs.length import Length, Tokens
 
-
-def _length(text: object) -> Length:
-    """A length whose mistake has a line."""
-    try:
-        return Length.parse(text)
-    except InputError as error:
-        raise PydanticCustomError("quantity", "{problem}", {"problem": str(error)}) from error
-
-
 #: A length, as :meth:`~inference_econ.inputs.Length.parse` reads it.
-Lengths = Annotated[Length, BeforeValidator(_length)]
+Lengths = Annotated[Length, BeforeValidator(in_file(Length.parse))]
 
 
 class Step(Spec):

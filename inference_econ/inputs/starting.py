@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from functools import cache
-from pathlib import Path
 
 from pydantic import Field
 
@@ -60,16 +59,10 @@ def launch(engine: str) -> EngineLaunch:
     InputError
         If nobody knows.
     """
-    places = _launches()
+    places = {path.stem: path for path in sorted((catalog.folder("engines") / "launch").glob("*.yaml"))}
     if engine not in places:
         raise InputError(f"nobody knows how to start {engine!r}; known: {', '.join(places)}")
     return EngineLaunch.from_document(_yaml.read(places[engine]))
-
-
-@cache
-def _launches() -> dict[str, Path]:
-    """The files on how engines are started, by engine."""
-    return {path.stem: path for path in sorted((catalog.folder("engines") / "launch").glob("*.yaml"))}
 
 
 class EngineLaunch(SourcedSpec):

@@ -117,9 +117,9 @@ def point_settings(name: str, point: Mapping[str, Written]) -> Settings:
     SpecError
         If a key is no setting or a value is not allowed.
     """
-    own = {key: value for key, value in point.items() if "." not in key}
+    fields = {key: value for key, value in point.items() if "." not in key}
     changes = [f"{key}={_text(value)}" for key, value in point.items() if "." in key]
-    return Settings.build({**own, **({"changes": changes} if changes else {})}, origin=f"axis {name!r}")
+    return Settings.build({**fields, **({"changes": changes} if changes else {})}, origin=f"axis {name!r}")
 
 
 def _text(value: Written) -> str:

@@ -138,7 +138,7 @@ def _column_or_length(value: object, info: ValidationInfo) -> object:
 #: A length of its own, or a column of a table.
 ColumnOrLength = Annotated[
     Annotated[Column, Tag(TAG)] | Annotated[Length, Tag("length")],
-    Discriminator(lambda given: "length" if isinstance(given, Length) else TAG),
+    Discriminator(lambda value: "length" if isinstance(value, Length) else TAG),
     BeforeValidator(_column_or_length),
 ]
 

@@ -47,7 +47,9 @@ def laid_over(base: Document, variant: Document) -> Document:
     """
     if not isinstance(variant.data.get("name"), str):
         raise SpecError([f"{variant.where(('extends',))}: a variant needs a name of its own; add 'name: ...'"])
-    short = {key: variant.data.pop(key) for key in model_keys.SHORT_KEYS if key in variant.data and _is_model(base)}
+    short = {
+        key: variant.data.pop(key) for key in model_keys.SHORT_KEYS if key in variant.data and "blocks" in base.data
+    }
     for key in _OWN:
         _forget(base.data, key)
     changed = [".".join(map(str, place)) for place in _places(variant.data, ())]
@@ -57,10 +59,6 @@ def laid_over(base: Document, variant: Document) -> Document:
     for key, value in short.items():
         apply_short_key(merged, key, value, variant.where((key,)))
     return merged
-
-
-def _is_model(base: Document) -> bool:
-    return "blocks" in base.data
 
 
 def apply_short_key(document: Document, key: str, value: Value, origin: str) -> None:
@@ -102,8 +100,8 @@ def times(document: Document, key: str, factor: float, origin: str) -> Value:
             raise InputError(f"{origin}: {key} is {value!r}, no number; write the value that it should have")
         return f"{float(quantity[0]) * factor!r}{str(value)[quantity.end() :]}"
 
-    held = _yaml.value_at(document, tuple(key.split(".")))
-    return None if held is None else multiplied(held)
+    value = _yaml.value_at(document, tuple(key.split(".")))
+    return None if value is None else multiplied(value)
 
 
 def drop_below(sources: dict[str, Value], key: str) -> None:
@@ -175,15 +173,9 @@ def _release(data: dict[str, Value], sources: dict[str, Value], key: str) -> Non
     for length in range(1, len(parts)):
         cover = ".".join(parts[:length])
         kept = sources.pop(cover, None)
-        below = _at(data, parts[:length])
+        below = _yaml.below(data, parts[:length])
         if kept is not None and isinstance(below, dict):
             siblings = {f"{cover}.{name}": kept for name in below if name != parts[length]}
-            own = {f"{cover}.{parts[length]}": kept} if length + 1 < len(parts) else {}
-            for name, source in {**siblings, **own}.items():
+            rest = {f"{cover}.{parts[length]}": kept} if length + 1 < len(parts) else {}
+            for name, source in {**siblings, **rest}.items():
                 sources.setdefault(name, source)
-
-
-def _at(data: Value, path: list[str]) -> Value:
-    for name in path:
-        data = data.get(name) if isinstance(data, dict) else None
-    return data

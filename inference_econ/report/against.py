@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference_econ.answers.launching.expected import UNITS
+from inference_econ.answers.launching.benchmark import UNITS
 from inference_econ.answers.launching.plan import Part
 from inference_econ.calibration import Held, Suspect
 from inference_econ.report.fields import attributes

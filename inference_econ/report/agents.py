@@ -17,8 +17,7 @@ from inference_econ.answers.agent_answers import (
     MostAgents,
     Use,
 )
-from inference_econ.answers.agent_day import DayOfAgents
-from inference_econ.answers.agent_purchase import AgentPurchase
+from inference_econ.answers.agent_purchase import AgentPurchase, DayOfAgents
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
@@ -28,8 +27,8 @@ from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.chosen import agents_said
-from inference_econ.report.fields import Record, view
+from inference_econ.report.chosen import agents_said, start_of_sheet
+from inference_econ.report.fields import view
 from inference_econ.report.fleet import FleetPage
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Pieces, RowsPage
@@ -43,7 +42,6 @@ from inference_econ.report.recommend import (
     shown_record,
 )
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked
-from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import doubts, grounds
 from inference_econ.report.table import Table, amount, assumptions_label, dollars, per_hour
 
@@ -73,7 +71,7 @@ class AgentCurvePage(RowsPage[AgentCurve]):
             *_notes(*(point.use for point in answer.points)),
             *doubts([bill.service.setup], subjects),
         ]
-        rows = [_flat(record) for record in answer.records()]
+        rows = [{**record, **record["agent_use"]} for record in answer.records()]
         title = _title("A fleet of agents", [bill.service.setup], use, targets)
         why = [_meaning(self.setups()), *grounds(self.setups(), subjects, SEEN)]
         return (view(title, rows, columns, notes=notes, why=why, least=_LEAST),)
@@ -167,7 +165,7 @@ class AgentChoicesPage(RecommendationPage):
             *_notes(*(choice.use for choice in choices)),
         ]
         title = _title(self._counted, setups, use, targets)
-        rows = [{**shown_record(choice, targets), **choice.use_record()} for choice in choices]
+        rows = [{**shown_record(choice, targets), **choice.use.record(choice, choice.parts)} for choice in choices]
         least = (*_LEAST, "hit_rate", "agents_per_accelerator")
         why = ["Agents per MW: of the facility as provisioned, boards at their limit.", _meaning(setups)]
         table = choices_table(title, choices, rows, columns, notes=notes, why=why, least=least)
@@ -186,7 +184,7 @@ class AgentChoicesPage(RecommendationPage):
         """The cheapest."""
         best = self._best
         behind_router = best.fleet.prefill_instances if isinstance(best, AgentPools) else best.replicas
-        return replace(super().start(), said=agents_said(best.use_record(), behind_router))
+        return replace(super().start(), said=agents_said(best.use.record(best, best.parts), behind_router))
 
     def question(self) -> str:
         """Question about the cheapest deployment, or about how many agents the means carry."""
@@ -199,7 +197,7 @@ class AgentChoicesPage(RecommendationPage):
     def conclusion(self) -> Pieces:
         """The best, and what a task costs on it."""
         best = self._best
-        record = best.use_record()
+        record = best.use.record(best, best.parts)
         most = f"carries most, {best.use.agents:,.0f} agents"
         rank = most if isinstance(self.answer, MostAgents) else "is the cheapest"
         return (
@@ -217,33 +215,23 @@ class AgentSheetPage(PricePage):
     def tables(self) -> Sequence[Table]:
         """Costs of tasks, hours of agents and requests, then of kinds of tokens."""
         sheet, use = self.answer, self.answer.use
-        assert use is not None
-        record = sheet.use_record()
-        hourly = record["tasks_per_hour"]
-        rows = [
-            {"per": name, "per_hour": count, "dollars": sheet.dollars_per_hour / count}
-            for name, count in (
-                ("task", hourly), ("hour of an agent", use.agents), ("request", hourly * record["requests_per_task"]),
-            )
-        ]  # fmt: skip
-        columns = (
-            ("what", [str(row["per"]) for row in rows]),
-            ("an hour", [amount(float(str(row["per_hour"]))) for row in rows]),
-            ("$ each", [dollars(float(str(row["dollars"]))) for row in rows]),
-        )
+        record = sheet.use.record(sheet, sheet.parts)
+        tasks = record["tasks_per_hour"]
+        counts = {"task": tasks, "hour of an agent": use.agents, "request": tasks * record["requests_per_task"]}
+        rows = tuple((name, amount(count), dollars(sheet.dollars_per_hour / count)) for name, count in counts.items())
         title = _title(f"{use.agents:,.0f} agents", [sheet.service.setup], use, sheet.targets)
-        notes = [
+        notes = (
             *_reread([sheet.fleet]),
             *_notes(use),
             f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
-        ]
-        return (view(title, rows, columns, notes=notes), *super().tables())
+        )
+        return (Table(title, ("what", "an hour", "$ each"), rows, notes), *super().tables())
 
     def start(self) -> Start:
         """Start of the fleet that is priced."""
         sheet = self.answer
         behind_router = sheet.replicas if sheet.fleet is None else sheet.fleet.prefill_instances
-        return replace(super().start(), said=agents_said(sheet.use_record(), behind_router))
+        return replace(super().start(), said=agents_said(sheet.use.record(sheet, sheet.parts), behind_router))
 
 
 class AgentDayPage(FleetPage):
@@ -346,11 +334,6 @@ def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
     """Percentiles of a latency that are shown."""
     promised = (targets.percentile_of(name),) if name in targets.given else ()
     return tuple(dict.fromkeys(("p50", *promised, "p90" if not promised else "p99")))
-
-
-def _flat(record: Record) -> Record:
-    """A record with what it says of agents beside the rest."""
-    return {**record, **record["agent_use"]}
 
 
 def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) -> str:

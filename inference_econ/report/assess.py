@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from inference_econ.answers.assess_service import SteadyService
-from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.deviations import calibration_record
-from inference_econ.answers.gaps import Deployment, Gap
+from inference_econ.answers.gaps import Assessment, Deployment, Gap, SteadyService
 from inference_econ.answers.record import HEAD, facts
 from inference_econ.answers.sources import priced_sources, source_records
 from inference_econ.engine import Setup, bounds

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from inference_econ.answers.assess_service import SteadyService
-from inference_econ.answers.assessment import Assessment
-from inference_econ.answers.gaps import NEAR, Deployment, Gap, StepPart
+from inference_econ.answers.gaps import NEAR, Assessment, Deployment, Gap, SteadyService, StepPart
 from inference_econ.answers.operating_point import OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import bounds, error_spread

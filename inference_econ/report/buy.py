@@ -53,8 +53,8 @@ class BuyPage(RowsPage[Purchase]):
         speed = [f"{usual}A full lot: {kept}" for kept in kept_with(filled, answer.targets)]
         speed += _apart(answer.fleets.values() or [lot.pools for lot in answer.lots])
         rate, rows = answer.request_rate, answer.records()
-        asked = "" if rate is None else f" for {rate:g} requests/s"
-        title = service_title(f"Buy tokens, rent or own{asked}", self.services(), promises=answer.targets)
+        traffic = "" if rate is None else f" for {rate:g} requests/s"
+        title = service_title(f"Buy tokens, rent or own{traffic}", self.services(), promises=answer.targets)
         if rate is None:
             return (self.table(title, rows, columns, *speed, least=("dollars_per_month", "accelerators")),)
         billed = (

@@ -188,11 +188,11 @@ class OwnLevelsPage(Page):
 
     Attributes
     ----------
-    mine : OwnProfile
-        The answer.
+    fitted : OwnProfile
+        Levels, with errors before and after.
     """
 
-    mine: OwnProfile
+    fitted: OwnProfile
 
     def tables(self) -> Sequence[Table]:
         """Each deployment with its level, and how far off predictions are before and after."""
@@ -209,24 +209,24 @@ class OwnLevelsPage(Page):
         columns = ("server", "rows", "decode x", "prefill x", "TPOT off %", "after", "TTFT off %", "after")
         notes = (
             "Steps of these servers over those that their profile predicts; off: predicted over measured, median.",
-            f"They are levels of one engine: ask with --engine {self.mine.group.engine} beside --assumptions.",
+            f"They are levels of one engine: ask with --engine {self.fitted.group.engine} beside --assumptions.",
         )
-        return (Table(f"Levels over {self.mine.group.profile}", columns, rows, notes),)
+        return (Table(f"Levels over {self.fitted.group.profile}", columns, rows, notes),)
 
     def record(self) -> object:
         """Record of the lines of the table."""
-        return {"profile": self.mine.group.profile, "deployments": self._lines()}
+        return {"profile": self.fitted.group.profile, "deployments": self._lines()}
 
     def _lines(self) -> list[dict[str, Any]]:
-        mine = self.mine
-        file = MeasuredLevels.build(mine.levels, origin="levels")
-        entries, shared = known_entries(file), known_shared(mine.group, file)
+        fitted = self.fitted
+        file = MeasuredLevels.build(fitted.levels, origin="levels")
+        entries, shared = known_entries(file), known_shared(fitted.group, file)
         parts: dict[Any, list[int]] = {}
-        for index, row in enumerate(mine.rows):
+        for index, row in enumerate(fitted.rows):
             parts.setdefault(places_of(row), []).append(index)
         lines = []
         for (decode, prefill), which in parts.items():
-            beside = sum(shared.get(name, 0.0) for name in shared_of(mine.group, mine.rows[which[0]]))
+            beside = sum(shared.get(name, 0.0) for name in shared_of(fitted.group, fitted.rows[which[0]]))
             line: dict[str, Any] = {
                 "model": decode.subject[0],
                 "hardware": decode.subject[1],
@@ -235,7 +235,7 @@ class OwnLevelsPage(Page):
                 "decode": math.exp(entries[tuple(decode)].decode + beside),
                 "prefill": math.exp(entries[tuple(prefill)].prefill),
             }
-            for when, errors in (("before", mine.before), ("after", mine.after)):
+            for when, errors in (("before", fitted.before), ("after", fitted.after)):
                 for column, quantity in enumerate(QUANTITIES):
                     finite = sorted(error for error in errors[which, column].tolist() if math.isfinite(error))
                     line[f"{quantity}_{when}"] = math.expm1(finite[len(finite) // 2]) if finite else None

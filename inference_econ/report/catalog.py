@@ -1,4 +1,4 @@
-"""The catalogue as tables."""
+"""The catalogue as tables, with the prices, API offers and recipes that it records."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from inference_econ import inputs
+from inference_econ.answers import buyer
+from inference_econ.answers.record import node_record
 from inference_econ.report.fields import GIGABYTES, attributes
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
@@ -69,10 +71,20 @@ _LEAST = (
 
 def listing_table(kind: inputs.Kind, records: Sequence[Mapping[str, object]]) -> Table:
     """Table of all entries of a kind."""
-    columns = tuple(records[0])
-    rows = tuple(tuple(_text(record[column]) for column in columns) for record in records)
     notes = (GIGABYTES,) if kind == "hardware" else ()
-    return Table(f"{len(records)} {kind}", columns, rows, notes, least=_LEAST)
+    return _listed(f"{len(records)} {kind}", records, {name: name for name in records[0]}, notes, _LEAST)
+
+
+def _listed(
+    title: str,
+    records: Sequence[Mapping[str, object]],
+    heads: Mapping[str, str],
+    notes: tuple[str, ...],
+    least: tuple[str, ...] = (),
+) -> Table:
+    """Table of records, whose fields stand under their heads."""
+    rows = tuple(tuple(_text(record[name]) for name in heads) for record in records)
+    return Table(title, tuple(heads.values()), rows, notes, least=least)
 
 
 def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
@@ -204,3 +216,170 @@ def _text(value: object) -> str:
     if isinstance(value, list) and len(value) > _SHOWN:
         return f"{json.dumps(value[:_SHOWN])[:-1]}, .. {len(value)} values]"
     return value if isinstance(value, str) else json.dumps(value)
+
+
+_PRICES = {
+    **{name: name for name in ("chip", "kind", "seller", "years")}, "usd_per_gpu_hour": "$/GPU-h",
+    "usd_per_node_hour": "$/node-h", "gpus_per_node": "node",
+    **{name: name for name in ("date", "verified", "default", "source")},
+}  # fmt: skip
+_OF_PRICES = (
+    "Default: taken where nobody names a price, of one chip alone; several are compared by a kind and seller that all "
+    "list. TCO: what an hour costs who owns it. Years: the term of a contract.",
+    "Verified: read in the source; prices that are not, estimates and undated ones are taken only with a remark.",
+)
+
+
+@dataclass(frozen=True)
+class PricesPage(Page):
+    """The prices of some chips, with who said so and when."""
+
+    chips: Sequence[str]
+    """Names or paths."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per price."""
+        rows = [
+            {**record, "verified": "yes" if record["verified"] else "no", "default": "*" if record["default"] else ""}
+            for record in self.record()
+        ]
+        return (_listed(f"{len(rows)} prices of {len(self.chips)} chips", rows, _PRICES, _OF_PRICES),)
+
+    def record(self) -> list[dict[str, object]]:
+        """One record per price, in the order of the files."""
+        return [record for chip in self.chips for record in _prices(chip, inputs.catalog.hardware(chip))]
+
+
+def _prices(name: str, chip: inputs.HardwareSpec) -> list[dict[str, object]]:
+    usual = inputs.prices.best(chip)
+    return [
+        {
+            "chip": name,
+            "kind": price.kind,
+            "seller": price.seller or None,
+            "years": price.years,
+            "usd_per_gpu_hour": price.dollars,
+            **node_record(chip, price.dollars),
+            "date": price.date,
+            "verified": price.verified,
+            "default": price == usual,
+            "source": f"{price.ref}: {price.where}",
+        }
+        for price in inputs.prices.listed(chip)
+    ]
+
+
+_OFFERS = {
+    "provider": "provider", "model_as_written": "model", "hours": "hours",
+    "dollars_per_million_input_tokens": "$/M input", "dollars_per_million_cached_input_tokens": "$/M cached",
+    "dollars_per_million_output_tokens": "$/M output", "tokens_per_second": "tokens/s", "date": "date",
+    "source": "source",
+}  # fmt: skip
+_OF_OFFERS = (
+    "The last recorded day of each offer, cheapest output first. 'inference-econ offers --refresh FILE' adds today's: "
+    "the JSON of models.dev, or a CSV of one's own. --json says where in its source each stands.",
+)
+
+
+@dataclass(frozen=True)
+class OffersPage(Page):
+    """The last recorded API offers of a model, or of all: who charges what for a million tokens, and who says so."""
+
+    model: str | None = None
+    """Name or path; None for all models."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per offer."""
+        rows = [{**record, "hours": record["hours"] or None} for record in self.record()]
+        of = "" if self.model is None else f" of {inputs.catalog.model(self.model).name}"
+        return (_listed(f"{len(rows)} API offers{of}", rows, _OFFERS, _OF_OFFERS),)
+
+    def record(self) -> list[dict[str, object]]:
+        """One record per offer."""
+        model = self.model
+        listed = inputs.known_offers() if model is None else buyer.offers_of(inputs.catalog.model(model))
+        return [offer.model_dump() for offer in inputs.offers.latest(listed)]
+
+
+_RECIPES = {
+    "engine": "engine", "practice": "cache and proposals", "layouts": "instances", "pools": "prefill + decode",
+    "date": "date", "ref": "source", "where": "where",
+}  # fmt: skip
+_OF_RECIPES = (
+    "Instances are the degrees that a recipe names, prefill + decode those of its pools, how many of which '--format "
+    "json' says. Without a source no recipe is known, and the engine is run with what it has by itself.",
+)
+
+
+@dataclass(frozen=True)
+class RecipesPage(Page):
+    """Recipes by which engines are run with a model on a chip, with who published them and when."""
+
+    model: str
+    """Name or path."""
+    chip: str
+    """Name or path."""
+    weights: str | None = None
+    """Format of the weights; as published without."""
+    engine: str | None = None
+    """Only this one; all that are known without."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per practice."""
+        model, chip = inputs.catalog.model(self.model).name, inputs.catalog.hardware(self.chip).name
+        title = f"Recipes of {model} on {chip}" + (f", weights {self.weights}" if self.weights else "")
+        rows = [_recipe_row(practice) for practice in self._practices()]
+        return (_listed(title, rows, _RECIPES, _OF_RECIPES, ("where",)),)
+
+    def record(self) -> list[dict[str, object]]:
+        """One record per practice."""
+        return [_recipe(practice) for practice in self._practices()]
+
+    def _practices(self) -> tuple[inputs.Practice, ...]:
+        engines = (self.engine,) if self.engine else tuple(engine.name for engine in inputs.known_engines())
+        subject = inputs.catalog.model(self.model), inputs.catalog.hardware(self.chip), self.weights
+        return tuple(practice for engine in engines for practice in inputs.practices(engine, *subject))
+
+
+def _recipe(practice: inputs.Practice) -> dict[str, object]:
+    return {
+        "engine": practice.engine,
+        "practice": practice.text,
+        **attributes(practice, "kv proposer draft_length head"),
+        "options": dict(practice.options),
+        "layouts": [dict(layout) for layout in practice.layouts],
+        "pools": [
+            {
+                "prefill": pools.prefill.counts,
+                "decode": pools.decode.counts,
+                "workers": [list(pair) for pair in pools.workers],
+            }
+            for pools in practice.pools
+        ],
+        "date": practice.date,
+        "source": None if practice.source is None else practice.source.model_dump(),
+    }
+
+
+def _recipe_row(practice: inputs.Practice) -> dict[str, object]:
+    """Fields of a practice as a row shows them: degrees as people write them."""
+    pools = (f"{_degrees(pair.prefill.counts)} + {_degrees(pair.decode.counts)}" for pair in practice.pools)
+    return {
+        "engine": practice.engine,
+        "practice": practice.text,
+        "layouts": ", ".join(map(_degrees, practice.layouts)) or None,
+        "pools": ", ".join(pools) or None,
+        "date": practice.date or None,
+        **(dict.fromkeys(("ref", "where")) if practice.source is None else attributes(practice.source, "ref where")),
+    }
+
+
+def _degrees(counts: Mapping[str, int]) -> str:
+    """Degrees as people write them: ``tp8``, ``dp8ep8``.
+
+    Examples
+    --------
+    >>> _degrees({"tp": 1, "dp": 8, "pp": 1, "ep": 8}), _degrees({"tp": 1, "dp": 1, "pp": 1, "ep": 1})
+    ('dp8ep8', 'tp1')
+    """
+    return "".join(f"{name}{count}" for name, count in counts.items() if count > 1) or "tp1"

@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.disaggregated.answer import Disaggregation
-from inference_econ.answers.disaggregated.chances import fleet_chances
-from inference_econ.answers.disaggregated.compare import Comparison
+from inference_econ.answers.disaggregated.compare import Comparison, Disaggregation
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pool import Pool
@@ -27,14 +25,17 @@ from inference_econ.engine import Setup
 from inference_econ.inputs.percentiles import MEAN
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.chosen import start_of_fleet
 from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import kept_with
 from inference_econ.report.service import milliseconds, power_notes, slots_notes, spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
-from inference_econ.report.start import start_of_fleet
 from inference_econ.report.startable import doubts, grounds, with_engines
 from inference_econ.report.table import Frame, Table, assumptions_label, dollars, layout_label
+
+#: Speeds of a table at most [1].
+_SPEEDS = 10
 
 
 class DisaggregatedPage(AnswerPage[Disaggregation]):
@@ -78,27 +79,13 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
         return None if fleet is None or chained else start_of_fleet(fleet, targets, "the fleet")
 
 
-def comparison_table(
-    compared: Comparison, fleet: Fleet | None = None, together: Choice | None = None, rows: int = 10
-) -> Table:
-    """Both frontiers at common speeds, and the best fleet.
-
-    Parameters
-    ----------
-    compared : Comparison
-        The frontiers.
-    fleet : Fleet, optional
-        Whole numbers of prefill and decode instances.
-    together : Choice, optional
-        The best aggregated fleet for the same traffic.
-    rows : int
-        Speeds to show at most [1].
-    """
+def comparison_table(compared: Comparison, fleet: Fleet | None = None, together: Choice | None = None) -> Table:
+    """Both frontiers at common speeds, the best fleet of pools, and the best aggregated one for the same traffic."""
     columns = (
         "tokens/s per user", "$/M aggregated", "layout", "its TTFT ms", "$/M disagg.", "factor", "prefill", "decode",
         "P : D", "busy %", "TTFT ms",
     )  # fmt: skip
-    speeds = common_speeds(compared, rows)
+    speeds = _common_speeds(compared)
     lines = tuple(_row(compared, speed) for speed in speeds)
     setups = [pool.setup for pool in (compared.pools.prefill, compared.pools.decode)]
     notes = (
@@ -106,7 +93,7 @@ def comparison_table(
         *_promised_speed(compared),
         *_fleet_notes(fleet, together, compared.terms.targets),
         *_chain_notes(compared, fleet),
-        *([] if fleet is None else kept_with(fleet_chances(fleet, compared.terms.targets), compared.terms.targets)),
+        *([] if fleet is None else kept_with(fleet.chances(compared.terms.targets), compared.terms.targets)),
         *doubts(setups, compared.subjects()),
     )
     why = (
@@ -154,10 +141,10 @@ def _engines(compared: Comparison, speed: float) -> dict[str, float | str]:
     return {"engine": ", ".join(pools.engines_of(int(apart.prefill[index]), int(apart.layout[index])))}
 
 
-def common_speeds(compared: Comparison, most: int) -> list[float]:
+def _common_speeds(compared: Comparison) -> list[float]:
     """Round speeds over both frontiers, ascending [tokens/s]."""
     speeds = compared.speeds()
-    step = (speeds[-1] - speeds[0]) / most
+    step = (speeds[-1] - speeds[0]) / _SPEEDS
     unit = 10.0 ** math.floor(math.log10(step)) if step > 0 else 1.0
     steps = (unit * factor for factor in (1.0, 2.0, 2.5, 5.0, 10.0))
     step = next(size for size in steps if size >= step * (1 - 1e-9)) if step > 0 else 1.0
@@ -203,9 +190,9 @@ def _ttfts(compared: Comparison, speed: float) -> str:
     index, both = compared.at(speed)
     if index < 0 or both is None:
         return ""
-    theirs = compared.aggregated[both[0]].ttft_seconds[both[1]]
-    ours = compared.disaggregated.ttft_seconds[index]
-    return f", where the TTFT is {milliseconds(ours)} ms against {milliseconds(theirs)} ms"
+    together = compared.aggregated[both[0]].ttft_seconds[both[1]]
+    apart = compared.disaggregated.ttft_seconds[index]
+    return f", where the TTFT is {milliseconds(apart)} ms against {milliseconds(together)} ms"
 
 
 def _promised_speed(compared: Comparison) -> tuple[str, ...]:
@@ -215,14 +202,14 @@ def _promised_speed(compared: Comparison) -> tuple[str, ...]:
         return ()
     speed = 1.0 / limit
     index, both = compared.at(speed)
-    ours = float(compared.disaggregated.dollars[index])
+    apart = float(compared.disaggregated.dollars[index])
     which = compared.terms.targets.percentile_of("tpot")
     text = f"At the TPOT SLO of {1e3 * limit:g} ms ({which}) disaggregated serving costs "
-    text += f"${dollars(ours)} per million output tokens"
+    text += f"${dollars(apart)} per million output tokens"
     if both is None:
         return (f"{text}; no aggregated layout meets the SLOs.",)
-    theirs = float(compared.aggregated[both[0]].dollars[both[1]])
-    return (f"{text}, aggregated ${dollars(theirs)}: a factor of {theirs / ours:.2f}.",)
+    together = float(compared.aggregated[both[0]].dollars[both[1]])
+    return (f"{text}, aggregated ${dollars(together)}: a factor of {together / apart:.2f}.",)
 
 
 def transfer_note(compared: Comparison) -> str:

@@ -57,7 +57,7 @@ class ExplanationPage(RecordPage[Explanation]):
             )
         if self.memory:
             return memory_frame(self.answer)
-        return operator_frame(self.answer) if self.operators else part_frame(self.answer)
+        return table.frame_of(operator_records(self.answer)) if self.operators else part_frame(self.answer)
 
     def blocks(self) -> Sequence[Block]:
         """The tables, with a bar of the parts below the first."""
@@ -290,11 +290,6 @@ def memory_frame(explanation: Explanation) -> table.Frame:
     held, total = explanation.held, sum(explanation.held.values())
     rows = [(name, held[name], held[name] / total) for name in _HELD_NAMES if held.get(name)]
     return table.frame_of(rows, columns=["part", "bytes", "share"])
-
-
-def operator_frame(explanation: Explanation) -> table.Frame:
-    """The operator table, one row each: the fields of :class:`OperatorCosts` in base units, and what follows."""
-    return table.frame_of(operator_records(explanation))
 
 
 def part_frame(explanation: Explanation) -> table.Frame:

@@ -178,11 +178,11 @@ def _head(named: str, kind: str) -> str:
     return field(name, kind).head(percentile) if name in glossary() else named
 
 
-def details(records: Sequence[Record], names: Iterable[str], kind: str = "") -> dict[str, list[float | str]]:
+def details(records: Sequence[Record], names: Iterable[str]) -> dict[str, list[float | str]]:
     """Return what hovering over points says: fields of their records; counts stay numbers."""
     columns: dict[str, list[float | str]] = {}
     for name in names:
-        shown = field(name, kind)
+        shown = field(name)
         values = [record[name] for record in records]
         columns[shown.head()] = [value if isinstance(value, int) else shown.text(value) for value in values]
     return columns

@@ -13,7 +13,6 @@ from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot
 from inference_econ.report.heading import subject_label
 from inference_econ.report.metrics import AXES
-from inference_econ.report.startable import saving_note, with_notes
 from inference_econ.report.table import PART_NAMES, Frame, Table
 from inference_econ.search import Frontier, Metric, PlanTable
 
@@ -39,7 +38,7 @@ class FrontierPage(speed_cost.CurvePage[Frontier]):
 
     def tables(self) -> Sequence[Table]:
         """Some points; how many plans there are, if they are wanted."""
-        points = with_notes(frontier_table(self.answer, y=self.y), saving_note(self.answer.saving))
+        points = frontier_table(self.answer, self.y)
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
     def points_record(self) -> dict[str, object]:
@@ -61,17 +60,17 @@ class FrontierPage(speed_cost.CurvePage[Frontier]):
         return f"What does decoding {subject_label(self.answer.setup)} cost at each speed, without prefill?"
 
 
-def frontier_table(front: Frontier, rows: int = 14, y: Metric = "cost") -> Table:
+def frontier_table(front: Frontier, y: Metric = "cost") -> Table:
     """A frontier for people: some points, evenly spaced in speed; see :func:`speed_cost.points_table`."""
     basis = [f"{DECODED} Assumptions: {front.setup.assumptions.name}."]
-    if any(point.layout["dp"] != 1.0 for point in front.points(speed_cost.some_points(front, rows))):
+    if any(point.layout["dp"] != 1.0 for point in front.points(speed_cost.some_points(front))):
         basis.append(
             "dp: groups of tp accelerators with sequences of their own; feed-forward blocks and experts are cut over "
             "all tp x dp of them: over ep ranks, and each expert over the rest."
         )
     columns = ("accelerators", "layout", "batch", "mfu", "bandwidth_utilization", "limited_by")
     least = ("mfu", "bandwidth_utilization", "limited_by", "engine", "batch")
-    return speed_cost.points_table(front, y, rows, columns, basis=basis, least=least)
+    return speed_cost.points_table(front, y, columns, basis=basis, least=least)
 
 
 def frontier_chart(front: Frontier, y: Metric = "cost") -> Plot:

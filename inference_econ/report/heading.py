@@ -51,6 +51,7 @@ def heading(
         ``Services, prefill included: Llama 3.1 8B on NVIDIA H100 at $2.95 per GPU-hour ...; weights bf16, ...``
     """
     shown = list(setups)
+    labels = {"" if proposer is None else proposer.label for proposer in speculations}
     parts = (
         f"{counted}: {_listed(_named(setup.model) for setup in shown)} on {_listed(map(_priced, shown))}",
         _price_class(shown),
@@ -58,7 +59,8 @@ def heading(
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
         _common(map(promises_label, promises), "promises"),
-        _common(("" if proposer is None else proposer.label for proposer in speculations), "proposers"),
+        # Where they differ rows have recipes, if there is room for these; a heading says what all rows share.
+        *(labels if len(labels) == 1 else ()),
     )
     return "; ".join(part for part in parts if part)
 

@@ -99,8 +99,12 @@ def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
     checkpoint = checkpoint.apart({part.name for part in model.unknown})
     uncounted, parts, notes = _uncounted(model, checkpoint), checkpoint.parameters, []
     counted = {part: round(count) for part, count in model.parameter_parts().items()}
-    held = weight_bytes(model, Precision.of(model))
-    rows = [] if checkpoint.size is None else [("bytes of all tensors", f"{checkpoint.size:,.0f}", f"{held:,.0f}")]
+    counted_bytes = weight_bytes(model, Precision.of(model))
+    rows = (
+        []
+        if checkpoint.size is None
+        else [("bytes of all tensors", f"{checkpoint.size:,.0f}", f"{counted_bytes:,.0f}")]
+    )
     rows += [
         (f"parameters: {part.replace('_', ' ')}", f"{parts.get(part, 0):,}", f"{counted.get(part, 0):,}")
         for part in (dict.fromkeys([*counted, *parts]) if parts and not checkpoint.packed else ())

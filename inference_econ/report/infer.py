@@ -41,9 +41,8 @@ class InferencePage(AnswerPage[Inferred]):
             "total_parameters": inferred.total_parameters._asdict(),
             "active_parameters": inferred.active_parameters._asdict(),
             "families": inferred.families,
-            "chips": inferred.mean_of(lambda served: served.chips),
-            "weights": inferred.mean_of(lambda served: served.formats),
-            "speculation": inferred.mean_of(lambda served: {"yes": served.speculation})["yes"],
+            **_manners(inferred),
+            "speculation": _manners(inferred)["speculation"]["yes"],
             "offers": [_offer_record(served) for served in inferred.served],
         }
         truth = inferred.truth
@@ -70,7 +69,8 @@ class InferencePage(AnswerPage[Inferred]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Active parameters before and after, and prices by speed beside those that were seen."""
-        return {"infer": charts.line_charts(inferred_charts(self.answer), picture_title(self.answer))}
+        heading = f"How large could the model be?\n{title(self.answer)}"
+        return {"infer": charts.line_charts(inferred_charts(self.answer), heading)}
 
     def question(self) -> str:
         """Question about the size of the model."""
@@ -95,14 +95,11 @@ def sizes_table(inferred: Inferred) -> Table:
     )
     rows = []
     for name, values, unit, true in sizes:
-        before, after = (_three(interval(values, weights), unit) for weights in (even, inferred.weights))
-        rows.append((name, *before, *after, *(() if truth is None else (amount(true / unit),))))
+        ends = (value for weights in (even, inferred.weights) for value in interval(values, weights))
+        actual = () if truth is None else (true,)
+        rows.append((name, *(amount(value / unit) for value in (*ends, *actual))))
     heads = ("", "before: 10 %", "50 %", "90 %", "after: 10 %", "50 %", "90 %", *(["truth"] if truth else []))
     return Table(title(inferred), heads, tuple(rows), tuple(_notes(inferred)), tuple(_why(inferred)))
-
-
-def _three(values: Interval, unit: float) -> tuple[str, ...]:
-    return tuple(amount(value / unit) for value in values)
 
 
 def title(inferred: Inferred) -> str:
@@ -110,11 +107,6 @@ def title(inferred: Inferred) -> str:
     count = len(inferred.offers)
     seen = inferred.offers[0].words if count == 1 else f"{count} offers"
     return f"Sizes of a closed model, by {seen}"
-
-
-def picture_title(inferred: Inferred) -> str:
-    """The question that the picture answers, above the heading."""
-    return f"How large could the model be?\n{title(inferred)}"
 
 
 def options_table(inferred: Inferred) -> Table:
@@ -128,12 +120,8 @@ def options_table(inferred: Inferred) -> Table:
         "weights": _summed((str(manner.weights), share) for manner, share in likely.items()),
         "speculation": {"yes": priors.speculation.probability},
     }
-    after = {
-        "model": inferred.families,
-        "chip": inferred.mean_of(lambda served: served.chips),
-        "weights": inferred.mean_of(lambda served: served.formats),
-        "speculation": inferred.mean_of(lambda served: {"yes": served.speculation}),
-    }
+    served = _manners(inferred)
+    after = {**served, "model": inferred.families, "chip": served["chips"]}
     rows = [
         (what, name, f"{100 * share:.0f}", f"{100 * after[what].get(name, 0.0):.0f}")
         for what, shares in before.items()
@@ -143,6 +131,15 @@ def options_table(inferred: Inferred) -> Table:
     heads = ("what", "", "before %", "after %")
     notes = ("Chips, formats and speculation: means over the offers.",) if len(inferred.offers) > 1 else ()
     return Table("Kinds of models, and how they are served", heads, tuple(rows), (), notes)
+
+
+def _manners(inferred: Inferred) -> dict[str, dict[str, float]]:
+    """Probabilities of chips, formats and speculation, in the mean over the offers."""
+    return {
+        "chips": inferred.mean_of(lambda served: served.chips),
+        "weights": inferred.mean_of(lambda served: served.formats),
+        "speculation": inferred.mean_of(lambda served: {"yes": served.speculation}),
+    }
 
 
 def _summed(pairs: Any) -> dict[str, float]:

@@ -17,7 +17,7 @@ from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.heading import heading, subject_label
 from inference_econ.report.page import Pieces, RecordPage
 from inference_econ.report.startable import cannot_start, started
-from inference_econ.report.table import Frame, Table, amount, frame_of, joined, layout_label, remarks, warnings
+from inference_econ.report.table import Frame, Table, amount, frame_of, layout_label, remarks, warnings
 
 #: What is varied: in a sentence, at the head of an axis, and a value of it.
 _WORDS: Mapping[Axis, tuple[str, str, str]] = {
@@ -39,18 +39,17 @@ class IntensityPage(RecordPage[Intensity]):
     def frame(self) -> Frame:
         """A row for each operator and the step at each value."""
         answer = self.answer
-        frames = [
-            frame_of(
-                {
-                    "operator": sweep.name or STEP,
-                    answer.over: answer.values,
-                    **{name: getattr(sweep, name) for name in COLUMNS},
-                    "turns_at": np.nan if sweep.turns_at is None else sweep.turns_at,
-                }
-            )
+        rows = [
+            {
+                "operator": sweep.name or STEP,
+                answer.over: value,
+                **{name: getattr(sweep, name)[index] for name in COLUMNS},
+                "turns_at": np.nan if sweep.turns_at is None else sweep.turns_at,
+            }
             for sweep in (*answer.operators, answer.step)
+            for index, value in enumerate(answer.values)
         ]
-        return joined(frames)
+        return frame_of(rows)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Intensity over what is varied, and the same operators on their way along the roofline."""

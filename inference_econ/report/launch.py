@@ -235,6 +235,21 @@ def _refused(instance: Instance) -> list[str]:
     return []
 
 
+def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
+    """Remark on instances that were predicted with a fast link over more accelerators than machines of a size have."""
+    linked = max(
+        min(instance.accelerators, chip.link_domain, node(chip))
+        for instance in instances
+        for chip in [instance.service.setup.hardware]
+    )
+    if linked <= size:
+        return ()
+    return (
+        f"predicted with one fast link between {linked} accelerators, which machines of {size} do not have between "
+        f"them: ask again with --set hardware.link_domain={size}",
+    )
+
+
 def notes(deployment: Deployment) -> list[str]:
     """Remarks on where a run differs from the prediction."""
     remarks, instance = [*deployment.said], deployment.instances[0]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from inference_econ.answers.burstiness import POISSON
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.load import LoadCurve, LoadPoint, point_record
+from inference_econ.answers.load import LoadCurve, LoadPoint
 from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.service_record import SEEN
 from inference_econ.answers.subjects import under_load
@@ -15,12 +15,12 @@ from inference_econ.engine import Setup, bounds
 from inference_econ.inputs.percentiles import in_order
 from inference_econ.report import bands, charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.chosen import start_of_sheet
 from inference_econ.report.fields import Column, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.promises import arrivals_label, burstiness_note, chances_column, chances_notes
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked, power_columns, service_title
-from inference_econ.report.start import start_of_sheet
 from inference_econ.report.startable import doubts, grounds, with_notes
 from inference_econ.report.table import Table, amount, dollars
 from inference_econ.serving import Gamma, Loaded, arrivals_of, is_unproven, seen, served
@@ -73,7 +73,7 @@ class LoadPage(RowsPage[LoadCurve]):
             f"It completes {amount(most)} requests/s at most; at {point.requests_per_second:.4g} requests/s 90 % of "
             f"requests wait {milliseconds(load.ttft_seconds['p90'])} ms or less for the first token and "
             f"{milliseconds(load.tpot_seconds['p90'])} ms or less for each further one, at $",
-            dollars(point.dollars_per_million_output_tokens), " per million output tokens.",
+            dollars(point.sheet.dollars_per_million_output_tokens), " per million output tokens.",
         )  # fmt: skip
 
     def setups(self) -> Sequence[Setup]:
@@ -132,7 +132,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
         *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
     title = service_title("A fleet under load", [sheet.service], promises=targets)
-    records = [point_record(point, targets) for point in points]
+    records = [point.record(targets) for point in points]
     return view(title, records, columns, notes=notes, why=why, least=least)
 
 
@@ -309,7 +309,7 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
     around = bounds.ends(instances, bounds.LOAD)
     costs = (
         Series("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
-        Series("$/M of output tokens", rates, [point.dollars_per_million_output_tokens for point in points]),
+        Series("$/M of output tokens", rates, [point.sheet.dollars_per_million_output_tokens for point in points]),
     )
     x_label, y_label = "requests per second", "milliseconds"
     latencies = [

@@ -127,8 +127,8 @@ def keda(deployment: Deployment, size: int) -> str:
         )
     running, waiting, done = _METRICS[instance.engine.name]
     labels = f'{{model_name="{instance.model}"}}'
-    held = f"sum({running}{labels}) + sum({waiting}{labels})"
-    query = held if scaling.metric == "in_flight" else f"sum(rate({done}{labels}[1m]))"
+    in_flight = f"sum({running}{labels}) + sum({waiting}{labels})"
+    query = in_flight if scaling.metric == "in_flight" else f"sum(rate({done}{labels}[1m]))"
     # Cheaper instances hold their part: what is left is for these.
     query = f"clamp_min({query} - {scaling.before:.6g}, 0)" if scaling.before else query
     beside = _documents("keda", name=_name(instance), scaling=scaling, prometheus=_PROMETHEUS, query=query)

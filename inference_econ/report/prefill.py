@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from inference_econ.answers.prefill import WAYS, PrefillWays, SharedPrompt, Stages
@@ -10,6 +10,7 @@ from inference_econ.answers.prompt_processes import Way
 from inference_econ.engine import Setup
 from inference_econ.report import caveats, charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.fields import Column, view
 from inference_econ.report.heading import heading
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.table import Table, amount, dollars, remarks, warnings
@@ -75,17 +76,11 @@ def _name(ways: PrefillWays, row: SharedPrompt) -> str:
 
 def times_table(ways: PrefillWays) -> Table:
     """Time to the first token by way, one row per prompt and number of chips."""
-    rows = tuple(
-        (
-            f"{row.prompt}",
-            _chips(ways, row),
-            *(_ms(row.ways.get(name)) for name in WAYS),
-            WAYS[row.fastest] if row.ways else _NONE,
-            _ratio(ways.speed_up(row, row.fastest) if row.ways else None),
-        )
-        for row in ways.rows
-    )
-    columns = ("prompt", "GPUs", *(f"{text} ms" for text in _SHORT.values()), "fastest", "speed-up")
+    columns = [
+        *_columns(ways, "ms", lambda row, name: _ms(row.ways.get(name))),
+        ("fastest", [WAYS[row.fastest] if row.ways else _NONE for row in ways.rows]),
+        ("speed-up", [_ratio(ways.speed_up(row, row.fastest) if row.ways else None) for row in ways.rows]),
+    ]
     size = ways.process_chips
     process = "one GPU" if size == 1 else f"one process of {size} GPUs"
     notes = (
@@ -106,7 +101,17 @@ def times_table(ways: PrefillWays) -> Table:
         *caveats.extrapolations(*ways.subjects()),
         *remarks(ways.setup),
     )
-    return Table(title(ways), columns, rows, notes, why, least=("sequence ms", "gathered ms", "even chain ms"))
+    least = ("sequence ms", "gathered ms", "even chain ms")
+    return view(title(ways), (), columns, notes=notes, why=why, least=least)
+
+
+def _columns(ways: PrefillWays, unit: str, cell: Callable[[SharedPrompt, str], str]) -> list[Column]:
+    """Columns of prompts, of their chips, and of a quantity of every way."""
+    return [
+        ("prompt", [f"{row.prompt}" for row in ways.rows]),
+        ("GPUs", [_chips(ways, row) for row in ways.rows]),
+        *((f"{text} {unit}", [cell(row, name) for row in ways.rows]) for name, text in _SHORT.items()),
+    ]
 
 
 #: Heads of columns.
@@ -138,37 +143,26 @@ def _ms(way: Way | None) -> str:
 
 def links_table(ways: PrefillWays) -> Table:
     """Table of bytes over links and the share of the time that is due to them, with the parts of chains."""
-    rows = tuple(
-        (f"{row.prompt}", _chips(ways, row), *(_moved(row.ways.get(name)) for name in WAYS), _parts(row))
-        for row in ways.rows
-    )
-    columns = ("prompt", "GPUs", *(f"{text} GB (%)" for text in _SHORT.values()), "parts of the chain %")
+    columns = _columns(ways, "GB (%)", lambda row, name: _moved(row.ways.get(name)))
+    columns.append(("parts of the chain %", list(map(_parts, ways.rows))))
     notes = (
         "GB that all GPUs send each other, as rings move them; in brackets the share of the time that would be gone if "
         "links took none.",
     )
-    return Table("Over links", columns, rows, why=notes, least=("sequence GB (%)", "even chain GB (%)"))
+    return view("Over links", (), columns, why=notes, least=("sequence GB (%)", "even chain GB (%)"))
 
 
 def dollars_table(ways: PrefillWays) -> Table:
     """Table of costs of prompts by way: all GPUs from start to first token."""
-    rows = tuple(
-        (
-            f"{row.prompt}",
-            _chips(ways, row),
-            *(_dollars(ways, row.ways.get(name), row.stages) for name in WAYS),
-            cheapest,
-        )
-        for row in ways.rows
-        for cheapest in [_dollars(ways, ways.alone.get(row.prompt), ways.one_process)]
-    )
     process = "one GPU" if ways.process_chips == 1 else f"{ways.process_chips} GPUs"
-    columns = ("prompt", "GPUs", *(f"{text} $" for text in _SHORT.values()), f"on {process} $")
+    alone = [_dollars(ways, ways.alone.get(row.prompt), ways.one_process) for row in ways.rows]
+    columns = _columns(ways, "$", lambda row, name: _dollars(ways, row.ways.get(name), row.stages))
+    columns.append((f"on {process} $", alone))
     notes = (
         "All GPUs are paid for from start to first token, one prompt (or batch) after the other. In a chain the first "
         "processes are free before the last one ends, and could begin the next prompt.",
     )
-    return Table("Dollars per 1,000 prompts", columns, rows, why=notes, least=("sequence $", "even chain $"))
+    return view("Dollars per 1,000 prompts", (), columns, why=notes, least=("sequence $", "even chain $"))
 
 
 def _dollars(ways: PrefillWays, way: Way | None, stages: Stages) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from inference_econ.answers.conversations import Conversation, Routing, reuse
-from inference_econ.answers.prefix_cache import Offloading, curve, tier_records
+from inference_econ.answers.prefix_cache import Offloading, curve
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Setup
 from inference_econ.report import charts
@@ -88,7 +88,7 @@ def offload_table(offloading: Offloading) -> Table:
         *(() if offloading.readings[0].hit_rate is None else ("hit_rate",)),
     )  # fmt: skip
     least = ("kept_seconds", "needed_bytes", "bytes_per_second", "utilization")
-    return view(_title(offloading), tier_records(offloading), columns, kind="tier", notes=notes, why=why, least=least)
+    return view(_title(offloading), offloading.records(), columns, kind="tier", notes=notes, why=why, least=least)
 
 
 def _conversation(conversation: Conversation) -> str:
@@ -114,7 +114,7 @@ def _routing(offloading: Offloading) -> list[str]:
     if conversation is None or conversation.replicas == 1:
         return []
     other: Routing = "prefix_aware" if conversation.routing == "round_robin" else "round_robin"
-    mine, theirs = (
+    present, otherwise = (
         reuse(
             replace(conversation, routing=way), offloading.requests_per_second, offloading.readings[0].capacity_bytes,
             offloading.bytes_per_token,
@@ -123,7 +123,8 @@ def _routing(offloading: Offloading) -> list[str]:
     )  # fmt: skip
     return [
         f"{conversation.replicas} instances share the requests, {_ROUTED[conversation.routing]}: of prompts "
-        f"{100 * mine:.1f} % are found in HBM; {_ROUTED[other]} {100 * theirs:.1f} %. Tiers are those of each instance."
+        f"{100 * present:.1f} % are found in HBM; {_ROUTED[other]} {100 * otherwise:.1f} %. Tiers are those of each "
+        "instance."
     ]
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.price import KINDS, Sheet, kind_records, sheet_chances
+from inference_econ.answers.price import KINDS, Sheet, sheet_chances
 from inference_econ.answers.recommend import PooledChoice
 from inference_econ.answers.service_record import SEEN
 from inference_econ.engine import Setup
 from inference_econ.inputs import Offer
 from inference_econ.report import charts
+from inference_econ.report.chosen import start_of_sheet
 from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.heading import subject_label
 from inference_econ.report.page import Pieces, RowsPage
 from inference_econ.report.promises import kept_with
 from inference_econ.report.recommend import choice_label
 from inference_econ.report.service import fleet_label, fleet_name, load_notes, picked, power_notes, service_title
-from inference_econ.report.start import start_of_sheet
-from inference_econ.report.startable import doubts, grounds, with_notes
+from inference_econ.report.startable import doubts, grounds
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table, dollars, per_hour
 from inference_econ.serving import loaded
@@ -32,9 +32,46 @@ class PricePage(RowsPage[Sheet]):
 
     def tables(self) -> Sequence[Table]:
         """Costs by kind of token."""
-        sheet = self.answer
-        kept = kept_with(sheet_chances(sheet, sheet.targets), sheet.targets)
-        return (with_notes(price_table(sheet, sheet.api), [*_picked(sheet), *kept]),)
+        sheet, api = self.answer, self.answer.api
+        records = [record for record in sheet.records() if record["tokens_per_hour"]]
+        kinds = [str(record["tokens"]) for record in records]
+        every: Record = {
+            "tokens_per_hour": sum(sheet.tokens_per_hour.values()),
+            "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
+            "dollars_per_hour": sheet.dollars_per_hour,
+        }
+        columns: list[Column] = [
+            ("tokens", [*(KIND_NAMES[kind] for kind in kinds), "all"]),
+            *("tokens_per_hour", "dollars_per_million_tokens", "marginal_dollars_per_million", "dollars_per_hour"),
+        ]
+        if api is not None:
+            costs = [api.get(kind, 0.0) for kind in kinds]
+            margins = [
+                (cost - sheet.average[kind]) * sheet.tokens_per_hour[kind] / 1e6
+                for cost, kind in zip(costs, kinds, strict=True)
+            ]
+            margins.append(sheet.revenue_per_hour(api) - sheet.dollars_per_hour)
+            columns.append(("API $/M", [*(f"{cost:g}" for cost in costs), ""]))
+            columns.append(("margin $/h", [f"{margin:,.2f}" for margin in margins]))
+        setup = sheet.service.setup
+        notes = [
+            *_picked(sheet),
+            *kept_with(sheet_chances(sheet, sheet.targets), sheet.targets),
+            f"{_label(sheet)}.",
+            *load_notes(sheet.load, sheet.replicas, sheet.targets),
+            *power_notes(setup, sheet.power_record()),
+            *([] if sheet.offer is None else [offer_label(sheet.offer)]),
+            *([] if api is None else [break_even(sheet, api)]),
+            *doubts([setup], sheet.subjects()),
+        ]
+        why = [
+            f"Assumptions: {setup.assumptions.name}.",
+            "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
+            "the same proportion.",
+            *grounds([setup], sheet.subjects(), SEEN),
+        ]
+        rows, least = [*records, every], ("marginal_dollars_per_million",)
+        return (view(price_title(sheet), rows, columns, kind="kind_price", notes=notes, why=why, least=least),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the shares of the bill of an hour."""
@@ -74,47 +111,6 @@ class PricePage(RowsPage[Sheet]):
             return None
         share = requests.cached / requests.isl.mean
         return {**costs, "share": share, "isl": requests.isl.mean, "osl": requests.osl.mean}
-
-
-def price_table(sheet: Sheet, api: Mapping[str, float] | None = None) -> Table:
-    """Costs by kind of token."""
-    records = [record for record in kind_records(sheet) if record["tokens_per_hour"]]
-    kinds = [str(record["tokens"]) for record in records]
-    every: Record = {
-        "tokens_per_hour": sum(sheet.tokens_per_hour.values()),
-        "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
-        "dollars_per_hour": sheet.dollars_per_hour,
-    }
-    columns: list[Column] = [
-        ("tokens", [*(KIND_NAMES[kind] for kind in kinds), "all"]),
-        *("tokens_per_hour", "dollars_per_million_tokens", "marginal_dollars_per_million", "dollars_per_hour"),
-    ]
-    if api is not None:
-        costs = [api.get(kind, 0.0) for kind in kinds]
-        margins = [
-            (cost - sheet.average[kind]) * sheet.tokens_per_hour[kind] / 1e6
-            for cost, kind in zip(costs, kinds, strict=True)
-        ]
-        margins.append(sheet.revenue_per_hour(api) - sheet.dollars_per_hour)
-        columns.append(("API $/M", [*(f"{cost:g}" for cost in costs), ""]))
-        columns.append(("margin $/h", [f"{margin:,.2f}" for margin in margins]))
-    setup = sheet.service.setup
-    notes = [
-        f"{_label(sheet)}.",
-        *load_notes(sheet.load, sheet.replicas, sheet.targets),
-        *power_notes(setup, sheet.power_record()),
-        *([] if sheet.offer is None else [offer_label(sheet.offer)]),
-        *([] if api is None else [break_even(sheet, api)]),
-        *doubts([setup], sheet.subjects()),
-    ]
-    why = [
-        f"Assumptions: {setup.assumptions.name}.",
-        "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
-        "the same proportion.",
-        *grounds([setup], sheet.subjects(), SEEN),
-    ]
-    rows, least = [*records, every], ("marginal_dollars_per_million",)
-    return view(price_title(sheet), rows, columns, kind="kind_price", notes=notes, why=why, least=least)
 
 
 def offer_label(offer: Offer) -> str:

@@ -21,6 +21,7 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.chosen import start_of_fleet, start_of_instances
 from inference_econ.report.fields import Column, Record, details, view
 from inference_econ.report.heading import promises_label
 from inference_econ.report.page import Pieces, RowsPage
@@ -33,7 +34,6 @@ from inference_econ.report.service import (
     service_title,
     slots_notes,
 )
-from inference_econ.report.start import start_of_fleet, start_of_instances
 from inference_econ.report.startable import doubts, grounds, started, with_engines, with_notes, with_recipes
 from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
 

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inference_econ.answers.record import flat_frame
 from inference_econ.errors import InputError
 from inference_econ.inputs import read_text
 from inference_econ.report.files import ending_of, write_text
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
 #: Heads of files: of answers that Python saved, with their rows; of those of the command line, with what was asked.
 _SAVED, _QUESTION = "saved", "asked"
 _PROGRAM = "inference-econ"
+#: Where the record of a command holds the rows of its frame; those of other commands are made of several parts.
+_ROWS = {
+    "buy": "crossovers",
+    "fits": "instances",
+    "fleet": "hours",
+    "load": "points",
+    "recommend": "choices",
+    "rollout": "runs",
+    "speculate": "rows",
+}
 #: How files are written that :func:`load_answer` reads, and those that can be asked again.
 _ANY = "write one with .save('answer.json'), or on the command line with -o answer.json"
 _AGAIN = "write one with 'inference-econ frontier ... -o answer.json' (or another command that answers a question)"
@@ -40,7 +51,8 @@ class SavedAnswer:
     record : dict
         All that it says, as :meth:`to_dict` of the answer gave it.
     rows : dict or None
-        Columns and rows of its numbers; None of an answer of the command line, which keeps them in its record only.
+        Columns and rows of its numbers; None of an answer of the command line, which has them in its record, if at
+        all.
     options : mapping
         Those of the command; empty of an answer that was saved in Python, which keeps no question.
     origin : str
@@ -64,11 +76,17 @@ class SavedAnswer:
         Raises
         ------
         InputError
-            If the command line wrote the file.
+            If the command line wrote the file, and its record does not hold the rows as they are.
         """
-        if self.rows is None:
-            raise InputError("an answer of the command line has no frame in its JSON: use to_dict(), or -o answer.csv")
-        return frame_of(self.rows["data"], columns=self.rows["columns"])
+        if self.rows is not None:
+            return frame_of(self.rows["data"], columns=self.rows["columns"])
+        rows = self.record.get(_ROWS.get(self.kind, ""))
+        if not isinstance(rows, list):
+            raise InputError(
+                f"an answer of {self.kind!r} has no frame in its JSON: use to_dict(), or ask the command again with "
+                "-o answer.csv"
+            )
+        return flat_frame(rows)
 
     def __repr__(self) -> str:
         """Kind of the answer, and its release."""

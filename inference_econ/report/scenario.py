@@ -16,7 +16,6 @@ from inference_econ.report import assess
 from inference_econ.report.assess import AssessmentPage
 from inference_econ.report.assess_findings import verdict
 from inference_econ.report.curves import assumed, curve_columns, setups_of, stacked, warned
-from inference_econ.report.offered import offer_records, offers_frame, offers_tables
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
 from inference_econ.report.speed_cost import frontiers_title
 from inference_econ.report.table import Frame, Table, amount, dollars, frame_of
@@ -113,7 +112,7 @@ def scenario_tables(result: Result) -> tuple[Table, ...]:
     if result.tables:
         return tuple(_beside_printed(table) for table in result.tables)
     shown = result.panels or (result,)
-    return tuple(table for panel in shown for table in (scenario_table(panel), *offers_tables(panel)))
+    return tuple(table for panel in shown for table in (scenario_table(panel), *_offers_tables(panel)))
 
 
 def scenario_table(result: Result) -> Table:
@@ -254,7 +253,7 @@ def result_record(result: Result) -> dict[str, object]:
             {"series": curve.label, **_lists(_bounded(curve, curve_columns(curve)))} for curve in result.curves
         ]
     if result.offers:
-        record["offers"] = offer_records(result)
+        record["offers"] = _offer_records(result)
     if result.tables:
         record["tables"] = [table.record() for table in result.tables]
         record["charts"] = [chart.record() for chart in result.charts]
@@ -327,7 +326,7 @@ def curve_frame(curve: Curve) -> Frame:
 
 def _figure_frame(result: Result) -> Frame:
     """Points of the curves of a figure, and after them those of the offers beside them."""
-    return stacked((_curves_frame(result.curves), offers_frame(result)))
+    return stacked((_curves_frame(result.curves), _offers_frame(result)))
 
 
 def _curves_frame(curves: Sequence[Curve]) -> Frame:
@@ -352,3 +351,61 @@ def _cells_frame(answers: Sequence[CellTable]) -> Frame:
         for column, value in zip(table.columns, row.values, strict=True)
     ]
     return frame_of(lines, columns=["table", "row", "column", "ours", "printed"])
+
+
+def _offers_tables(result: Result) -> Sequence[Table]:
+    """Offers against the series that they are drawn beside; none where a figure draws none."""
+    records = _offer_records(result)
+    if not records:
+        return ()
+    rows = tuple(
+        (
+            *(str(record[name]) for name in ("provider", "model_as_written", "date")),
+            f"{record['tokens_per_second']:.4g}",
+            f"{record['dollars_per_million_output_tokens']:g}",
+            str(record["series"]),
+            *_against(record),
+        )
+        for record in records
+    )
+    columns = ("provider", "model", "date", "tokens/s", "$/M", "series", "$/M of the series", "price / cost")
+    notes = (
+        "Offers are list prices of output tokens and speeds measured from outside: on what chips, in what formats and "
+        "with what speculation they are served nobody says. Of a model and day those that no other offer beats.",
+    )
+    return (Table(f"{result.scenario.name}: offers of providers", columns, rows, notes),)
+
+
+def _against(record: dict[str, object]) -> tuple[str, str]:
+    cost, price = record["series_dollars_per_million_output_tokens"], record["dollars_per_million_output_tokens"]
+    if not isinstance(cost, float) or not isinstance(price, float):
+        return "too fast for it", "-"
+    return f"{cost:.3g}", f"{price / cost:.3g}"
+
+
+def _offer_records(result: Result) -> list[dict[str, object]]:
+    """Offers as plain data, each with what its series costs at that speed; None where no point is as fast."""
+    curves = {curve.label: curve for curve in result.curves}
+    return [
+        {
+            **beside.offer.model_dump(),
+            "series": beside.series,
+            "series_dollars_per_million_output_tokens": curves[beside.series].dollars_at(beside.tokens_per_second),
+        }
+        for beside in result.offers
+    ]
+
+
+def _offers_frame(result: Result) -> Frame:
+    """Offers as rows behind a figure: points of their series, with provider and day."""
+    rows = [
+        {
+            "series": beside.series,
+            "tokens_per_second_per_user": beside.tokens_per_second,
+            "dollars_per_million_output_tokens": beside.offer.dollars_per_million_output_tokens,
+            "provider": beside.offer.provider,
+            "date": beside.offer.date,
+        }
+        for beside in result.offers
+    ]
+    return frame_of(rows)

@@ -144,13 +144,11 @@ def share_inside(rows: Iterable[calibration.Row], quantity: calibration.Quantity
     return f"{100 * where.held / where.known:.0f} %" if where.known else "-"
 
 
-def grouped(
-    report: calibration.Servers, key: str, quantities: Iterable[calibration.Quantity] = calibration.QUANTITIES
-) -> Table:
+def grouped(report: calibration.Servers, key: str) -> Table:
     """Errors by the values of one key, quantity after quantity."""
     rows = [
         (value, quantity.title, *_numbers(accuracy))
-        for quantity in quantities
+        for quantity in calibration.QUANTITIES
         for (value,), accuracy in calibration.scores(report.counted(), quantity, (key,)).items()
     ]
     return Table(f"Errors by {key} under {_named(report)}", (key, "quantity", *_ERRORS), tuple(rows))

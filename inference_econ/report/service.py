@@ -90,12 +90,12 @@ def milliseconds(seconds: float) -> str:
 
 def slots_notes(fleet: Fleet) -> tuple[str, ...]:
     """Sentence on decode instances of pools with fewer requests in flight than their memory holds, and why."""
-    held = int(fleet.pools.decode.services.slots[fleet.decode])
-    if fleet.slots >= held:
+    room = int(fleet.pools.decode.services.slots[fleet.decode])
+    if fleet.slots >= room:
         return ()
     return (
         f"For the TPOT SLO a decode instance has at most {fleet.slots:,} requests in flight (launch writes it: "
-        f"--max-num-seqs of vLLM), where its memory holds {held:,}; the wait of others counts in TTFT.",
+        f"--max-num-seqs of vLLM), where its memory holds {room:,}; the wait of others counts in TTFT.",
     )
 
 

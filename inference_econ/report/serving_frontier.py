@@ -17,11 +17,10 @@ from inference_econ.answers.token_parts import token_parts
 from inference_econ.engine import key_degrees
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.chosen import expected_in_flight
+from inference_econ.report.chosen import expected_in_flight, parts_of_pools
 from inference_econ.report.heading import subject_label
 from inference_econ.report.metrics import AXES
-from inference_econ.report.start import parts_of_pools
-from inference_econ.report.startable import saving_note, with_notes, with_recipes
+from inference_econ.report.startable import with_recipes
 from inference_econ.report.table import PART_NAMES, Table, assumptions_label
 from inference_econ.search import Metric
 
@@ -43,7 +42,7 @@ class ServingFrontierPage(speed_cost.CurvePage[ServiceFrontier]):
 
     def tables(self) -> Sequence[Table]:
         """Some points."""
-        return (with_notes(service_frontier_table(self.answer, self.y), saving_note(self.answer.saving)),)
+        return (service_frontier_table(self.answer, self.y),)
 
     def points_record(self) -> dict[str, object]:
         """Every point."""
@@ -73,13 +72,13 @@ class ServingFrontierPage(speed_cost.CurvePage[ServiceFrontier]):
         return Start(parts, concurrency, expected_in_flight(record), "the point of the largest speed^3 / cost")
 
 
-def service_frontier_table(front: ServiceFrontier, y: Metric, rows: int = 14) -> Table:
+def service_frontier_table(front: ServiceFrontier, y: Metric) -> Table:
     """A frontier for people: some points, evenly spaced in speed; see :func:`speed_cost.points_table`."""
     basis = [f"{MEANS} Assumptions: {assumptions_label(front.setups)}."]
     columns = ("ttft_seconds", "tpot_seconds", "accelerators", "layout", "concurrency")
     least = ("concurrency", "tpot_seconds")
-    table = speed_cost.points_table(front, y, rows, columns, counted=f" {COUNTED}", basis=basis, least=least)
-    return with_recipes(table, [point.practice for point in front.points(speed_cost.some_points(front, rows))])
+    table = speed_cost.points_table(front, y, columns, counted=f" {COUNTED}", basis=basis, least=least)
+    return with_recipes(table, [point.practice for point in front.points(speed_cost.some_points(front))])
 
 
 def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:

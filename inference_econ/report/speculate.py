@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ.answers.service_record import SEEN, layout_of
-from inference_econ.answers.speculate import Speculated, speculation_of, speculation_record
+from inference_econ.answers.speculate import Speculated, speculation_of
 from inference_econ.engine import Setup, Speculation
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
@@ -29,12 +29,27 @@ class SpeculationPage(RowsPage[Speculated]):
     """A deployment with and without speculation, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
-        """Rows by requests in flight."""
-        return (speculation_table(self.answer),)
+        """Rows by requests in flight, in powers of two."""
+        speculated = self.answer
+        table = view(
+            title(speculated),
+            speculated.records(),
+            _COLUMNS,
+            kind="speculated",
+            notes=(
+                _verdict(speculated),
+                *_vocabularies(speculated),
+                *doubts([speculated.plain.setup], speculated.subjects()),
+            ),
+            why=_why(speculated),
+            least=("batch", "tokens_per_round"),
+        )
+        return (table,)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Speed-up and draft length."""
-        return {"speculation": charts.line_charts(speculation_charts(self.answer), picture_title(self.answer))}
+        heading = f"With how many requests in flight does speculation pay?\n{title(self.answer)}"
+        return {"speculation": charts.line_charts(speculation_charts(self.answer), heading)}
 
     def question(self) -> str:
         """When speculation pays."""
@@ -43,19 +58,6 @@ class SpeculationPage(RowsPage[Speculated]):
     def setups(self) -> Sequence[Setup]:
         """The setup without speculation."""
         return [self.answer.plain.setup]
-
-
-def speculation_table(speculated: Speculated) -> Table:
-    """Rows by requests in flight, in powers of two."""
-    return view(
-        title(speculated),
-        speculation_record(speculated)["rows"],
-        _COLUMNS,
-        kind="speculated",
-        notes=_notes(speculated),
-        why=_why(speculated),
-        least=("batch", "tokens_per_round"),
-    )
 
 
 def title(speculated: Speculated) -> str:
@@ -69,20 +71,6 @@ def title(speculated: Speculated) -> str:
         [lengths_label(requests)],
         speculations=[speculation_of(speculated)],
     )
-
-
-def picture_title(speculated: Speculated) -> str:
-    """The question that a picture answers, above the heading."""
-    return f"With how many requests in flight does speculation pay?\n{title(speculated)}"
-
-
-def _notes(speculated: Speculated) -> list[str]:
-    """Sentences on whether it pays, and warnings."""
-    return [
-        _verdict(speculated),
-        *_vocabularies(speculated),
-        *doubts([speculated.plain.setup], speculated.subjects()),
-    ]
 
 
 def _vocabularies(speculated: Speculated) -> list[str]:

@@ -21,12 +21,14 @@ from inference_econ.report.fields import Column, Field, Record, column, field, v
 from inference_econ.report.heading import DECODE_STEPS, SERVICES, context_label, heading, lengths_label
 from inference_econ.report.metrics import AXES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.startable import doubts, grounds, with_engines
+from inference_econ.report.startable import doubts, grounds, saving_note, with_engines
 from inference_econ.report.table import Frame, Table, amount, chips_label, dollars, layout_label, remarks, warnings
 from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
 
 Front = TypeVar("Front", ServiceFrontier, Frontier)
 AnyFront = ServiceFrontier | Frontier
+#: Points of a frontier that tables show beside the preferred one at most [1].
+_SHOWN = 14
 
 
 @dataclass(frozen=True)
@@ -61,32 +63,32 @@ class CurvePage(AnswerPage[Front]):
 
     def conclusion(self) -> Pieces:
         """Ends of the frontier and its preferred point."""
-        return costs_by_speed(self.answer)
+        front = self.answer
+        slowest, fastest, best = front.points()[0], front.fastest(), front.preferred()
+        return (
+            "From $", dollars(slowest.dollars_per_million_output_tokens), " per million output tokens at "
+            f"{amount(slowest.tokens_per_second_per_user)} tokens/s per user to $",
+            dollars(fastest.dollars_per_million_output_tokens), f" at {amount(fastest.tokens_per_second_per_user)}; "
+            f"the largest speed³ / cost is {amount(best.tokens_per_second_per_user)} tokens/s at $",
+            dollars(best.dollars_per_million_output_tokens),
+            f", on {chips_label(best.accelerators)} ({layout_label(best.layout)}).",
+        )  # fmt: skip
 
     def setups(self) -> Sequence[Setup]:
         """Setup of the preferred point."""
         return [self.answer.setup]
 
 
-def some_points(front: AnyFront, most: int) -> list[int]:
-    """Indices of some points, evenly spaced in speed, the preferred one among them.
-
-    Parameters
-    ----------
-    front : Frontier or ServiceFrontier
-        The frontier.
-    most : int
-        Points beside the preferred one at most [1].
-    """
+def some_points(front: AnyFront) -> list[int]:
+    """Indices of the points that a table shows, evenly spaced in speed, the preferred one among them."""
     speed = front.tokens_per_second
-    nearest = {int(np.argmin(np.abs(speed - value))) for value in np.linspace(speed[0], speed[-1], most)}
+    nearest = {int(np.argmin(np.abs(speed - value))) for value in np.linspace(speed[0], speed[-1], _SHOWN)}
     return sorted(nearest | {front.preferred_index()})
 
 
 def points_table(
     front: AnyFront,
     y: Metric,
-    rows: int,
     columns: Sequence[str],
     *,
     counted: str = "",
@@ -101,8 +103,6 @@ def points_table(
         The frontier.
     y : str
         What is held against speed.
-    rows : int
-        Points to show at most [1].
     columns : sequence of str
         Columns behind those of speed and cost.
     counted : str
@@ -117,8 +117,10 @@ def points_table(
     InputError
         If it takes watts, and the hardware file has none.
     """
-    services, shown = isinstance(front, ServiceFrontier), some_points(front, rows)
+    services, shown = isinstance(front, ServiceFrontier), some_points(front)
     setups: Sequence[Setup] = front.setups if isinstance(front, ServiceFrontier) else (front.setup,)
+    # A note or a refusal has said that the model was not made for requests so long.
+    lengths_told = isinstance(front, ServiceFrontier) or (front.traffic is not None and front.traffic.isl is not None)
     points: Sequence[Any] = front.points(shown)
     records, subjects = [point.record() for point in points], front.subjects(points)
     table = view(
@@ -127,9 +129,10 @@ def points_table(
         (*speed_columns(front, y, shown, records), *columns),
         kind="frontier_point",
         notes=(
+            *saving_note(front.saving),
             f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost.{counted}",
             *doubts(setups, subjects),
-            *warnings(front.setup, lengths_told=_lengths_told(front)),
+            *warnings(front.setup, lengths_told=lengths_told),
         ),
         why=(
             *basis,
@@ -140,11 +143,6 @@ def points_table(
         least=least,
     )
     return with_engines(table, [point.layout for point in points], setups)
-
-
-def _lengths_told(front: AnyFront) -> bool:
-    """Return whether a note or a refusal has said that the model was not made for requests so long."""
-    return isinstance(front, ServiceFrontier) or (front.traffic is not None and front.traffic.isl is not None)
 
 
 def frontiers_title(fronts: Sequence[AnyFront]) -> str:
@@ -254,19 +252,6 @@ def speed_columns(front: AnyFront, y: Metric, shown: Sequence[int], records: Seq
     return [speeds, "dollars_per_million_output_tokens", *further]
 
 
-def costs_by_speed(front: AnyFront) -> Pieces:
-    """Costs and speeds of both ends of a frontier and of its preferred point, as a sentence."""
-    slowest, fastest, best = front.points()[0], front.fastest(), front.preferred()
-    return (
-        "From $", dollars(slowest.dollars_per_million_output_tokens), " per million output tokens at "
-        f"{amount(slowest.tokens_per_second_per_user)} tokens/s per user to $",
-        dollars(fastest.dollars_per_million_output_tokens), f" at {amount(fastest.tokens_per_second_per_user)}; the "
-        f"largest speed³ / cost is {amount(best.tokens_per_second_per_user)} tokens/s at $",
-        dollars(best.dollars_per_million_output_tokens),
-        f", on {chips_label(best.accelerators)} ({layout_label(best.layout)}).",
-    )  # fmt: skip
-
-
 def deployed(points: Sequence[ServicePoint | Point]) -> dict[str, list[float | str]]:
     """The deployment of each point: its layout, its size, and the engines that can start it where that is known."""
     details: dict[str, list[float | str]] = {
@@ -287,13 +272,9 @@ def between(value: float, factors: Factors) -> str:
     ('20.0 (18.0 to 24.0)', '20.0')
     """
     low, high = factors
-    return (
-        amount(value) if low is None or high is None else f"{amount(value)} ({_ends(value, float(low), float(high))})"
-    )
-
-
-def _ends(value: float, low: float, high: float) -> str:
-    return f"{amount(value * low)} to {amount(value * high)}"
+    if low is None or high is None:
+        return amount(value)
+    return f"{amount(value)} ({amount(value * float(low))} to {amount(value * float(high))})"
 
 
 def priced(costs: Sequence[float] | Array, factors: Factors) -> dict[str, list[float | str]]:

@@ -31,8 +31,17 @@ class SweepPage(AnswerPage[Swept]):
 
     def tables(self) -> Sequence[Table]:
         """The cheapest of every row and speed, and why combinations have no frontier."""
-        tables = [cheapest_table(self.answer)]
-        return [*tables, failures_table(self.answer)] if self.answer.reasons else tables
+        swept = self.answer
+        best = {(cheapest.row, cheapest.speed): cheapest for cheapest in swept.best}
+        rows = [(name, *(_cell(best.get((name, speed))) for speed in swept.speeds)) for name in swept.names]
+        notes = (
+            f"$ per million output tokens of the cheapest {swept.among} whose users see so many tokens/s or more; "
+            "prefill is counted, a queue is not.",
+        )
+        unknown = () if all(cheapest.is_measured for cheapest in swept.best) else (_UNKNOWN,)
+        columns = (swept.rows, *(f"at {speed:g}" for speed in swept.speeds))
+        table = Table(_heading(swept), columns, tuple(rows), (*notes, *_priced(swept), *unknown))
+        return [table, failures_table(swept)] if swept.reasons else [table]
 
     def blocks(self) -> Sequence[Block]:
         """The tables below how much there is."""
@@ -60,7 +69,21 @@ class SweepPage(AnswerPage[Swept]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the cheapest by colour."""
-        return {"cheapest": charts.grid_chart(cheapest_grid(self.answer))}
+        swept = self.answer
+        tiles = [
+            charts.Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best))
+            for best in _ordered(swept)
+        ]
+        mark = "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
+        grid = charts.Grid(
+            _heading(swept),
+            f"tokens/s per user, at least; $ per million output tokens{mark}",
+            swept.among,
+            tuple(swept.names),
+            tuple(f"{speed:g}" for speed in swept.speeds),
+            tuple(tiles),
+        )
+        return {"cheapest": charts.grid_chart(grid)}
 
     def question(self) -> str:
         """Question about the cheapest."""
@@ -85,19 +108,6 @@ def counted(swept: Swept) -> str:
 def _heading(swept: Swept) -> str:
     only = "".join(f", {name} {value}" for name, value in swept.where.items())
     return f"{swept.title}: the cheapest {swept.among} at a speed{only}"
-
-
-def cheapest_table(swept: Swept) -> Table:
-    """Table of the cheapest: a row of the sweep in each row, a speed in each column."""
-    best = {(cheapest.row, cheapest.speed): cheapest for cheapest in swept.best}
-    rows = [(name, *(_cell(best.get((name, speed))) for speed in swept.speeds)) for name in swept.names]
-    notes = (
-        f"$ per million output tokens of the cheapest {swept.among} whose users see so many tokens/s or more; prefill "
-        "is counted, a queue is not.",
-    )
-    unknown = () if all(cheapest.is_measured for cheapest in swept.best) else (_UNKNOWN,)
-    columns = (swept.rows, *(f"at {speed:g}" for speed in swept.speeds))
-    return Table(_heading(swept), columns, tuple(rows), (*notes, *_priced(swept), *unknown))
 
 
 def _priced(swept: Swept) -> tuple[str, ...]:
@@ -143,25 +153,6 @@ def _ordered(swept: Swept) -> list[Best]:
     """Cheapest entries in the order of the table."""
     place = {name: index for index, name in enumerate(swept.names)}
     return sorted(swept.best, key=lambda best: (place.get(best.row, len(place)), best.speed))
-
-
-def cheapest_grid(swept: Swept) -> charts.Grid:
-    """Grid of the cheapest, to be drawn."""
-    tiles = [charts.Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best)) for best in swept.best]
-    speeds = [f"{speed:g}" for speed in swept.speeds]
-    return charts.Grid(
-        _heading(swept),
-        f"tokens/s per user, at least; $ per million output tokens{_legend_of_mark(swept)}",
-        swept.among,
-        tuple(swept.names),
-        tuple(speeds),
-        tuple(tiles),
-    )
-
-
-def _legend_of_mark(swept: Swept) -> str:
-    """Words for the meaning of the mark, where there is one."""
-    return "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
 
 
 def _details(best: Best) -> dict[str, str]:

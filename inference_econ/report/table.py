@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -38,13 +38,6 @@ def frame_of(rows: Any, columns: list[str] | None = None) -> Frame:
     import pandas as pd
 
     return pd.DataFrame(rows, columns=columns)
-
-
-def joined(frames: Sequence[Frame]) -> Frame:
-    """Return the rows of some frames, one after the other."""
-    import pandas as pd
-
-    return pd.concat(frames, ignore_index=True)
 
 
 @dataclass(frozen=True, slots=True)

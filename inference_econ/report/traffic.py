@@ -48,12 +48,9 @@ def facts_table(profile: TraceProfile) -> Table:
     """Table of a trace in numbers."""
     sessions, arrivals = profile.sessions, profile.traffic.arrivals
     rows = [("requests", f"{profile.requests:,}")]
-    if profile.seconds is not None:
-        rows.append(("minutes", amount(profile.seconds / 60)))
-    if profile.rate is not None:
-        rows.append(("requests/s", amount(profile.rate)))
-    if profile.gap_scv is not None:
-        rows.append(("variation of gaps (scv)", amount(profile.gap_scv)))
+    minutes = None if profile.seconds is None else profile.seconds / 60
+    measured = {"minutes": minutes, "requests/s": profile.rate, "variation of gaps (scv)": profile.gap_scv}
+    rows += [(what, amount(value)) for what, value in measured.items() if value is not None]
     rows += [(f"dispersion in {size} s", amount(value)) for size, value in profile.dispersion.items()]
     if arrivals.rates:
         rows.append(("fitted: rates", f"{len(arrivals.rates)} of {amount(arrivals.interval)} s"))

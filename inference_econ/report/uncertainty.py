@@ -20,7 +20,7 @@ from inference_econ.report.curves import assumed, warned
 from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
 from inference_econ.report.speed_cost import frontiers_title
-from inference_econ.report.table import Frame, Table, chance_percent, dollars, frame_of, joined
+from inference_econ.report.table import Frame, Table, chance_percent, dollars, frame_of
 from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
 from inference_econ.studies.uncertainty.design import Shares, Variable
 
@@ -48,12 +48,39 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         return "\n".join((*(f"{line}\n" for line in findings(self.answer)), super().markdown()))
 
     def record(self) -> object:
-        """Bands, chances, shares and the worth of knowing."""
-        return uncertainty_record(self.answer)
+        """Bands, chances, shares and the worth of knowing; what is not reached is null."""
+        study = self.answer
+        return {
+            "scenario": study.scenario.name,
+            "description": study.scenario.description,
+            "speed": study.speed,
+            "samples": study.plan.samples,
+            "evaluations": len(study.plan.shares),
+            "frontiers": study.frontiers,
+            "seed": study.ask.seed,
+            "series": [_series_record(study, index) for index in range(len(study.labels))],
+            "inputs": [_input_record(study, column) for column in range(len(study.variables))],
+            "shares": {name: _share_records(study, shares) for name, shares in study.shares.items()},
+            "all_known": _knowledge_record(study, None),
+            "sources": source_records((*study.used, *spec_sources("scenario", study.scenario))),
+        }
 
     def frame(self) -> Frame:
-        """Bands and chances by series and speed."""
-        return band_frame(self.answer)
+        """Bands and chances, one row per series and speed."""
+        study, cost = self.answer, "dollars_per_million_output_tokens"
+        rows = [
+            {
+                "series": label,
+                "tokens_per_second_per_user": speed,
+                cost: _finite(study.present[at, index]),
+                **{f"{cost}_{name}": _finite(study.bands[level, at, index]) for level, name in enumerate(_NAMES)},
+                "reached": study.reached[at, index],
+                "cheapest": study.chances[at, index],
+            }
+            for index, label in enumerate(study.labels)
+            for at, speed in enumerate(study.speeds)
+        ]
+        return frame_of(rows)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Bands, how often each series is the cheapest, and shares beside each other; what to measure."""
@@ -295,7 +322,7 @@ def band_plot(study: Uncertainty) -> Plot:
     """Cost against speed: the median of the samples, and where 80 % of them are."""
     lines = []
     for index, label in enumerate(study.labels):
-        low, middle, high = (gaps(study.bands[level, :, index]) for level in range(len(QUANTILES)))
+        low, middle, high = (list(map(_finite, study.bands[level, :, index])) for level in range(len(QUANTILES)))
         reached = [math.nan if math.isnan(top) else bottom for bottom, top in zip(low, high, strict=True)]
         speeds = study.speeds.tolist()
         details: dict[str, list[float | str]] = {
@@ -352,28 +379,9 @@ _SHARES = "first first_half_width total total_half_width"
 _NAMES = ("p10", "median", "p90")
 
 
-def gaps(values: Any) -> list[float]:
-    """Numbers of a line; gaps where they are infinite."""
-    return [float(value) if math.isfinite(value) else math.nan for value in values]
-
-
-def uncertainty_record(study: Uncertainty) -> dict[str, object]:
-    """Everything as plain data; what is not reached is null."""
-    shares_by_name = {name: _share_records(study, shares) for name, shares in study.shares.items()}
-    return {
-        "scenario": study.scenario.name,
-        "description": study.scenario.description,
-        "speed": study.speed,
-        "samples": study.plan.samples,
-        "evaluations": len(study.plan.shares),
-        "frontiers": study.frontiers,
-        "seed": study.ask.seed,
-        "series": [_series_record(study, index) for index in range(len(study.labels))],
-        "inputs": [_input_record(study, column) for column in range(len(study.variables))],
-        "shares": shares_by_name,
-        "all_known": _knowledge_record(study, None),
-        "sources": source_records((*study.used, *spec_sources("scenario", study.scenario))),
-    }
+def _finite(value: float) -> float:
+    """A number of a line; a gap where it is infinite."""
+    return float(value) if math.isfinite(value) else math.nan
 
 
 def _series_record(study: Uncertainty, index: int) -> dict[str, object]:
@@ -425,24 +433,3 @@ def _share_records(study: Uncertainty, shares: Shares) -> list[dict[str, object]
 
 def _nulls(values: Any) -> list[float | None]:
     return [float(value) if math.isfinite(value) else None for value in values]
-
-
-def band_frame(study: Uncertainty) -> Frame:
-    """One row per series and speed."""
-    frames = [
-        frame_of(
-            {
-                "series": label,
-                "tokens_per_second_per_user": study.speeds,
-                "dollars_per_million_output_tokens": gaps(study.present[:, index]),
-                **{
-                    f"dollars_per_million_output_tokens_{name}": gaps(study.bands[level, :, index])
-                    for level, name in enumerate(_NAMES)
-                },
-                "reached": study.reached[:, index],
-                "cheapest": study.chances[:, index],
-            }
-        )
-        for index, label in enumerate(study.labels)
-    ]
-    return joined(frames)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inference_econ.answers.launching.benchmark import OfferedLoad
-from inference_econ.answers.launching.expected import UNITS, Expected
+from inference_econ.answers.launching.benchmark import UNITS, Expected, OfferedLoad
 from inference_econ.answers.load import load_sweep_record, sweep
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.record import finite_or_none

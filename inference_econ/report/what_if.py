@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from inference_econ.answers.record import HEAD, facts, finite_or_none, targets_record
 from inference_econ.answers.serving_frontier import ServiceFrontier
@@ -186,13 +186,20 @@ _HAPPENS = words("step")
 
 def steps_table(answer: WhatIf) -> Table:
     """Table of the values at which answers change their kind."""
-    rows = tuple(
-        (effect.input.label, _where(effect, step), _happens(step))
-        for effect in by_size(answer)
-        for step in sorted(effect.steps, key=lambda step: step.low)
-    )
+    rows = tuple(row for effect in by_size(answer) for row in _step_rows(effect))
     notes = (f"At {amount(answer.speeds[0])} tokens/s per user; --input NAME finds steps of an input to 1 %.",)
     return Table("Steps", ("input", "at", "what happens"), rows, notes)
+
+
+def _step_rows(effect: Effect) -> Iterator[tuple[str, str, str]]:
+    """Rows of the steps of an input; of costs that are flat below and above, one that says between which values not."""
+    flat = {step.kind: step for step in effect.steps if step.kind in ("flat_to", "flat_from")}
+    for step in sorted(effect.steps, key=lambda step: step.low):
+        if len(flat) < 2 or step.kind not in flat:
+            yield effect.input.label, _where(effect, step), _happens(step)
+        elif step.kind == "flat_to":
+            ends = (quantity(end, effect.input.unit) for end in (step.low, flat["flat_from"].high))
+            yield effect.input.label, " to ".join(ends), _HAPPENS["flat_but"]
 
 
 def _where(effect: Effect, step: Step) -> str:
@@ -203,7 +210,8 @@ def _where(effect: Effect, step: Step) -> str:
 
 
 def _happens(step: Step) -> str:
-    labels = {name: "" if at is None else layout_label(at) for name, at in _layouts(step).items()}
+    layouts = attributes(step, "layout before")
+    labels = {name: "" if at is None else layout_label(at) for name, at in layouts.items()}
     return _HAPPENS[step.kind].format(**labels)
 
 
@@ -274,13 +282,8 @@ def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:
         "steps": [
             {
                 **attributes(step, "kind low high"),
-                **{name: None if at is None else dict(at) for name, at in _layouts(step).items()},
+                **{name: at and dict(at) for name, at in attributes(step, "layout before").items()},
             }
             for step in effect.steps
         ],
     }
-
-
-def _layouts(step: Step) -> dict[str, Mapping[str, float | str] | None]:
-    """The layouts after and before a step."""
-    return {"layout": step.layout, "before": step.before}

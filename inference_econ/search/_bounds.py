@@ -58,40 +58,16 @@ def hold(assumptions: Assumptions) -> bool:
     )
 
 
-def lower_bound(setup: Setup, plans: Plans, attention_floor: Array | float = 0.0) -> Array:
-    """A time that these instances cannot beat, wherever their attention runs [s].
+def attention_floor(setup: Setup, smallest: Plans, largest: Plans) -> Array:
+    """Least time for attention over the variants of a range of stages [s].
 
     Parameters
     ----------
     setup : Setup
         What, on what, how.
-    plans : Plans
-        Instances with attention on every chip of a stage, shape (...).
-    attention_floor : ndarray, shape (sums, ...)
-        From :func:`attention_floor` [s].
-
-    Returns
-    -------
-    ndarray, broadcastable to (...)
-        :func:`step_seconds` without the communication of attention, or with the floor for all of attention,
-        whichever is more. Attention on fewer chips only adds work to either.
-    """
-    work = setup.work(plans)
-    communication = _least_communication(setup, work, work, on_attention_ranks=False)
-    return _bound(setup, work, communication, attention_floor)
-
-
-def attention_floor(setup: Setup, variants: Plans, largest: Plans | None = None) -> Array:
-    """Least time for attention over the variants of some instances [s].
-
-    Parameters
-    ----------
-    setup : Setup
-        What, on what, how.
-    variants : Plans
-        Shape (variants, ...). The floor holds for larger micro-batches too: no part of it falls with them.
-    largest : Plans, optional
-        The floor shall hold for all stages from those of ``variants`` to these, of the same shape.
+    smallest, largest : Plans
+        Where attention may run at both ends of the range, shape (variants, ...). The floor holds for larger
+        micro-batches too: no part of it falls with them.
 
     Returns
     -------
@@ -99,9 +75,8 @@ def attention_floor(setup: Setup, variants: Plans, largest: Plans | None = None)
         Work and communication [s], one row for each sum that bounds the work of a step: arithmetic and
         memory traffic under ``overlap: step``, otherwise a single one.
     """
-    small = setup.work(variants)
-    large = small if largest is None else setup.work(largest)
-    communication = _least_communication(setup, small, large, on_attention_ranks=True)
+    large = setup.work(largest)
+    communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=True)
     sums = _sums(setup, large, [operator for operator in large.operators if operator.on_attention_ranks])
     return np.stack([(work + communication).min(axis=0) for work in sums])
 
@@ -127,21 +102,12 @@ def range_bound(setup: Setup, smallest: Plans, largest: Plans, attention_floor: 
     """
     large = setup.work(largest)
     communication = _least_communication(setup, setup.work(smallest), large, on_attention_ranks=False)
-    return _bound(setup, large, communication, attention_floor)
-
-
-def _bound(setup: Setup, work: Work, communication: Array, attention: Array | float) -> Array:
-    sums = _sums(setup, work, work.operators)
-    elsewhere = _sums(setup, work, _elsewhere(work))
-    floors = np.broadcast_to(attention, (len(sums), *np.shape(attention)[1:]))
-    for everything, other, floor in zip(list(sums), elsewhere, floors, strict=True):
-        sums.append(np.maximum(everything, other + floor))
-    alone = launch_seconds(setup, work) + setup.assumptions.host.step_overhead
-    return np.asarray(functools.reduce(np.maximum, sums) + communication + alone)
-
-
-def _elsewhere(work: Work) -> list[Operator]:
-    return [operator for operator in work.operators if not operator.on_attention_ranks]
+    everything = _sums(setup, large, large.operators)
+    elsewhere = _sums(setup, large, [operator for operator in large.operators if not operator.on_attention_ranks])
+    floors = np.broadcast_to(attention_floor, (len(everything), *np.shape(attention_floor)[1:]))
+    least = [*everything, *(other + floor for other, floor in zip(elsewhere, floors, strict=True))]
+    alone = launch_seconds(setup, large) + setup.assumptions.host.step_overhead
+    return np.asarray(functools.reduce(np.maximum, least) + communication + alone)
 
 
 def _sums(setup: Setup, work: Work, operators: Iterable[Operator]) -> list[Array]:

@@ -56,8 +56,8 @@ class Search:
     """The plans of some instances, one array of them per pipeline depth.
 
     Time depends on stage T and micro-batch u but for the hand-offs, so one table over ranges of (T, u) bounds
-    the plans of all depths, and each plan costs a look-up. What the table lets pass meets a bound of its own,
-    and what is left is evaluated in all variants and cuts.
+    the plans of all depths, and each plan costs a look-up. What the table lets pass is evaluated in all variants and
+    cuts.
 
     Parameters
     ----------
@@ -156,13 +156,11 @@ class Search:
 
     def _promising(self, level: int, depth: Array, new_tokens: int, limit: Array) -> tuple[Indices, Plans]:
         """The plans of one depth that fit and may be as fast as the limit, and which instances they are of."""
-        floors: Array | float = 0.0
         if self.tabled:
             table, cells = self._table(new_tokens), self.cells[level].ravel()
             index = np.flatnonzero(table.bound[cells] <= limit)
             table.refine(cells[index])
             index = index[table.bound[cells[index]] <= limit[index]]
-            floors = table.floors[:, cells[index]]
         else:
             index = np.flatnonzero(np.broadcast_to(depth > 0, self.shape).ravel() & (limit > 0.0))
         size, batch, pp = (
@@ -171,10 +169,7 @@ class Search:
         plans = Plans.of(size, batch, pp, new_tokens)
         if not self.bounded:
             return index, plans
-        wanted = memory.could_fit(self.needed(plans), plans)
-        if (limit < np.finfo(float).max).any():
-            wanted &= bounds.lower_bound(self.setup, plans, floors) * (1.0 - _ROUNDING) <= limit[index]
-        kept = np.flatnonzero(wanted)
+        kept = np.flatnonzero(memory.could_fit(self.needed(plans), plans))
         return index[kept], plans.at((kept,))
 
     def _evaluate(self, instances: Plans, added: Callable[[Plans], Array] | None) -> tuple[Array, Indices, Plans]:
@@ -214,8 +209,6 @@ class _Table:
     ----------
     bound : ndarray, shape (ranges,)
         No plan in the range is faster [s].
-    floors : ndarray, shape (sums, ranges)
-        Of attention [s]; 0 as long as nobody asked.
     """
 
     def __init__(self, setup: Setup, layouts: Layouts, stage_edges: Array, batch_edges: Array, new_tokens: int) -> None:
@@ -228,7 +221,6 @@ class _Table:
         bound[1:, 1:] = bounds.range_bound(setup, smallest, largest) * (1.0 - _ROUNDING)
         self.bound = bound.ravel()
         self.known = np.isinf(self.bound)
-        self.floors = np.zeros((2 if setup.assumptions.chip.overlap == "step" else 1, self.bound.size))
 
     def _plans(self, stage: Array, micro_batch: Array) -> Plans:
         return Plans.of(stage, micro_batch, np.ones((1,) * stage.ndim), self.new_tokens)
@@ -253,7 +245,6 @@ class _Table:
         floors = bounds.attention_floor(
             setup, replace(smallest, attention_ranks=first), replace(largest, attention_ranks=last)
         )
-        self.floors[:, cells] = floors
         self.bound[cells] = bounds.range_bound(setup, smallest, largest, floors) * (1.0 - _ROUNDING)
 
 

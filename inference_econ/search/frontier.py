@@ -356,9 +356,23 @@ def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[in
         read = _read_seconds(setup, plans) / tokens
         degrees = setup.layout_columns(plans, np.full(these.shape, cut))
         for row, index in enumerate(chosen[these].tolist()):
-            seconds_of = {name: float(seconds[row]) for name, seconds in parts.items()}
+            seconds, shares = float(front.seconds[index]), {name: float(part[row]) for name, part in parts.items()}
             layout: dict[str, float | str] = {name: values[row] for name, values in degrees.items()}
-            yield index, _point(front, index, seconds_of, layout, drafted, float(useful[index]), float(read[row]))
+            if drafted:
+                shares["draft"] = seconds - sum(shares.values())
+                layout["draft_tokens"] = drafted
+            point = Point(
+                tokens_per_second_per_user=1.0 / seconds,
+                dollars_per_million_output_tokens=float(front.dollars[index]),
+                accelerators=float(front.accelerators[index]),
+                batch=float(front.batch[index]),
+                layout=layout,
+                mfu=float(useful[index]),
+                bandwidth_utilization=float(read[row]) / seconds,
+                limited_by=max(shares, key=shares.__getitem__),
+                parts=shares,
+            )
+            yield index, point
 
 
 def _read_seconds(setup: Setup, plans: Plans) -> Array:
@@ -369,29 +383,3 @@ def _read_seconds(setup: Setup, plans: Plans) -> Array:
         for row in work.operators
     )
     return np.broadcast_to(read / setup.hardware.hbm_bytes_per_second, plans.shape)
-
-
-def _point(
-    front: Frontier,
-    index: int,
-    parts: dict[str, float],
-    layout: dict[str, float | str],
-    drafted: int,
-    useful: float,
-    read: float,
-) -> Point:
-    seconds = float(front.seconds[index])
-    if drafted:
-        parts["draft"] = seconds - sum(parts.values())
-        layout["draft_tokens"] = drafted
-    return Point(
-        tokens_per_second_per_user=1.0 / seconds,
-        dollars_per_million_output_tokens=float(front.dollars[index]),
-        accelerators=float(front.accelerators[index]),
-        batch=float(front.batch[index]),
-        layout=layout,
-        mfu=useful,
-        bandwidth_utilization=read / seconds,
-        limited_by=max(parts, key=parts.__getitem__),
-        parts=parts,
-    )

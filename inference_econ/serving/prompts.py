@@ -262,17 +262,10 @@ def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -
     return growth, np.where(number > usual, one_now / np.maximum(one_usual, TINY), 1.0)
 
 
-class Held(NamedTuple):
-    """Prompts that groups of attention ranks hold back until each has one, or the first waited its steps."""
+def held(batches: Batches, steps: float) -> tuple[Added, Array]:
+    """Return what each prompt adds, and its mean wait for others [s], where prompts are held back.
 
-    added: Added
-    """Time that each adds to steps."""
-    wait: Array
-    """Mean time for which they wait for the others [s]."""
-
-
-def held(batches: Batches, steps: float) -> Held:
-    """Return what each prompt adds where it is held back for some decode steps at most, until every group has one.
+    They are for some decode steps at most, until every group of attention ranks has one.
 
     Parameters
     ----------
@@ -307,7 +300,7 @@ def held(batches: Batches, steps: float) -> Held:
     single = chips_for(np.ones_like(number))
     following = np.clip((chips - single) / np.maximum(number - 1.0, TINY), 0.0, chips / number)
     wait = joining / rate * (begun + joining / 2.0) / number
-    return Held(Added(taken / number, chips / number, following, following, np.maximum(chips - single, 0.0)), wait)
+    return Added(taken / number, chips / number, following, following, np.maximum(chips - single, 0.0)), wait
 
 
 def _gated(mean: Array, length: Array, count: Array) -> tuple[Array, Array]:

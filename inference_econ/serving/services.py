@@ -358,9 +358,6 @@ def _decode_seconds(setup: Setup, plans: Plans, batches: Array, speculation: Spe
 
 def _portions(plans: Plans, batches: Array) -> Iterator[Plans]:
     """Layouts with batches of their own, few enough for arrays that stay small."""
-    if len(batches) <= _TOGETHER:
-        yield plans.column(batches)
-        return
     for start in range(0, len(batches), _TOGETHER):
         rows = np.arange(start, min(start + _TOGETHER, len(batches)))
         yield plans.at((rows,)).column(batches[rows])
@@ -397,13 +394,10 @@ def layouts(setup: Setup, grid: Grid) -> Plans:
             codes = setup.reasons(plans, cut)
             possible |= ~np.isin(codes, memory.LAYOUT)
         variants.append(plans.at(np.nonzero(possible)))
-    size, batch, pp, ranks, ep = (
-        np.concatenate([np.zeros(0), *(np.asarray(getattr(plans, name), dtype=float) for plans in variants)])
-        for name in ("accelerators", "batch", "pp", "attention_ranks", "ep")
-    )
-    order = np.lexsort((ep, ranks, pp, size))
-    dcp = variants[0].dcp if variants else 1.0
-    return Plans(size[order], batch[order], pp[order], ranks[order], ep[order], whole=True, dcp=dcp)
+    none = np.zeros(0)
+    plans = Plans.joined([*variants, Plans(none, none, none, none, none, whole=True)])
+    assert plans.ep is not None
+    return plans.at((np.lexsort((plans.ep, plans.attention_ranks, plans.pp, plans.accelerators)),))
 
 
 def _nothing(setup: Setup, plans: Plans, grid: Grid, speculation: Speculation | None) -> str:

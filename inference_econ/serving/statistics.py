@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -70,22 +70,12 @@ class _Sample:
         return low + (high - low) * along if along < 0.5 else high - (high - low) * (1.0 - along)
 
 
-@dataclass(frozen=True, slots=True)
-class _Mixture:
-    values: Array
-    weights: Array
-
-    def __call__(self, share: float) -> float:
-        return float(queueing.mixture_quantiles(self.values, self.weights, [share])[0])
+def _of_mixture(values: Array, weights: Array, share: float) -> float:
+    return float(queueing.mixture_quantiles(values, weights, [share])[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _Constant:
-    value: float
-
-    def __call__(self, share: float) -> float:
-        del share
-        return self.value
+def _of_constant(seconds: float, _share: float) -> float:
+    return seconds
 
 
 def listed(times: Mapping[str, float], *further: str) -> dict[str, float]:
@@ -102,9 +92,9 @@ def of_sample(times: Array) -> Statistics:
 
 def of_mixture(values: Array, weights: Array) -> Statistics:
     """Of times [s] that occur with some weights [1], shape (n,)."""
-    return Statistics(float(values @ weights / weights.sum()), _Mixture(values, weights))
+    return Statistics(float(values @ weights / weights.sum()), partial(_of_mixture, values, weights))
 
 
 def of_constant(seconds: float) -> Statistics:
     """Of a time that is the same for all requests [s]."""
-    return Statistics(seconds, _Constant(seconds))
+    return Statistics(seconds, partial(_of_constant, seconds))

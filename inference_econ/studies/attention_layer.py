@@ -88,9 +88,7 @@ def layer_seconds(setup: Setup, plans: Plans, implementation: Implementation) ->
     implementation : str
         See :data:`VARIANTS`.
     """
-    table = OperatorTable(
-        setup.model, setup.precision, plans, setup.context, setup.hardware.link_domain, setup.assumptions
-    )
+    table = OperatorTable(setup, plans)
     names = {row.name for block in setup.model.blocks for row in mixer(table, block)}
     work = setup.work(plans)
     rows = _rows(table, work.operators, implementation)

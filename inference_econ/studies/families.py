@@ -16,7 +16,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import FamilyAsk, Settings, catalog, split_changes
 from inference_econ.inputs.whole_sizes import hidden_size, layer_parameters
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, Compared, Line
-from inference_econ.studies.layout_curves import LayoutCurves, LayoutKey
+from inference_econ.studies.layout_curves import LayoutCurves
 from inference_econ.studies.settings import frontier_of
 
 #: Lines of a chart: the best members and the base; more cannot be told apart [1].
@@ -172,7 +172,9 @@ def reason_of(member: Member, base: Member, speed: float) -> str:
     best = LayoutCurves(base.front).cheapest(speed)
     if best.layout is None:
         return "the base is not as fast"
-    before, after = (_parts(front, best.layout, best.concurrency) for front in (base.front, member.front))
+    before, after = (
+        dict(LayoutCurves(front).parts(best.layout, best.concurrency)) for front in (base.front, member.front)
+    )
     if not after:
         return "the base's layout is not possible"
     change = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in {**before, **after}}
@@ -184,11 +186,6 @@ def reason_of(member: Member, base: Member, speed: float) -> str:
 
 def _part(name: str) -> str:
     return "prompts of others" if name == PROMPTS else name.replace("_", " ")
-
-
-def _parts(front: ServiceFrontier, layout: LayoutKey, concurrency: float) -> dict[str, float]:
-    """The time per token of a deployment by part [s]; nothing where it is not possible."""
-    return dict(LayoutCurves(front).parts(layout, concurrency))
 
 
 def _notes(ask: FamilyAsk, ranked: Sequence[Member], base: Member, left_out: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from inference_econ._shown import Shown
 from inference_econ._types import Array
-from inference_econ.answers.assessment import Assessment
+from inference_econ.answers.gaps import Assessment
 from inference_econ.answers.likely import Likely
 from inference_econ.answers.serving_frontier import SLOWEST, ServiceFrontier, ServicePoint
 from inference_econ.answers.sources import UsedSource

@@ -329,8 +329,8 @@ def _effect(question: _Asked, varied: Input) -> Effect:
         values,
         tuple(tuple(at(ratio, speed) for ratio in values) for speed in question.speeds),
         tuple(tuple(at(ratio, speed, now.layout) for ratio in values) for speed, now in pairs),
-        tuple(math.nan if one is None else one.fastest(answer.dollars) for one in map(curves, values)),
-        tuple(Held() if one is None else one.held(answer.layout, answer.concurrency) for one in map(curves, values)),
+        tuple(math.nan if line is None else line.fastest(answer.dollars) for line in map(curves, values)),
+        tuple(Held() if line is None else line.held(answer.layout, answer.concurrency) for line in map(curves, values)),
         tuple(
             Step(
                 kind,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from inference_econ.answers.settings import setup_of
 from inference_econ.engine import PROPOSERS, Setup
@@ -70,17 +69,6 @@ class Input:
         return with_numbers(settings.replace(changes=(*settings.changes, *self.changes)), values)
 
 
-class _Kind(NamedTuple):
-    """An input before its numbers are read; fields as of :class:`Input`."""
-
-    key: str
-    label: str
-    unit: str
-    names: tuple[str, ...]
-    changes: tuple[str, ...] = ()
-    whole: bool = False
-
-
 def inputs_of(settings: Settings) -> tuple[Input, ...]:
     """Everything usual that a question depends on: chip, network, host, price, requests, model; what is 0 is left out.
 
@@ -91,13 +79,15 @@ def inputs_of(settings: Settings) -> tuple[Input, ...]:
     """
     setup = setup_of(settings)
     kinds = (*_of_chip(setup), *_of_host(setup), *_of_requests(settings), *_of_model(setup))
-    every = (_read(settings, kind) for kind in kinds)
+    every = (replace(kind, numbers={name: number(settings, name) for name in kind.numbers}) for kind in kinds)
     return tuple(candidate for candidate in every if candidate.value > 0.0)
 
 
-def _read(settings: Settings, kind: _Kind) -> Input:
-    numbers = {name: number(settings, name) for name in kind.names}
-    return Input(kind.key, kind.label, kind.unit, numbers, kind.changes, kind.whole)
+def _kind(
+    key: str, label: str, unit: str, names: Iterable[str], changes: tuple[str, ...] = (), *, whole: bool = False
+) -> Input:
+    """An input whose numbers are not read yet."""
+    return Input(key, label, unit, dict.fromkeys(names, math.nan), changes, whole)
 
 
 def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
@@ -135,50 +125,50 @@ def _any_number(settings: Settings, key: str, inputs: Mapping[str, Input]) -> In
     return Input(key, key, "", {key: value}, whole=key.startswith("model.") and value == round(value))
 
 
-def _of_chip(setup: Setup) -> Iterator[_Kind]:
-    yield _Kind("hbm_bandwidth", "HBM bandwidth", "B/s", ("hardware.hbm_bytes_per_second",))
-    yield _Kind("hbm_size", "HBM size", "B", ("hardware.hbm_bytes",))
+def _of_chip(setup: Setup) -> Iterator[Input]:
+    yield _kind("hbm_bandwidth", "HBM bandwidth", "B/s", ("hardware.hbm_bytes_per_second",))
+    yield _kind("hbm_size", "HBM size", "B", ("hardware.hbm_bytes",))
     for unit in dict.fromkeys(map(setup.unit, (*setup.precision.of_weights, setup.precision.activations))):
         # Both 16-bit units have one peak, and a peak that changes alone is no headline number.
         same = [unit, *({"bf16": ["fp16"], "fp16": ["bf16"]}.get(unit, []))]
         names = tuple(f"hardware.dense_flops_per_second.{name}" for name in same if name in setup.peaks)
-        yield _Kind(f"peak_{unit}", f"{unit} peak", "FLOP/s", names, ("hardware.two_to_four_sparsity=false",))
+        yield _kind(f"peak_{unit}", f"{unit} peak", "FLOP/s", names, ("hardware.two_to_four_sparsity=false",))
     if setup.hardware.link_bytes_per_second_one_way is not None:
         ways = ("one_way", "both_ways") if setup.hardware.link_bytes_per_second_both_ways is not None else ("one_way",)
         names = tuple(f"hardware.link_bytes_per_second_{way}" for way in ways)
-        yield _Kind("link_bandwidth", "link bandwidth", "B/s", names)
+        yield _kind("link_bandwidth", "link bandwidth", "B/s", names)
     if setup.hardware.nic_bytes_per_second_one_way is not None:
-        yield _Kind("nic", "network bandwidth", "B/s", ("hardware.nic_bytes_per_second_one_way",))
+        yield _kind("nic", "network bandwidth", "B/s", ("hardware.nic_bytes_per_second_one_way",))
 
 
-def _of_host(setup: Setup) -> Iterator[_Kind]:
+def _of_host(setup: Setup) -> Iterator[Input]:
     if not isinstance(setup.assumptions.network.collectives, Free):
-        yield _Kind("link_latency", "latency of collectives", "", ("assumptions.network.latency_factor",))
+        yield _kind("link_latency", "latency of collectives", "", ("assumptions.network.latency_factor",))
     host = setup.assumptions.host
     launches = {"graph_launch": host.graph_launch, "launch": host.launch}
     names = tuple(f"assumptions.host.{name}" for name, seconds in launches.items() if seconds > 0.0)
     if names:
-        yield _Kind("launch", "launch time", "s", names)
-    yield _Kind("host_step", "host per step", "s", ("assumptions.host.step_overhead",))
+        yield _kind("launch", "launch time", "s", names)
+    yield _kind("host_step", "host per step", "s", ("assumptions.host.step_overhead",))
 
 
-def _of_requests(settings: Settings) -> Iterator[_Kind]:
-    yield _Kind("price", "price", "USD/h", ("price",))
+def _of_requests(settings: Settings) -> Iterator[Input]:
+    yield _kind("price", "price", "USD/h", ("price",))
     if settings.context is None and settings.traffic is None:
-        yield _Kind("isl", "input tokens", "", ("isl",))
-        yield _Kind("osl", "output tokens", "", ("osl",))
+        yield _kind("isl", "input tokens", "", ("isl",))
+        yield _kind("osl", "output tokens", "", ("osl",))
     elif settings.context is not None:
-        yield _Kind("context", "context", "", ("context",))
+        yield _kind("context", "context", "", ("context",))
     if settings.cached:
-        yield _Kind("cached", "cached tokens", "", ("cached",))
+        yield _kind("cached", "cached tokens", "", ("cached",))
     if any(getattr(settings, name) for name in PROPOSERS) and isinstance(settings.acceptance, (int, float)):
-        yield _Kind("acceptance", "acceptance", "", ("acceptance",))
+        yield _kind("acceptance", "acceptance", "", ("acceptance",))
 
 
-def _of_model(setup: Setup) -> Iterator[_Kind]:
+def _of_model(setup: Setup) -> Iterator[Input]:
     for key, label in _COUNTS.items():
         if model_keys.value_of(setup.model, key) is not None:
-            yield _Kind(key, label, "", (f"model.{key}",), whole=True)
+            yield _kind(key, label, "", (f"model.{key}",), whole=True)
 
 
 def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2) -> tuple[float, ...]:

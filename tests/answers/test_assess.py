@@ -6,11 +6,13 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
+from inference_econ.answers.gaps import SteadyService, useful_seconds
 from inference_econ.engine import mfu
 from inference_econ.errors import InputError
 from inference_econ.report.assess import assessment_chart, step_table
@@ -55,15 +57,9 @@ def test_a_point_behind_the_frontier() -> None:
     for gap, chips in ((found.anywhere, None), (found.same_size, 8), (found.ideal, 8)):
         assert gap.verdict == "behind"
         assert gap.faster is not None and gap.cheaper is not None
-        assert gap.speed_factor is not None and gap.cost_factor is not None and gap.speed_lost is not None
-        assert gap.speed_factor == pytest.approx(gap.faster.tokens_per_second_per_user / 40)
-        assert gap.speed_lost == pytest.approx(gap.faster.tokens_per_second_per_user - 40)
         assert gap.faster.dollars_per_million_output_tokens <= found.measured.dollars_per_million_output_tokens
         assert isinstance(gap.frontier, ie.Frontier)
         assert gap.cheaper == gap.frontier.cheapest(40)
-        assert gap.dollars_lost == pytest.approx(
-            found.measured.dollars_per_million_output_tokens * (1 - 1 / gap.cost_factor)
-        )
         assert 0 < gap.on_it_seconds < found.measured.seconds
         if chips is not None:
             assert gap.faster.accelerators == gap.cheaper.accelerators == chips
@@ -105,6 +101,9 @@ def test_parts_add_up_to_what_was_measured() -> None:
     assert found.predicted is not None
     assert math.fsum(part.seconds for part in found.parts) == pytest.approx(1 / 40)
     assert found.parts[-1].name == "unexplained"
+    # The picture has the point, two frontiers and the bound.
+    labels = [line.label for line in assessment_chart(found).lines]
+    assert labels == ["deployable, any size", "deployable, 8 GPUs", "ideal, 8 GPUs", "measured: 40 tokens/s, $2.56"]
     left = 1 / 40 - 1 / found.predicted.tokens_per_second_per_user
     assert found.unexplained_seconds == pytest.approx(left)
     # With its own batch among those tried, the ideal step is the bound for the same chips and batch.
@@ -124,32 +123,18 @@ def test_a_part_closes_at_most_its_excess_and_at_most_the_gap() -> None:
     assert {part.closes(ahead.anywhere) for part in ahead.parts} == {0.0}
 
 
-def test_a_point_ahead_of_the_frontier_is_said_to_be() -> None:
-    found = assess(tokens_per_second=80, batch=100)
-    assert (found.anywhere.verdict, found.same_size.verdict, found.ideal.verdict) == ("ahead", "ahead", "behind")
-    assert found.unexplained_seconds is not None and found.unexplained_seconds < 0
-    said = " ".join(findings(found))
-    assert "It is better than every deployment under deployable" in said
-    assert "speculates" in said
-    assert "the server is faster than predicted by" in said
-
-
-def test_a_point_ahead_of_the_ideal_bound_is_said_to_be() -> None:
-    found = assess(tokens_per_second=250, batch=8)
-    assert found.ideal.verdict == "ahead"
-    assert (found.ideal.cheaper, found.ideal.cost_factor, found.ideal.dollars_lost) == (None, None, None)
-    said = " ".join(findings(found))
-    assert "It is better than the ideal bound for 8 GPUs" in said
-    assert "nothing is as fast" in said
-    assert "Only speculation or shared prefixes allow that" in said
-
-
-def test_more_arithmetic_than_the_chips_can_do_is_a_finding() -> None:
-    found = assess(tokens_per_second=70, batch=2000)
-    assert found.measured.mfu > 1
-    assert (found.ideal.faster, found.ideal.speed_factor, found.ideal.speed_lost) == (None, None, None)
-    said = " ".join(findings(found))
-    assert "That is impossible: 248 % of what the arithmetic units of 8 GPUs can do" in said
+@pytest.mark.rows
+def test_where_a_point_lies_is_said(
+    batch: float, speed: float, size: int, verdicts: list[str], cheaper: bool, faster: bool, said: list[str]
+) -> None:
+    subject = ("llama_3_70b", "gpt_oss_120b")[size == 2], "h100_sxm", SHORT
+    found = asking.assess(*subject, tokens_per_second=speed, batch=batch, accelerators=size, assumptions="deployable")
+    assert [gap.verdict for gap in (found.anywhere, found.same_size, found.ideal)] == verdicts
+    ideal = found.ideal
+    assert {value is not None for value in (ideal.cheaper, ideal.cost_factor, ideal.dollars_lost)} == {cheaper}
+    assert {value is not None for value in (ideal.faster, ideal.speed_factor, ideal.speed_lost)} == {faster}
+    text = " ".join(findings(found))
+    assert [words for words in said if words not in text] == []
 
 
 def test_a_batch_that_does_not_fit_is_a_finding() -> None:
@@ -229,21 +214,8 @@ def test_shares_of_the_gap_add_up(speed: float) -> None:
     assert (shares[-1] < 0) == (speed == 80)
 
 
-def test_the_chart_has_two_frontiers_and_the_bound_and_the_point() -> None:
-    found = assess(tokens_per_second=40, batch=64)
-    chart = assessment_chart(found)
-    labels = [line.label for line in chart.lines]
-    assert labels == ["deployable, any size", "deployable, 8 GPUs", "ideal, 8 GPUs", "measured: 40 tokens/s, $2.56"]
-    point = chart.lines[-1]
-    assert (list(point.x), point.points) == ([40], True)
-    assert list(point.y) == [found.measured.dollars_per_million_output_tokens]
-
-
 def test_another_verdict_among_deployments_of_the_same_size_is_said() -> None:
     subject = "gpt_oss_120b", "h100_sxm", SHORT
-    found = asking.assess(*subject, tokens_per_second=100, batch=64, accelerators=2, assumptions="deployable")
-    assert (found.anywhere.verdict, found.same_size.verdict) == ("behind", "ahead")
-    assert "Among deployments on 2 GPUs it is ahead of all: at this cost " in " ".join(findings(found))
     # 2 GPUs of a model whose frontier asks for more.
     front = asking.frontier(*subject, accelerators=2, assumptions="deployable")
     point = front.preferred()
@@ -256,3 +228,67 @@ def test_another_verdict_among_deployments_of_the_same_size_is_said() -> None:
     )
     assert (own.anywhere.verdict, own.same_size.verdict) == ("behind", "on")
     assert "Among deployments on 2 GPUs it lies on the frontier, within 2 %" in " ".join(findings(own))
+
+
+# Services
+
+REQUESTS = ie.Requests.build({"isl": 1000, "osl": 200}, origin="here")
+SUBJECT = ("llama_3_8b", "h100_sxm")
+
+
+def assess_served(batch: float, speed: float, requests: ie.Requests | ie.Traffic = REQUESTS) -> ie.Assessment:
+    setup, seen = ie.Setup.of(*SUBJECT), ie.Observation(speed, 1, batch=batch)
+    return ie.assess(setup, requests, seen, ie.Pins(tp=1, dp=1, pp=1))
+
+
+def test_the_prediction_is_the_steady_state_of_the_same_layout_and_load() -> None:
+    found = assess_served(32, 50.0)
+    service = asking.offer(*SUBJECT, REQUESTS, pins=ie.Pins(tp=1, dp=1, pp=1)).service(0)
+    state, point = service.at(32), found.predicted
+    assert isinstance(point, SteadyService)
+    assert (point.tpot_seconds, point.ttft_seconds) == pytest.approx(
+        (float(state.tpot_seconds), float(state.ttft_seconds))
+    )
+    assert point.requests_per_second == pytest.approx(float(state.requests_per_second))
+    # In flight from its arrival to its last token, by the measured time per token.
+    assert found.measured.throughput == pytest.approx(200 * 32 / (float(state.ttft_seconds) + 199 / 50.0))
+
+
+def test_what_is_measured_as_predicted_lies_nowhere_ahead() -> None:
+    for batch in (1.0, 7.3, 33.0, 150.0):
+        speed = float(
+            asking.offer(*SUBJECT, REQUESTS, pins=ie.Pins(tp=1, dp=1, pp=1)).service(0).at(batch).tokens_per_second
+        )
+        found = assess_served(batch, speed)
+        assert found.expected == "as expected"
+        assert found.unexplained_seconds == pytest.approx(0, abs=1e-9)
+        for gap in (found.anywhere, found.same_size, found.ideal):
+            assert gap.verdict != "ahead"
+        assert found.ideal.on_it_seconds <= found.same_size.on_it_seconds * (1 + 1e-9)
+
+
+def test_lengths_in_a_traffic_ask_for_services_and_a_context_for_steps() -> None:
+    services = assess_served(32, 50.0, ie.Traffic(isl=1000, osl=200))
+    assert services.requests == REQUESTS
+    assert services.anywhere.cost_factor == assess_served(32, 50.0).anywhere.cost_factor
+    steps = assess_served(32, 50.0, ie.Traffic(context=1100))
+    assert steps.requests is None
+    assert steps.predicted is not None and services.predicted is not None
+    assert steps.predicted.tokens_per_second_per_user > services.predicted.tokens_per_second_per_user
+
+
+def test_useful_arithmetic_is_that_of_prompt_and_answer() -> None:
+    setup = ie.Setup.of(*SUBJECT)
+    both = useful_seconds(setup, REQUESTS)
+    # Two flop for each of 7.5e9 parameters without the input embedding, and those of attention, on 989.4 TFLOP/s.
+    assert both == pytest.approx(2 * 7.5e9 * 1199 / 989.4e12, rel=0.06)
+    cached = useful_seconds(setup, REQUESTS.replace(cached=500))
+    assert cached == pytest.approx(both - 2 * 7.0e9 * 500 / 989.4e12, rel=0.03)
+
+
+def test_states_of_each_layout_at_one_load_are_those_of_each_alone() -> None:
+    layouts = asking.offer(*SUBJECT, REQUESTS, max_accelerators=4)
+    states = layouts.states.of_each_at(20.0)
+    alone = [float(layouts.service(index).at(20.0).tpot_seconds) for index in range(len(layouts))]
+    assert states.tpot_seconds.shape == (len(layouts), 1)
+    assert np.ravel(states.tpot_seconds).tolist() == pytest.approx(alone)

@@ -54,10 +54,6 @@ def test_tokens_are_priced_at_that_speed_unless_something_else_is_promised() -> 
     assert usual.dollars_per_hour >= slow.dollars_per_hour
     assert (slow.usual, own.usual) == (None, None)
     assert (slow.targets, own.targets) == (Targets(), Targets(0.5))
-    title = PricePage(usual).tables()[0].title
-    assert re.search(
-        r"; 5 requests/s; 2\d\d tokens/s per user, where 150 is usual \(median of 21 offers of 2025-06-27, openr", title
-    )
     record = PricePage(usual).plain()
     assert record["usual_speed"] == {
         "tokens_per_second": 150.354,
@@ -65,7 +61,6 @@ def test_tokens_are_priced_at_that_speed_unless_something_else_is_promised() -> 
         "offered": True,
     }
     assert PricePage(slow).plain()["usual_speed"] is None
-    assert "p90 TTFT <= 500 ms; " in PricePage(own).tables()[0].title
 
 
 @pytest.mark.parametrize("targets", [Targets(), Targets(tpot_seconds=0.05, percentile="mean"), None])

@@ -11,13 +11,11 @@ import pytest
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import chances
 from inference_econ.answers.disaggregated import budget, compare, fleets
-from inference_econ.answers.disaggregated.chances import fleet_chances
 from inference_econ.answers.disaggregated.terms import Ratios, Terms
 from inference_econ.answers.load import sweep
 from inference_econ.answers.margins import margins
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
-from inference_econ.answers.price import price
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import natural_rate, recommend
 from inference_econ.errors import InputError, NothingFitsError
@@ -92,12 +90,6 @@ def test_fewer_requests_are_kept_surely() -> None:
     assert likely == sorted(likely, reverse=True)
 
 
-def test_a_price_is_that_of_the_plan_that_is_sure() -> None:
-    free, sure = (price(offer(), 200.0, targets=targets) for targets in (FREE, SURE))
-    assert sure.dollars_per_hour == recommend([offer()], 200.0, SURE, most=1)[0].dollars_per_hour
-    assert sure.dollars_per_hour > free.dollars_per_hour
-
-
 def test_two_pools_keep_promises_with_their_confidence() -> None:
     requests = Requests(isl=Length.parse("2000"), osl=Length.parse("300"))
     pools = asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=PROFILE, price=2.0, max_accelerators=2)
@@ -105,7 +97,7 @@ def test_two_pools_keep_promises_with_their_confidence() -> None:
     fleet, cheaper = (fleets.smallest(pools, 30.0, terms) for terms in (sure, free))
     assert fleet is not None and cheaper is not None
     assert fleet.dollars_per_hour >= cheaper.dollars_per_hour
-    assert all(chance is None or chance >= 0.8 - 1e-9 for chance in fleet_chances(fleet, SURE))
+    assert all(chance is None or chance >= 0.8 - 1e-9 for chance in fleet.chances(SURE))
     more, less = (budget.largest(pools, Means(8), terms) for terms in (free, sure))
     assert more is not None and less is not None
     assert less.load.requests_per_second < more.load.requests_per_second
@@ -123,12 +115,6 @@ def test_assumptions_that_were_fitted_to_nothing_promise_nothing() -> None:
         recommend([unfitted], 5.0, SURE)
     with pytest.raises(InputError, match="fitted to no measured TPOTs; leave --confidence out, take a fitted profile"):
         promised_rates(unfitted, Targets(tpot_seconds=0.02, confidence=0.8))
-
-
-def test_what_cannot_be_kept_says_what_it_would_take() -> None:
-    sure = Targets(0.02, confidence=0.8)
-    with pytest.raises(NothingFitsError, match=r"no deployment keeps TTFT 20 ms \(p90, with 80 %\)"):
-        recommend([offer()], 1.0, sure)
 
 
 @pytest.mark.rows

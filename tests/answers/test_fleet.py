@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.fleet import fleet
 from inference_econ.answers.fleet_plan import plan
 from inference_econ.answers.fleet_play import Fleet, autoscaler, play
-from inference_econ.answers.lots import Lot, lots, prices_by_way
+from inference_econ.answers.lots import Lot, best_of_chips, lots, prices_by_way
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.recommend import PooledChoice
 from inference_econ.errors import InputError, NothingFitsError
@@ -33,7 +34,7 @@ def layouts() -> Services:
 
 @pytest.fixture(scope="module")
 def offered(layouts: Services) -> tuple[Lot, ...]:
-    return lots([layouts], 60.0, TARGETS)
+    return lots(best_of_chips([Candidate(layouts)], 60.0, TARGETS, play=False), TARGETS)
 
 
 def test_a_replica_carries_what_the_other_questions_say_of_it(layouts: Services, offered: Sequence[Lot]) -> None:

@@ -80,20 +80,11 @@ def test_best_step_seconds_refuses(changes: dict[str, object], message: str) -> 
         asking.best_step_seconds(**{**given, **changes})
 
 
-def test_complex_numbers_are_no_sizes() -> None:
-    with pytest.raises(InputError, match="must be numbers that broadcast to one shape"):
-        asking.best_step_seconds("paper/llama_3_70b", "paper/h100", 8 + 1j, 16)
-
-
 # frontier
 
 
-def test_cheapest_fastest_and_preferred() -> None:
+def test_a_buyer_who_cares_more_takes_a_faster_one() -> None:
     front = _small()
-    for speed in (10.0, 100.0, 200.0):
-        point = front.cheapest(tokens_per_second=speed)
-        assert point.tokens_per_second_per_user >= speed
-        assert point.dollars_per_million_output_tokens == front.dollars[front.tokens_per_second >= speed].min()
     # A buyer who does not care for speed takes the cheapest; the more one cares, the faster.
     assert front.preferred(exponent=0.0) == front.cheapest()
     speeds = [front.preferred(exponent).tokens_per_second_per_user for exponent in (0.5, 1, 2, 3, 5, 9)]
@@ -101,15 +92,6 @@ def test_cheapest_fastest_and_preferred() -> None:
     best = front.preferred()
     worth = front.tokens_per_second**3 / front.dollars
     assert best.tokens_per_second_per_user == front.tokens_per_second[worth.argmax()]
-
-
-@settings(max_examples=10, deadline=None)
-@given(price=st.floats(0.01, 1000.0))
-def test_cost_is_linear_in_the_price(price: float) -> None:
-    one, other = _small(price=1.0), _small(price=price)
-    assert other.dollars == pytest.approx(price * one.dollars, rel=1e-12)
-    assert other.seconds.tolist() == one.seconds.tolist()
-    assert other.batch.tolist() == one.batch.tolist()
 
 
 def test_demand_caps_what_an_instance_sells() -> None:
@@ -144,37 +126,11 @@ def test_a_draft_model_helps_or_is_left_out() -> None:
     assert hopeless.tokens_per_second[-1] == pytest.approx(without.tokens_per_second[-1], rel=1e-12)
 
 
-def test_progress_is_told_shares_of_the_work() -> None:
-    told: list[tuple[float, str]] = []
-    _small(progress=lambda share, what: told.append((share, what)))
-    shares = [share for share, _ in told]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"grid": "hole"}, InputError, "grid: got 'hole'; allowed: whole, paper"),
-        ({"max_accelerators": 0}, InputError, "max_accelerators must be positive, got 0"),
-        ({"max_accelerators": float("nan")}, InputError, "max_accelerators must be positive, got nan"),
-        ({"sampling": Sampling(0, 2.0)}, InputError, "a sampling needs points >= 1 and decades > 0, got Sampling"),
-        ({"sampling": Sampling(9, float("nan"))}, InputError, "a sampling needs points >= 1 and decades > 0"),
-        (
-            {"speculation": "draft"},
-            InputError,
-            r"must be a Speculation, for example ie.Speculation.of\('draft', .*'draft'",
-        ),
-        (
-            # Half of 16 GB would do for the weights, but there is no half chip.
-            {"model": "llama_3_70b", "max_accelerators": 1.9},
-            NothingFitsError,
-            "needs 141.1 GB for its weights, at least 2 accelerators .* at most 1.9 are allowed",
-        ),
-    ],
-)
-def test_frontier_refuses(changes: dict[str, object], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
+@pytest.mark.rows
+def test_frontier_refuses(changes: dict[str, Any], message: str) -> None:
+    if "sampling" in changes:
+        changes = {"sampling": Sampling(*changes["sampling"])}
+    with pytest.raises((InputError, NothingFitsError), match=message):
         _small(**changes)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -15,7 +14,6 @@ from inference_econ.engine import Pins, Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas.roofline import critical_batch
 from inference_econ.report.intensity import IntensityPage
-from tests.reading import numbers
 
 LLAMA = Setup.of("llama_3_70b", "h100_sxm", assumptions="ideal")
 
@@ -132,17 +130,6 @@ def test_values_end_at_the_largest_that_is_asked_for() -> None:
     answer = intensity(LLAMA, Pins(tp=8), most=1000)
     assert answer.values.tolist() == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
     assert intensity(LLAMA, Pins(tp=8), most=2).values.tolist() == [1, 2]
-
-
-@pytest.mark.parametrize("over", ["batch", "context", "prompt"])
-def test_data_has_no_gaps_that_json_cannot_say(over: Axis) -> None:
-    page = IntensityPage(intensity(LLAMA, Pins(tp=8), over=over, most=64))
-    record = json.loads(json.dumps(page.plain()))
-    assert all(math.isfinite(number) for number in numbers(record))
-    assert record["over"] == over
-    assert record[over] is None or over == "context"
-    assert len(page.frame()) == (len(record["operators"]) + 1) * len(record["values"])
-    assert page.charts().keys() == {"intensity"}
 
 
 @pytest.mark.rows

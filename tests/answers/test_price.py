@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference_econ.answers.hour_cost import hour_cost
 from inference_econ.answers.price import KINDS, busy_seconds, price, sheet
 from inference_econ.answers.promises import FILLED, Targets
-from inference_econ.answers.recommend import recommend
 from inference_econ.errors import InputError
+from inference_econ.formulas.money import Power, accelerator_hour_cost
+from inference_econ.inputs import catalog
 from inference_econ.serving import Service
 from tests.offered import offer_of, service_of
 
@@ -103,14 +105,6 @@ def test_the_time_of_a_request_is_that_between_completions(name: str, in_flight:
 # From an offer
 
 
-def test_the_cheapest_deployment_is_priced() -> None:
-    offer = offer_of(most=4)
-    found = price(offer, 30.0, targets=Targets(tpot_seconds=0.03))
-    chosen = recommend([offer], 30.0, Targets(tpot_seconds=0.03), most=1)
-    assert found.dollars_per_hour == chosen[0].dollars_per_hour
-    assert found.load.tpot_seconds["p90"] <= 0.03
-
-
 def test_without_a_rate_an_instance_is_filled_to_four_fifths() -> None:
     offer = offer_of(most=4)
     found = price(offer, replicas=1, targets=Targets())
@@ -130,3 +124,30 @@ def test_given_instances_may_be_saturated() -> None:
 def test_impossible_numbers_of_instances(replicas: int) -> None:
     with pytest.raises(InputError, match=rf"replicas must be a whole number from 1 on, got {replicas:g}"):
         price(offer_of(most=2), 1.0, replicas=replicas)
+
+
+# Of an owned chip
+
+
+def test_the_parts_are_those_of_the_formula_with_the_watts_of_the_file() -> None:
+    chip = catalog.hardware("h100_sxm")
+    terms = catalog.ownership().replace(utilisation=0.5, cost_of_capital=0.0)
+    cost = hour_cost("h100_sxm", 30e3, terms=terms)
+    assert (cost.hardware, cost.board_watts, cost.purchase_dollars) == (chip, 700.0, 30e3)
+    assert cost.parts == accelerator_hour_cost(
+        30e3, 5, utilisation=0.5, power=Power(700, 300, 1.2, 0.08), yearly_operations=0.05
+    )
+    # 30,000 dollars over half of the hours of five years.
+    assert float(cost.parts.depreciation) == pytest.approx(30e3 / (5 * 8760 * 0.5))
+
+
+def test_given_watts_replace_those_of_the_file() -> None:
+    assert hour_cost("h100_sxm", 30e3, board_watts=350).board_watts == 350.0
+
+
+def test_somebody_must_say_what_a_chip_draws() -> None:
+    chip = catalog.hardware("h100_sxm", changes=["watts=null"])
+    with pytest.raises(InputError, match="NVIDIA H100 SXM5 80GB lists no watts; give --board-watts"):
+        hour_cost(chip, 30e3)
+    with pytest.raises(InputError, match="lifetime_years must be > 0, got 0"):
+        catalog.ownership().replace(lifetime_years=0.0)

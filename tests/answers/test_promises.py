@@ -98,12 +98,6 @@ def test_the_rate_of_two_promises_is_the_less_of_both(ttft: str, tpot: str, fact
     )
 
 
-@pytest.mark.parametrize("name", ["percentile", "ttft_percentile", "tpot_percentile", "e2e_percentile"])
-def test_what_is_no_percentile_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"percentile: got 'p100'; allowed: mean, and p1 to p99.9, for example p95"):
-        Targets(0.3, 0.03, e2e_seconds=2.0, **{name: "p100"})  # type: ignore[arg-type]
-
-
 def test_frontiers_promise_means() -> None:
     means = Targets(0.3, 0.03, ttft_percentile="mean", tpot_percentile="mean")
     assert check_mean(means) is means

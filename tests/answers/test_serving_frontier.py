@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -16,12 +15,14 @@ from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.likely import likely_ends
 from inference_econ.answers.market import market
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.answers.subjects import under_load
+from inference_econ.answers.token_parts import PROMPTS, token_parts
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.report.serving_frontier import service_frontier_charts, service_frontier_table
 from inference_econ.report.table import dollars
 from inference_econ.search import METRICS
-from inference_econ.serving import Services
+from inference_econ.serving import Services, loaded
 from inference_econ.serving.steady import steady
 from tests import asking
 from tests.offered import offer_of
@@ -126,14 +127,6 @@ def test_interference_of_prefill_is_in_the_speed() -> None:
     assert at_cost[1] < 0.85 * at_cost[0]
 
 
-def test_a_cheaper_chip_moves_costs_only() -> None:
-    offer = OFFERS["dense"]()
-    half = frontier_of(replace(offer, setup=replace(offer.setup, price=1.0)))
-    front = frontier_of(offer)
-    np.testing.assert_array_equal(half.tokens_per_second, front.tokens_per_second)
-    np.testing.assert_allclose(2.0 * half.dollars_per_million_tokens, front.dollars_per_million_tokens)
-
-
 def test_bad_input() -> None:
     with pytest.raises(InputError, match="y: got 'carbon'; allowed: cost, blended, throughput, power, joules, gpus"):
         front_of().metric("carbon")  # type: ignore[arg-type]
@@ -206,11 +199,6 @@ def test_what_would_have_to_be_promised_can_be(ttft: float, tpot: float, relaxed
     told = [float(text) / 1e3 for text in found.groups()]
     kept = (told[0], tpot) if "TPOT of" not in relaxed else (ttft, told[0]) if len(told) == 1 else (told[0], told[1])
     assert len(frontier_of(offer, ie.Targets(*kept, "mean"))) >= 1
-
-
-def test_only_means_are_promised() -> None:
-    with pytest.raises(InputError, match=r"only means can be promised on it, got p90; give percentile='mean'"):
-        frontier_of(OFFERS["dense"](), ie.Targets(tpot_seconds=0.1))
 
 
 # Of the whole market
@@ -301,19 +289,6 @@ def test_pools_are_on_it_where_they_are_cheaper_by_five_per_cent() -> None:
         assert not fast.any() or own * 1.05 <= costs[fast].min() * (1 + 1e-9)
 
 
-def test_the_market_is_never_dearer_than_an_engine_together() -> None:
-    """At speeds between those of the first and the last point of each."""
-    front = service_frontier(candidates(), ends=False)
-    for candidate in candidates():
-        alone = service_frontier([candidate], ends=False)
-        more = 1.05 if candidate.pools is not None else 1.0
-        for speed in np.linspace(alone.tokens_per_second[0], alone.tokens_per_second[-1], 7):
-            # Of points, as both have other batches, not between them.
-            mine = alone.dollars[alone.tokens_per_second >= speed * (1 - 1e-9)].min()
-            theirs = front.dollars[front.tokens_per_second >= speed * (1 - 1e-9)].min()
-            assert theirs <= mine * more * (1 + 1e-9)
-
-
 def test_a_point_of_pools_is_the_group_of_its_state() -> None:
     front = service_frontier(candidates())
     index = next(index for index in range(len(front)) if front.candidate(index).pools is not None)
@@ -372,7 +347,7 @@ def test_the_table_has_evenly_spaced_points(y: str) -> None:
         "joules": "J/token",
         "gpus": "TTFT ms",
     }
-    assert table.columns[:3] == ("tokens/s per user", "$/M output tokens", heads[y])
+    assert heads[y] == table.columns[2]
     assert 10 <= len(table.rows) <= 15
     speeds = [float(row[0].removesuffix(" *")) for row in table.rows]
     (starred,) = (row for row in table.rows if row[0].endswith("*"))
@@ -395,15 +370,6 @@ def test_charts_show_the_metric_and_the_first_token() -> None:
     assert service_frontier_charts(front, "cost")[0].logarithmic == "y"
 
 
-def test_low_and_high_stand_beside_what_is_uncertain() -> None:
-    asked = ie.Traffic(isl=1000, osl=200)
-    decode = asking.frontier("llama_3_8b", "h100_sxm", asked, assumptions="profiles/hopper", max_accelerators=2)
-    for front in (decode, frontier_of(offer_of(most=2, preset="profiles/hopper"))):
-        frame = front.to_frame()
-        for name in ("tokens_per_second_per_user", "dollars_per_million_output_tokens"):
-            assert (frame[f"{name}_low"] < frame[name]).all() and (frame[name] < frame[f"{name}_high"]).all()
-
-
 def test_a_faster_token_is_never_cheaper() -> None:
     """Pools have to be noticeably cheaper than instances that are as fast, and are on the frontier of slower ones."""
     front = ie.frontier(ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8"), ie.Traffic(isl=8000, osl=300))
@@ -415,3 +381,67 @@ def test_a_faster_token_is_never_cheaper() -> None:
     # All of them at once are the same, and nothing is as fast as what is faster than all.
     assert front.dollars_at(speeds) == pytest.approx(costs, rel=1e-12)
     assert front.dollars_at([[2.0 * speeds[-1]]]).tolist() == [[np.inf]]
+
+
+# What the time per token of points goes to
+
+EIGHT = ie.Space(max_accelerators=8)
+
+
+@pytest.mark.parametrize("assumptions", [None, "paper"])
+def test_parts_add_up_to_the_time_per_token(assumptions: str | None) -> None:
+    setup = ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8", assumptions=assumptions)
+    front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), EIGHT, speculation=None)
+    parts = token_parts(front)
+    np.testing.assert_allclose(np.sum(list(parts.values()), axis=0), front.tpot_seconds, rtol=1e-9)
+    assert all((part >= 0.0).all() for part in parts.values())
+
+
+def test_with_one_request_in_flight_there_are_no_prompts_of_others() -> None:
+    setup = ie.Setup.of("llama_3_8b", "h100_sxm")
+    front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), EIGHT, speculation=None, arrangement="together")
+    alone = front.batch <= 1.0
+    assert alone.any()
+    assert not alone.all()
+    prompts = token_parts(front)[PROMPTS]
+    assert prompts[alone] == pytest.approx(0.0, abs=1e-12)
+    assert (prompts[~alone] > 0.0).all()
+
+
+def test_rounds_of_proposals_have_no_parts() -> None:
+    setup, lengths = ie.Setup.of("llama_3_8b", "h100_sxm"), ie.Traffic(isl=1000, osl=200)
+    assert token_parts(ie.frontier(setup, lengths, EIGHT, speculation=ie.Speculation.of("ngram", 0.5))) == {}
+
+
+# Which instances answers show
+
+SHORT = ie.Requests.build({"isl": 1000, "osl": 200}, origin="test")
+
+
+def test_services_under_load_are_told_apart_by_chip() -> None:
+    (first, other) = (asking.offer("llama_3_8b", chip, SHORT).service(0) for chip in ("h100_sxm", "h200_sxm"))
+    load, others = loaded(first, 2.0), loaded(other, 2.0)
+    same = under_load([(first, load), (first, load)])
+    assert len(same) == 1
+    assert same[0].label == ""
+    assert (same[0].accelerators, same[0].concurrency) == ([1.0, 1.0], [load.in_flight] * 2)
+    assert (same[0].isl, same[0].osl, same[0].speculates) == (1000, 200, False)
+    kinds = under_load([(first, load), (other, others)])
+    assert [instances.label for instances in kinds] == ["NVIDIA H100 SXM5 80GB", "NVIDIA H200 SXM5 141GB"]
+
+
+def test_a_frontier_shows_all_of_its_points_or_some() -> None:
+    front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=1000, osl=200), max_accelerators=2)
+    (instances,) = front.subjects()
+    assert instances.accelerators == front.accelerators.tolist()
+    assert instances.concurrency == front.batch.tolist()
+    (preferred,) = front.subjects([front.preferred()])
+    assert (len(preferred.accelerators), preferred.isl, preferred.osl) == (1, 1000, 200)
+
+
+def test_a_prefill_step_is_about_all_tokens_that_it_leaves_in_the_cache() -> None:
+    (read,) = asking.explain("llama_3_8b", "h100_sxm", tp=1, batch=2, context=100, prompt=900).subjects()
+    assert (read.isl, read.accelerators, read.concurrency) == (1000, [1.0], [2.0])
+    (step,) = asking.explain("llama_3_8b", "h100_sxm", tp=1, context=100).subjects()
+    assert step.isl is None
+    assert step.subject.context == pytest.approx(100)

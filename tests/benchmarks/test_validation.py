@@ -56,10 +56,3 @@ def test_every_line_has_a_page_that_the_document_leads_to() -> None:
         assert f"(validation/{name}.md)" in text
         assert page.startswith("# ")
         assert page.endswith("|\n")
-
-
-def test_what_others_publish_of_the_same_kind_of_runs_stands_beside() -> None:
-    table = document.published(_few())
-    assert table.rows[0][0] == "here"
-    assert table.rows[0][1].startswith("TPOT ")
-    assert [row[0] for row in table.rows[1:3]] == ["AIConfigurator", "AISimulate 0.12.0"]

@@ -100,18 +100,20 @@ def context(browser: Browser, reader: dict[str, Any]) -> Iterator[BrowserContext
 def page(context: BrowserContext, server: str) -> Iterator[Page]:
     """An empty page, which must not complain, break its policy, or ask anybody but the server."""
     opened = context.new_page()
-    complaints: list[str] = []
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.on("console", lambda said: complaints.append(said.text) if _is_complaint(said.type, said.text) else None)
-    opened.on("request", lambda asked: complaints.append(asked.url) if not _is_own(asked.url, server) else None)
+    complaints = complaints_of(opened, (server, "data:", "blob:"))
     yield opened
     assert complaints == []
+
+
+def complaints_of(page: Page, allowed: tuple[str, ...]) -> list[str]:
+    """All that a page will complain of, and what it asks of others than those that are allowed."""
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said.type, said.text) else None)
+    page.on("request", lambda asked: None if asked.url.startswith(allowed) else complaints.append(asked.url))
+    return complaints
 
 
 def _is_complaint(kind: str, text: str) -> bool:
     """Whether a browser complains; that a reply is an error, and that a server is gone, is said by the page."""
     return kind == "error" and "Failed to load resource" not in text
-
-
-def _is_own(url: str, server: str) -> bool:
-    return url.startswith((server, "data:", "blob:"))

@@ -42,8 +42,11 @@ def test_the_first_page_answers_its_question_with_pictures_bars_and_a_command_to
     assert not re.search(r"(?<!command line's )--[a-z]", said)
 
 
+TABLES = tables(Path(__file__))
 #: Controls: a value, and what of it a panel asks; without pools, which no traffic is played on.
-CONTROLS: dict[str, list[str]] = tables(Path(__file__))["CONTROLS"]
+CONTROLS: dict[str, list[str]] = TABLES["CONTROLS"]
+#: A result of a load generator, and the configuration of a small model.
+RESULT, CONFIG = TABLES["RESULT"], TABLES["CONFIG"]
 
 
 @pytest.mark.long
@@ -230,18 +233,6 @@ def test_nothing_is_asked_while_nothing_has_changed(page: Page, server: str) -> 
     page.evaluate("fetch('/openapi.json').then((reply) => reply.text())")
 
     assert asked == [f"{server}/openapi.json"]
-
-
-RESULT = {
-    "model_id": "meta-llama/Meta-Llama-3.1-8B", "request_rate": "inf", "max_concurrency": 16, "completed": 200,
-    "duration": 40.0, "total_input_tokens": 200_000, "total_output_tokens": 40_000, "output_throughput": 1000.0,
-    "mean_ttft_ms": 80.0, "median_ttft_ms": 75.0, "mean_tpot_ms": 8.0, "median_tpot_ms": 8.0,
-}  # fmt: skip
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
-    "num_hidden_layers": 24, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
-    "torch_dtype": "bfloat16", "tie_word_embeddings": False, "max_position_embeddings": 8192,
-}  # fmt: skip
 
 
 def _paste(page: Page, text: str) -> None:

@@ -14,6 +14,7 @@ import inference_econ as ie
 from inference_econ.report.pages import page as page_of
 from inference_econ.report.price import PricePage
 from inference_econ.report.web import Asked, write
+from tests.browser.conftest import complaints_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -47,14 +48,11 @@ def opened(context: BrowserContext, report: Path) -> Iterator[Page]:
     """The report, opened without a network; it must not complain, nor ask anybody for anything but itself."""
     context.set_offline(True)
     page = context.new_page()
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-    page.on("request", lambda asked: None if asked.url == report.as_uri() else wrong.append(asked.url))
+    complaints = complaints_of(page, (report.as_uri(),))
     page.goto(report.as_uri())
     page.wait_for_selector(".drawing svg")
     yield page
-    assert wrong == []
+    assert complaints == []
 
 
 def _cells(page: Page, number: int) -> list[str]:

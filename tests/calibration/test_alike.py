@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inference_econ.calibration.alike import ALIKE, _by_littles_law, servers_like
+from inference_econ.calibration.alike import ALIKE, servers_like
 from inference_econ.calibration.measurements import Measurement, shipped
 from inference_econ.engine import Setup
 from inference_econ.inputs import catalog
@@ -57,7 +57,7 @@ def test_littles_law_against_throughputs_that_were_measured() -> None:
     ratios = sorted(
         law / row.output_tokens_per_second_per_accelerator
         for row in rows("inferencemax_aggregated")
-        if row.output_tokens_per_second_per_accelerator and (law := _by_littles_law(row)) is not None
+        if row.output_tokens_per_second_per_accelerator and (law := row.closed_loop_rate) is not None
     )
     assert len(ratios) > 100
     low, high = ratios[len(ratios) // 20], ratios[-len(ratios) // 20]
@@ -65,5 +65,5 @@ def test_littles_law_against_throughputs_that_were_measured() -> None:
 
 
 def test_little_says_nothing_of_streams_or_of_unknown_latencies() -> None:
-    assert all(_by_littles_law(row) is None for row in rows("poisson_load_a100"))
+    assert all(row.closed_loop_rate is None for row in rows("poisson_load_a100"))
     assert "poisson_load_a100" in catalog.server_files()

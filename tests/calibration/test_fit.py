@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from inference_econ.calibration import (
     thinned,
 )
 from inference_econ.calibration.fit import fit
-from inference_econ.calibration.holdout import all_folds, cross_validated, own_errors
+from inference_econ.calibration.holdout import Fold, all_folds, cross_validated, own_errors
 from inference_econ.calibration.measurements import Days, Pool
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.problem import TARGETS, with_constants
@@ -34,7 +35,7 @@ from inference_econ.calibration.subjects import instance_chips, measured_subject
 from inference_econ.engine import Subject, interval, outside, reasons
 from inference_econ.engine.uncertainty import unlike
 from inference_econ.errors import InputError
-from inference_econ.inputs import Assumptions, catalog, yaml_text
+from inference_econ.inputs import Assumptions, Unlike, catalog, yaml_text
 from inference_econ.inputs.assumptions import field_names
 from inference_econ.report.calibrate import constants_table, errors_table, not_reproduced, record
 
@@ -77,6 +78,18 @@ def _rows() -> tuple[Measurement, ...]:
 @cache
 def _found() -> Fit:
     return fit(_rows(), NAMES, _base(), targets=("tpot", "ttft"), prior=math.inf)
+
+
+@cache
+def _folds() -> dict[Unlike, list[Fold]]:
+    return all_folds(_found())
+
+
+def _saved(tmp_path: Path, data: dict[str, Any]) -> Assumptions:
+    """A profile that is written and read."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml_text(data), encoding="utf-8")
+    return catalog.assumptions(str(path))
 
 
 def test_constants_come_back() -> None:
@@ -159,7 +172,7 @@ def test_rows_left_out_are_predicted_by_the_others() -> None:
         assert fold.values == pytest.approx(TRUTH, rel=0.05)
         assert np.all(np.abs(fold.errors) < 0.05)
     assert cross_validated(_found(), "hardware") == []
-    each = all_folds(_found())
+    each = _folds()
     assert {by: len(found) for by, found in each.items()} == {
         "traffic": 0, "version": 0, "layout": 3, "subject": 2, "model": 2, "hardware": 0, "engine": 0
     }  # fmt: skip
@@ -199,10 +212,8 @@ def test_errors_where_nothing_could_be_left_out_are_widened_by_those_of_the_cons
 
 
 def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    found = _found()
-    path.write_text(yaml_text(profile(found, all_folds(found), MINE)), encoding="utf-8")
-    mine = catalog.assumptions(str(path))
+    path, found = tmp_path / "mine.yaml", _found()
+    mine = _saved(tmp_path, profile(found, _folds(), MINE))
     behind = calibration_behind(mine)
     assert behind == mine.calibration
     assert behind is not None
@@ -238,7 +249,8 @@ def test_rows_that_were_fitted_are_known(tmp_path: Path) -> None:
 
 def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) -> None:
     path, found = tmp_path / "mine.yaml", _found()
-    path.write_text(yaml_text(profile(found, all_folds(found), MINE)), encoding="utf-8")
+    known = _saved(tmp_path, profile(found, _folds(), MINE)).calibration
+    assert known is not None
     for changes in ((), ("host.graph_launch=3 us",)):
         base = catalog.assumptions(str(path), changes=changes)
         again = fit([replace(row, isl=999.0) for row in _rows()], ("chip.hbm_efficiency",), base)
@@ -246,8 +258,6 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
         assert {deployment_key(row) for row in (*found.rows, *again.rows)} == set(fitted_again["deployments"].split())
         # One group says no more about others than the base knows.
         mine = fitted_again["errors"]["model"]["tpot"]["quantiles"]
-        known = catalog.assumptions(str(path)).calibration
-        assert known is not None
         before = known.errors["model"]["tpot"].quantiles
         assert mine[-1] - mine[0] >= before[-1] - before[0]
         assert mine[-1] >= before[-1]
@@ -257,18 +267,17 @@ def test_a_fit_that_begins_with_another_has_seen_its_rows_too(tmp_path: Path) ->
 def test_intervals_of_the_base_are_told_with_its_rows(
     tmp_path: Path, groups: int | None, quantiles: list[float], said: dict[str, int]
 ) -> None:
-    path = tmp_path / "mine.yaml"
     data = profile(_found(), {}, MINE)
     data["calibration"]["errors"]["model"] = {"tpot": {
         "rows": 345, **({} if groups is None else {"groups": groups}), "quantiles": quantiles
     }}  # fmt: skip
-    path.write_text(yaml_text(data), encoding="utf-8")
+    base = _saved(tmp_path, data)
     # Every other step was measured a tenth longer than it is predicted.
     rows = [
         replace(row, tpot_seconds=None if row.tpot_seconds is None else row.tpot_seconds * (1.0 + 0.1 * (index % 2)))
         for index, row in enumerate(_rows()[:8])
     ]
-    again = fit(rows, ("chip.hbm_efficiency",), catalog.assumptions(str(path)))
+    again = fit(rows, ("chip.hbm_efficiency",), base)
     spread = profile(again, {}, MINE)["calibration"]["errors"]["model"]["tpot"]
     assert {key: spread[key] for key in ("rows", "own", "groups") if key in spread} == said
 
@@ -309,10 +318,8 @@ def test_conditions_that_are_none(text: str, said: str) -> None:
 
 def test_a_profile_is_a_preset(tmp_path: Path) -> None:
     found = _found()
-    path = tmp_path / "mine.yaml"
     provenance = replace(MINE, changes=("experts.spread=random", "chip.math_efficiency=0.5"))
-    path.write_text(yaml_text(profile(found, all_folds(found), provenance)), encoding="utf-8")
-    read = catalog.assumptions(str(path))
+    read = _saved(tmp_path, profile(found, _folds(), provenance))
     assert read.name == "Mine"
     assert read.experts.spread == "random"
     assert read.chip.math_efficiency == pytest.approx(0.55, rel=0.01)
@@ -329,7 +336,7 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
         replace(row, days=Days(date(2025, 12, 1 + index), date(2026, 1, 1 + index)))
         for index, row in enumerate(found.rows)
     ]
-    again = profile(replace(found, rows=(*dated[:2], *found.rows[2:])), all_folds(found), provenance)
+    again = profile(replace(found, rows=(*dated[:2], *found.rows[2:])), _folds(), provenance)
     assert again["calibration"]["measured"] == {"since": "2025-12-01", "until": "2026-01-02"}
     assert read.calibration.models == ("llama_3_70b", "llama_3_8b")
     assert read.calibration.parameters.high == pytest.approx(7.06e10, rel=1e-3)
@@ -352,7 +359,6 @@ def test_a_profile_is_a_preset(tmp_path: Path) -> None:
 
 
 def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
     data = profile(_found(), {}, MINE)
     narrow = [-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2]
     wide = {
@@ -360,8 +366,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
         for kind, factor in (("traffic", 1), ("version", 2), ("layout", 3), ("subject", 4), ("model", 5), ("engine", 6))
     }
     data["calibration"] |= {"errors": wide, "versions": ["vllm 0.9.1"]}
-    path.write_text(yaml_text(data), encoding="utf-8")
-    mine = catalog.assumptions(str(path))
+    mine = _saved(tmp_path, data)
     # Nothing is asked in particular, so that all may be unlike.
     widest = interval(0.01, mine, level=0.8)
     assert widest is not None
@@ -395,9 +400,7 @@ def test_intervals_come_from_the_errors_of_rows_left_out(tmp_path: Path) -> None
 
 
 def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml_text(profile(_found(), {}, MINE)), encoding="utf-8")
-    mine = catalog.assumptions(str(path))
+    mine = _saved(tmp_path, profile(_found(), {}, MINE))
     assert outside(measured_subject(_rows()[0]), mine) == []
     assert outside(measured_subject(replace(ROW, hardware="b200", model="deepseek_v3", isl=1e5)), _base()) == []
     far = replace(ROW, hardware="b200", model="deepseek_v3", weights=None, engine="sglang", isl=1e5, osl=2e3,
@@ -424,9 +427,7 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
 
 
 def test_chips_and_models_that_are_changed_were_not_measured(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml_text(profile(_found(), {}, MINE)), encoding="utf-8")
-    mine = catalog.assumptions(str(path))
+    mine = _saved(tmp_path, profile(_found(), {}, MINE))
     model, chip = catalog.model("llama_3_70b"), catalog.hardware("h100_sxm")
     assert unlike(Subject(model, chip, "int8"), mine) == {"traffic", "version"}
     fast = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=30 TB/s"])
@@ -440,7 +441,7 @@ def test_chips_and_models_that_are_changed_were_not_measured(tmp_path: Path) -> 
 
 def test_tables_and_records() -> None:
     found = _found()
-    folds = all_folds(found)
+    folds = _folds()
     constants = constants_table(found)
     assert constants.rows[2][:2] == ("host.graph_launch", "5.99 us")
     assert constants.rows[2][3:] == ("4 us", "yes")

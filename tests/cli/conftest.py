@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.metadata
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -21,22 +23,34 @@ class Outcome:
     out: str
     err: str
 
+    @property
+    def said(self) -> str:
+        """Words that were printed, however they are wrapped."""
+        return " ".join(self.out.split())
+
+    @property
+    def warned(self) -> str:
+        """Words of the error stream, however they are wrapped."""
+        return " ".join(self.err.split())
+
 
 Command = Callable[..., Outcome]
-
-
-def parsed(text: str) -> dict[str, Any]:
-    """A record from what was printed or written as JSON."""
-    record = json.loads(text)
-    assert isinstance(record, dict)
-    return record
 
 
 def record(command: Command, *arguments: object) -> dict[str, Any]:
     """The record that a command prints without a remark."""
     outcome = command(*arguments, "--format", "json")
     assert (outcome.code, outcome.err) == (0, ""), outcome
-    return parsed(outcome.out)
+    answer = json.loads(outcome.out)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def rows(command: Command, *arguments: object) -> list[dict[str, str]]:
+    """The rows that a command prints as CSV."""
+    outcome = command(*arguments, "--csv")
+    assert outcome.code == 0, outcome
+    return list(csv.DictReader(io.StringIO(outcome.out)))
 
 
 @pytest.fixture

@@ -97,10 +97,3 @@ def test_an_interrupt_at_any_moment_ends_with_a_word(tmp_path: Path, seconds: fl
         process.kill()
     assert (process.returncode, out, err) == (130, "", "stopped\n")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.rows
-def test_questions_that_were_refused_by_mistake_have_answers(command: Command, arguments: list[str]) -> None:
-    outcome = command(*arguments, "--json")
-    assert outcome.code == 0, outcome.err
-    assert json.loads(outcome.out)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from inference_econ.inputs import catalog
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, rows
 
 ENTRIES: list[tuple[catalog.Kind, str, str]] = [
     ("hardware", "h100_sxm", "NVIDIA H100 SXM5 80GB"),
@@ -31,8 +29,8 @@ def test_a_list_of_names(command: Command, kind: catalog.Kind) -> None:
     assert outcome.out.startswith(f"{len(names)} {kind}\n")
     records = json.loads(command(kind, "--format", "json").out)
     assert [record["name"] for record in records] == list(names)
-    rows = list(csv.DictReader(io.StringIO(command(kind, "--format", "csv").out)))
-    assert [row["name"] for row in rows] == list(names)
+    listed = rows(command, kind)
+    assert [row["name"] for row in listed] == list(names)
     lines = command(kind, "--format", "markdown").out.splitlines()
     assert sum(line.startswith("|") for line in lines) == len(names) + 2
 
@@ -47,9 +45,9 @@ def test_one_entry_with_its_sources(command: Command, kind: catalog.Kind, name: 
     record = json.loads(command(kind, name, "--format", "json").out)
     assert record["name"] == full
     assert record["sources"]
-    rows = list(csv.DictReader(io.StringIO(command(kind, name, "--format", "csv").out)))
-    assert {"field", "value", "source"} == rows[0].keys()
-    assert any(row["source"] for row in rows)
+    lines = rows(command, kind, name)
+    assert {"field", "value", "source"} == lines[0].keys()
+    assert any(row["source"] for row in lines)
     assert command(kind, name, "--format", "markdown").out.startswith("| field | value | source |\n")
 
 
@@ -87,7 +85,7 @@ def test_fields_are_found_by_the_headings_of_columns(command: Command) -> None:
         listed = json.loads(command("fields", asked, "--format", "json").out)
         assert {"busy", "utilization"} <= {field["name"] for field in listed} or asked != "busy"
         assert ("ttft_seconds" if "TTFT" in asked else "utilization") in {field["name"] for field in listed}
-    said = " ".join(command("fields", "utilization").out.split())
+    said = command("fields", "utilization").said
     assert "in records" in said and "fleet_lot" in said
 
 

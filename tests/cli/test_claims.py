@@ -50,17 +50,3 @@ def test_a_file_of_ones_own(command: Command) -> None:
         encoding="utf-8",
     )
     assert "cache  131.1 kB   131.1 kB  131.1 kB  holds" in command("claims", "mine.yaml").out
-
-
-def test_pictures(command: Command) -> None:
-    command("claims", "tokens_per_round", "--plot", "claims.svg")
-    text = Path("claims.svg").read_text(encoding="utf-8")
-    assert "tokens_per_round" in text
-    assert "today: under the profiles that predictions rest on" in text
-
-
-def test_what_is_refused(refused: Command) -> None:
-    assert "did you mean tokens_per_round? ('inference-econ claims' lists all)" in refused("claims", "token_round").err
-    assert "Table 4 has no claims" in refused("claims", "paper/table_4").err
-    assert "claims.html" in refused("claims", "tokens_per_round", "--plot", "claims.html").err
-    assert not Path("claims.html").exists()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.cli.conftest import Command, record, rows
 
 ASKED = ("fleet", "llama_3_8b", "h100_sxm", "--tp", 1, "--ttft", 500, "--target", 0.8)
 RATES = ("--rates", "20,60,100,40")
@@ -25,8 +24,8 @@ def test_the_same_day_from_a_file_and_from_the_line(command: Command, tmp_path: 
     read = record(command, *ASKED, "--traffic", path)
     assert typed["hours"] == read["hours"]
     assert [run["run"] for run in typed["runs"]] == ["constant", "autoscaled", "planned"]
-    rows = list(csv.DictReader(command(*ASKED, *RATES, "--csv").out.splitlines()))
-    assert [float(row["request_rate"]) for row in rows] == [20, 60, 100, 40]
+    lines = rows(command, *ASKED, *RATES)
+    assert [float(row["request_rate"]) for row in lines] == [20, 60, 100, 40]
 
 
 def test_a_trace_of_prompts_that_share_blocks_is_a_day(command: Command, tmp_path: Path) -> None:
@@ -42,14 +41,6 @@ def test_a_trace_of_prompts_that_share_blocks_is_a_day(command: Command, tmp_pat
     assert answer["lots"][0]["cached"] == pytest.approx(512, rel=0.01)
     shaped = record(command, *ASKED, "--trace", path, *RATES)
     assert [hour["request_rate"] for hour in shaped["hours"]] == [20, 60, 100, 40]
-
-
-def test_a_table_says_the_mixture_the_runs_and_the_hours(command: Command) -> None:
-    text = command(*ASKED, *RATES, "--pay", "on_demand", "--start-up", "10 min", "--why").out
-    assert "The cheapest mixture if the day is known, proven to within" in text
-    assert "To know the day before would save" in text
-    assert "A replica starts in 600 s; the autoscaler looks every 30 s" in text
-    assert "reserved  " not in text
 
 
 def test_a_stock_is_kept(command: Command) -> None:

@@ -1,69 +1,32 @@
-"""The command that finds what nothing beats: what it prints, and how options reach the answer."""
+"""The frontier: of decode steps alone and of services, what it prints, and how options reach the answer."""
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import inference_econ as ie
+from inference_econ.inputs import catalog
 from tests import asking
-from tests.cli.conftest import Command, parsed
+from tests.cli.conftest import Command, record, rows
 
 SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4, "--decode-only")
 
 
-def test_the_main_job_as_the_readme_shows_it(command: Command, tmp_path: Path) -> None:
-    outcome = command(
-        "frontier", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--decode-only", "--plot", "frontier.svg"
-    )
-    assert outcome.code == 0
-    title, *_ = outcome.out.splitlines()
-    assert title.startswith("Decode steps alone, no prefill: Llama 3.1 70B on NVIDIA H100 SXM5 80GB at $2.95 per")
-    for head in ("tokens/s per user", "$/M output tokens", "GPUs", "layout", "batch", "MFU %", "mostly"):
-        assert head in outcome.out
-    assert "KV cache reads" in outcome.out
-    assert "* maximises speed^3 / cost" in outcome.out
-    # The drawing in the terminal.
-    assert outcome.out.count("⠤") + outcome.out.count("⠒") > 20
-    assert (tmp_path / "frontier.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert "wrote frontier.svg" in outcome.err
+def _points(command: Command, *options: object) -> Any:
+    return record(command, *SUBJECT, *options)["points"]
 
 
-def test_csv_and_markdown_of_a_frontier(command: Command) -> None:
-    rows = list(csv.DictReader(io.StringIO(command(*SUBJECT, "--format", "csv").out)))
-    assert len(rows) > 10
-    assert float(rows[-1]["tokens_per_second_per_user"]) > float(rows[0]["tokens_per_second_per_user"])
-    lines = command(*SUBJECT, "--format", "markdown").out.splitlines()
-    assert lines[1] == "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-    assert {row["engine"] for row in rows} == {"sglang, trtllm, vllm"}
-    assert len({line.count("|") for line in lines if line.startswith("|")}) == 1
-    assert any(line.startswith("- ") and "Assumptions: profiles/hopper." in line for line in lines)
-
-
-@pytest.mark.rows
-def test_options_reach_the_question(command: Command, options: list[str], expected: dict[str, object]) -> None:
-    record = parsed(command(*SUBJECT, *options, "--format", "json").out)
-    assert expected.items() <= record.items()
-
-
-def _points(command: Command, *options: object) -> list[dict[str, float]]:
-    outcome = command(*SUBJECT, *options, "--format", "json")
-    assert outcome.code == 0, outcome.err
-    points = parsed(outcome.out)["points"]
-    assert isinstance(points, list)
-    return points
-
-
-def _layouts(points: list[dict[str, float]], degree: str) -> set[float]:
-    return {dict(point["layout"])[degree] for point in points}  # type: ignore[call-overload]
+def _degrees(points: Any, name: str) -> set[float]:
+    return {point["layout"][name] for point in points}
 
 
 def test_pipelines_can_be_left_out(command: Command) -> None:
-    assert _layouts(_points(command, "--no-pipeline"), "pp") == {1.0}
-    assert len(_layouts(_points(command, "--grid", "paper", "--pipeline"), "pp")) > 1
+    assert _degrees(_points(command, "--no-pipeline"), "pp") == {1.0}
+    assert len(_degrees(_points(command, "--grid", "paper", "--pipeline"), "pp")) > 1
 
 
 def test_limits_of_size_and_demand(command: Command) -> None:
@@ -76,50 +39,44 @@ def test_pinned_degrees(command: Command) -> None:
     options = ("--tp", 2, "--dp", 2, "--pp", 1, "--batch", 100, "--any-layout")
     (point,) = _points(command, *options)
     assert (point["accelerators"], point["batch"]) == (4.0, 100.0)
-    (explained,) = (command("explain", "llama_3_8b", "h100_sxm", *options, "--format", "json"),)
-    assert point["tokens_per_second_per_user"] == pytest.approx(1 / parsed(explained.out)["step_seconds"], rel=1e-12)
-    assert _layouts(_points(command, "--instance-gpus", 3, "--grid", "paper"), "pp") >= {1.0}
+    step = record(command, "explain", "llama_3_8b", "h100_sxm", *options)["step_seconds"]
+    assert point["tokens_per_second_per_user"] == pytest.approx(1 / step, rel=1e-12)
+    assert _degrees(_points(command, "--instance-gpus", 3, "--grid", "paper"), "pp") >= {1.0}
     (point,) = _points(command, "--grid", "paper", "--instance-gpus", 1.5, "--batch", 2.5, "--no-pipeline")
     assert (point["accelerators"], point["batch"]) == (1.5, 2.5)
-    moe = command(
-        "frontier", "gpt_oss_20b", "h100_sxm", "--decode-only", "--ep", 4, "--tp", 2, "--dp", "any", "--format", "json"
-    )
-    points = parsed(moe.out)["points"]
-    assert isinstance(points, list)
-    assert _layouts(points, "ep") == {4.0}
-    assert _layouts(points, "tp") == {2.0}
+    experts = ("frontier", "gpt_oss_20b", "h100_sxm", "--decode-only", "--ep", 4, "--tp", 2, "--dp", "any")
+    points = record(command, *experts)["points"]
+    assert _degrees(points, "ep") == {4.0}
+    assert _degrees(points, "tp") == {2.0}
 
 
 def test_a_larger_link_domain_is_a_what_if(command: Command) -> None:
     layout = ("--tp", 16, "--dp", 1, "--pp", 1)
-    subject = ("frontier", "llama_3_70b", "h100_sxm", "--decode-only", *layout, "--format", "json")
+    subject = ("frontier", "llama_3_70b", "h100_sxm", "--decode-only", *layout)
     wide, named, base = (
-        parsed(command(*subject, *options).out)
-        for options in (("--domain", 16), ("--set", "hardware.link_domain=16"), ())
+        record(command, *subject, *options) for options in (("--domain", 16), ("--set", "hardware.link_domain=16"), ())
     )
     assert {**wide, "asked": None} == {**named, "asked": None}
     speeds = [one["points"][-1]["tokens_per_second_per_user"] for one in (wide, base)]
     assert speeds[0] > speeds[1]
     table = command("frontier", "llama_3_8b", "h100_sxm", "--domain", 4, "--max-instance-gpus", 2)
     assert "What if: --set hardware.link_domain=4." in table.out
-    explained = ("explain", "llama_3_70b", "h100_sxm", "--tp", 16, "--format", "json")
-    steps = [parsed(command(*explained, *options).out)["step_seconds"] for options in (("--domain", 16), ())]
-    assert float(str(steps[0])) < float(str(steps[1]))
+    explained = ("explain", "llama_3_70b", "h100_sxm", "--tp", 16)
+    steps = [record(command, *explained, *options)["step_seconds"] for options in (("--domain", 16), ())]
+    assert steps[0] < steps[1]
 
 
 def test_all_plans(command: Command) -> None:
     front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), max_accelerators=4)
-    record = parsed(command(*SUBJECT, "--all", "--format", "json").out)
-    plans = record["plans"]
-    assert isinstance(plans, list)
+    answer = record(command, *SUBJECT, "--all")
+    plans = answer["plans"]
     names = {"tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "layout"}
     assert all(names | {"dominated"} <= plan.keys() for plan in plans)
     best = {plan["tokens_per_second_per_user"] for plan in plans if not plan["dominated"]}
     assert sorted(best) == pytest.approx(front.tokens_per_second.tolist(), rel=1e-12)
-    assert isinstance(record["infeasible"], dict)
-    rows = list(csv.DictReader(io.StringIO(command(*SUBJECT, "--all", "--format", "csv").out)))
-    assert len(rows) == len(plans)
-    assert {row["dominated"] for row in rows} == {"True", "False"}
+    lines = rows(command, *SUBJECT, "--all")
+    assert len(lines) == len(plans)
+    assert {row["dominated"] for row in lines} == {"True", "False"}
     for form in ("table", "markdown"):
         text = command(*SUBJECT, "--all", "--format", form).out
         assert "feasible, dominated by another plan" in text
@@ -127,17 +84,15 @@ def test_all_plans(command: Command) -> None:
 
 
 @pytest.mark.rows
-def test_whoever_proposes(command: Command, options: tuple[object, ...], label: str, record: dict[str, object]) -> None:
+def test_whoever_proposes(
+    command: Command, options: tuple[object, ...], label: str, proposing: dict[str, object]
+) -> None:
     subject = ("frontier", "deepseek_v3", "h200_sxm", "--decode-only", "--weights", "fp8", "--tp", 8, "--pp", 1)
-    assert label in " ".join(command(*subject, *options).out.split())
-    plain, found = (
-        parsed(command(*subject, "--format", "json").out),
-        parsed(command(*subject, *options, "--format", "json").out),
-    )
+    assert label in command(*subject, *options).said
+    plain, found = record(command, *subject), record(command, *subject, *options)
     assert plain["speculation"] is None
     said, points = found["speculation"], found["points"]
-    assert isinstance(said, dict) and isinstance(points, list) and isinstance(plain["points"], list)
-    assert said.items() >= record.items()
+    assert said.items() >= proposing.items()
     assert points[-1]["tokens_per_second_per_user"] > 1.2 * plain["points"][-1]["tokens_per_second_per_user"]
     assert points[-1]["seconds_per_token"]["draft"] > 0 or "--ngram" in options
 
@@ -146,29 +101,22 @@ def test_what_ifs(command: Command) -> None:
     base = _points(command)
     faster = _points(command, "--set", "hardware.hbm_bytes_per_second=6.7 TB/s")
     assert faster[-1]["tokens_per_second_per_user"] > base[-1]["tokens_per_second_per_user"]
-    both = command(
-        *SUBJECT, *("--set", "model.blocks.0.layers=16", "--set", "assumptions.host.launch=0 us", "--format", "json")
-    )
-    record = parsed(both.out)
-    assert isinstance(record["sources"], list)
-    changed = {source["field"] for source in record["sources"] if source["where"].startswith("--set")}
+    both = ("--set", "model.blocks.0.layers=16", "--set", "assumptions.host.launch=0 us")
+    sources = record(command, *SUBJECT, *both, "--quiet")["sources"]
+    changed = {source["field"] for source in sources if source["where"].startswith("--set")}
     assert changed == {"blocks.0.layers", "host.launch"}
 
 
 def test_users_own_files_need_no_registration(command: Command, tmp_path: Path) -> None:
-    from inference_econ.inputs import catalog
-
     for kind, name in (("hardware", "h100_sxm"), ("models", "llama_3_8b")):
         text = (catalog.folder(kind) / f"{name}.yaml").read_text(encoding="utf-8")
         (tmp_path / f"my_{kind}.yaml").write_text(text.replace("name: ", "name: My ", 1), encoding="utf-8")
-    record = parsed(command("frontier", "my_models.yaml", "./my_hardware.yaml", "--format", "json").out)
-    assert record["model"] == "My Llama 3.1 8B"
-    assert record["hardware"] == "My NVIDIA H100 SXM5 80GB"
+    answer = record(command, "frontier", "my_models.yaml", "./my_hardware.yaml")
+    assert answer["model"] == "My Llama 3.1 8B"
+    assert answer["hardware"] == "My NVIDIA H100 SXM5 80GB"
 
 
 def test_scientific_notation_is_a_number(command: Command, tmp_path: Path) -> None:
-    from inference_econ.inputs import catalog
-
     text = (catalog.folder("hardware") / "h100_sxm.yaml").read_text(encoding="utf-8")
     old = "hbm_bytes_per_second: 3.35 TB/s"
     assert text.count(old) == 1
@@ -180,5 +128,27 @@ def test_scientific_notation_is_a_number(command: Command, tmp_path: Path) -> No
 
 def test_a_context_beyond_the_model_is_said_once(command: Command) -> None:
     for lengths in (("--context", 200_000), ("--isl", 190_000, "--osl", 10_000)):
-        text = " ".join(command(*SUBJECT, *lengths).out.split())
+        text = command(*SUBJECT, *lengths).said
         assert text.count("was made for 131,072 tokens") == 1
+
+
+SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)
+
+
+SERVING = ("frontier", *SMALL)
+
+
+def test_a_picture_to_point_at_is_a_page_that_loads_nothing(command: Command, tmp_path: Path) -> None:
+    outcome = command(*SERVING, "--plot", "a.html")
+    assert (outcome.code, outcome.err) == (0, "wrote a.html\n")
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "<title>What do services cost at each speed?</title>" in page
+    assert "https://cdn" not in page
+
+
+def test_a_promise_that_nothing_keeps_says_the_least_that_would_be(command: Command, refused: Command) -> None:
+    said = refused(*SERVING, "--ttft", "10", "--tpot", "50", code=1).err
+    assert "nothing keeps a mean TTFT of 10 ms and TPOT of 50 ms, not even without a queue: Llama 3.1 8B" in said
+    found = re.search(r"relax the SLO to a TTFT of ([\d.]+) ms at least$", said.strip())
+    assert found is not None, said
+    assert command(*SERVING, "--ttft", found[1], "--tpot", "50").code == 0

@@ -24,7 +24,7 @@ def _help(command: Command, *arguments: str) -> str:
 
 def test_commands_stand_under_headings_uncut(command: Command) -> None:
     text = _help(command)
-    listed = [commands.name_of(each.command) for each in commands.COMMANDS]
+    listed = [listed.name for listed in commands.COMMANDS]
     assert sorted(listed) == sorted(app.commands)
     assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [
         "Options",

@@ -59,6 +59,6 @@ def test_the_power_of_an_hour_and_its_emissions(command: Command) -> None:
     assert (cost["board_watts"], cost["server_watts"]) == (700.0, 1000.0)
     assert cost["facility_watts"] == pytest.approx(1200.0)
     assert cost["grams_co2e_per_accelerator_hour"] == pytest.approx(120.0)
-    text = " ".join(command(*BOUGHT, "--carbon", "france").out.split())
+    text = command(*BOUGHT, "--carbon", "france").said
     assert "the facility 1200 W, 52.8 g per hour at 44 gCO2e/kWh, france in 2024 (ember2024)." in text
     assert "g per hour" not in command(*BOUGHT).out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from inference_econ.formulas.money import revealed_exponents
@@ -11,20 +9,6 @@ from inference_econ.formulas.speculation import expected_tokens, implied_accepta
 from tests.cli.conftest import Command, record
 
 HOUR = ("implied-hour-price", "llama_3_8b", "h100_sxm", "--input-price", 0.03, "--output-price", 0.06)
-
-
-def test_an_offer_gives_intervals(command: Command) -> None:
-    text = command("infer", "--offer", "input=3,output=15,speed=60", "--samples", 64).out
-    assert "Sizes of a closed model, by $3/M input, $15/M output, 60 tokens/s" in text
-    assert "With 80 %: " in text
-    answer = record(command, "infer", "--offer", "input=3,output=15,speed=60", "--samples", 64)
-    assert answer["active_parameters"]["low"] < answer["active_parameters"]["high"]
-
-
-def test_recorded_offers_of_a_model(command: Command) -> None:
-    answer = record(command, "infer", "--recorded", "qwen/qwen3-8b-04-28", "--samples", 64, "--truth", "qwen3_8b")
-    assert [offer["provider"] for offer in answer["offers"]] == ["Novita"]
-    assert answer["truth"]["active_inside"]
 
 
 def test_the_hour_behind_a_token_pays_for_that_token(command: Command) -> None:
@@ -40,18 +24,14 @@ def test_the_hour_behind_a_token_pays_for_that_token(command: Command) -> None:
     assert half["dollars_per_accelerator_hour"] == pytest.approx(price / 2)
 
 
-def test_the_acceptance_behind_a_speedup(command: Command, refused: Command) -> None:
+def test_the_acceptance_behind_a_speedup(command: Command) -> None:
     assert "0.697" in command("implied-acceptance", "--speedup", 2.3, "--draft-length", 4, "--draft-cost", 0.05).out
     for chance in (0.0, 0.3, 0.95, 1.0):
         speedup = expected_tokens(chance, 6) / (1 + 5 * 0.1)
         assert implied_acceptance(speedup, 5, 0.1) == pytest.approx(chance, abs=1e-9)
-    message = (
-        r"4 proposals per round, at 0 of a step each, speed up by 1 \(none accepted\) to 5 \(all accepted\), got 7"
-    )
-    assert re.search(message, refused("implied-acceptance", "--speedup", 7, "--draft-length", 4).err)
 
 
-def test_exponents_behind_choices(command: Command, refused: Command) -> None:
+def test_exponents_behind_choices(command: Command) -> None:
     """Every exponent inside an interval prefers its offer, and none outside does."""
     speeds, prices = [10.0, 30.0, 35.0, 90.0], [1.0, 2.0, 6.0, 9.0]
     found = revealed_exponents(speeds, prices)
@@ -63,11 +43,3 @@ def test_exponents_behind_choices(command: Command, refused: Command) -> None:
     assert found.high[2] < found.low[2]
     text = command("revealed-exponent", "--recorded", "qwen/qwen3-235b-a22b-04-28").out
     assert "Parasail                69.6       0.274  0.12 to 0.78" in text
-    assert re.search(
-        "needs two offers at least", refused("revealed-exponent", "--offer", "input=1,output=2,speed=3").err
-    )
-    assert re.search("give either --offer, twice at least, or --recorded", refused("revealed-exponent").err)
-    assert re.search(
-        "a price of input and output",
-        refused("revealed-exponent", "--offer", "speed=3", "--offer", "output=2,speed=4").err,
-    )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, rows
 
 ASKED = ("intensity", "llama_3_70b", "h100_sxm", "--tp", "8", "--assumptions", "ideal")
 
@@ -19,7 +17,7 @@ def test_the_table_says_where_each_operator_turns_and_why_attention_does_not(com
     flat = " ".join(text.split())
     assert "The step waits for memory traffic whatever the batch, up to 16,384." in flat
     assert "Attention stays at 8.00 FLOP/B at any batch: each sequence reads a cache of its own" in flat
-    assert "closed form is bytes per weight x ridge / 2" in " ".join(command(*ASKED, "--why").out.split())
+    assert "closed form is bytes per weight x ridge / 2" in command(*ASKED, "--why").said
 
 
 def test_forms_and_picture(command: Command, tmp_path: Path) -> None:
@@ -27,8 +25,8 @@ def test_forms_and_picture(command: Command, tmp_path: Path) -> None:
     record = json.loads(command(*ASKED, "--to", "64", "--format", "json", "--plot", picture).out)
     assert record["values"] == [1, 2, 4, 8, 16, 32, 64]
     assert record["step"]["turns_at"] is None
-    rows = list(csv.DictReader(io.StringIO(command(*ASKED, "--to", "64", "--format", "csv").out)))
-    assert len(rows) == 7 * (len(record["operators"]) + 1)
+    lines = rows(command, *ASKED, "--to", "64")
+    assert len(lines) == 7 * (len(record["operators"]) + 1)
     drawn = picture.read_text(encoding="utf-8")
     assert "From which batch on is arithmetic the limit?" in drawn
     assert "ridge of bf16: 295 FLOP/B" in drawn

@@ -1,17 +1,14 @@
-"""Every command says how far off its numbers may be: low and high in data, misfits and unlike layouts in words."""
+"""Every command says how far off its numbers are: low and high in data, misfits, unlike layouts, unfitted chips."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record, rows
 from tests.reading import tables
 
 #: Commands that predict, and what of their rows is uncertain.
@@ -29,46 +26,46 @@ def _names(record: Any) -> Iterator[str]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_data_have_low_and_high(command: Command, name: str) -> None:
     words, column = COMMANDS[name]
-    outcome = command(*words, "--format", "csv")
-    assert outcome.code == 0, outcome
-    rows = list(csv.DictReader(io.StringIO(outcome.out)))
+    lines = rows(command, *words)
     base, _, which = column.partition(":")
     heads = [f"{base}{end}{which and f'_{which}'}" for end in ("_low", "", "_high")]
-    known = [tuple(float(row[head]) for head in heads) for row in rows if all(row[head] for head in heads)]
+    known = [tuple(float(row[head]) for head in heads) for row in lines if all(row[head] for head in heads)]
     assert any(low < value < high for low, value, high in known)
     assert all(low <= value <= high for low, value, high in known)
-    names = set(_names(json.loads(command(*words, "--format", "json").out)))
+    names = set(_names(record(command, *words)))
     assert any(each.endswith("_low") for each in names)
     assert {each.removesuffix("_low") for each in names if each.endswith("_low")} <= names
 
 
-#: Questions that choose among all engines unless assumptions or an engine are given.
-MARKET: list[Any] = tables(Path(__file__))["MARKET"]
-
-
 @pytest.mark.rows
-def test_a_series_that_is_known_to_misfit_says_so(command: Command, words: tuple[object, ...]) -> None:
-    outcome = command(*words)
-    assert outcome.code == 0, outcome
-    said = " ".join(outcome.out.split())
-    assert "Measured servers of vllm with Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB took 2.02 times" in said
+def test_every_row_is_a_bound(command: Command, asked: list[object]) -> None:
+    tpu, gpu = ([chip if part == "{}" else part for part in asked] for chip in ("tpu_v5e", "h100_sxm"))
+    assert {row["bound"] for row in rows(command, *tpu)} == {"True"}
+    assert not any("bound" in row for row in rows(command, *gpu))
+    if asked[0] != "recommend":
+        assert record(command, *tpu)["bound"] is True
+        assert "bound" not in record(command, *gpu)
 
 
-@pytest.mark.parametrize("words", MARKET, ids=lambda words: f"{words[0]} {words[-1]}")
-def test_a_misfit_that_is_counted_says_so(command: Command, words: tuple[object, ...]) -> None:
-    """Under its own engine what was measured moves the answer, and is no misfit any more."""
-    outcome = command(*words, "--engine", "vllm", "--no-speculation")
-    assert outcome.code == 0, outcome
-    said = " ".join(outcome.out.split())
-    assert "Measured: 51 rows of vllm in other versions with Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB" in said
-    assert "for prompts are counted of them for this one." in said
-    assert "2.02 times" not in said
+def test_of_several_chips_each_has_its_own(command: Command) -> None:
+    compared = rows(command, "compare", "llama_3_8b", "--hardware", "tpu_v5e", "--hardware", "h100_sxm")
+    assert {(row["series"], row["bound"]) for row in compared} == {("tpu_v5e", "True"), ("h100_sxm", "")}
+    lots = rows(command, "buy", "llama_3_8b", "tpu_v5e", "h100_sxm")
+    assert {(row["hardware"], row["bound"]) for row in lots if row["hardware"]} == {
+        ("Google TPU v5e", "True"),
+        ("NVIDIA H100 SXM5 80GB", ""),
+    }
 
 
-@pytest.mark.rows
-def test_layouts_that_no_measured_instance_had_are_said_in_words(
-    command: Command, words: list[object], said: str
-) -> None:
-    outcome = command(*words, "--why")
-    assert outcome.code == 0, outcome
-    assert said in " ".join(outcome.out.split())
+@pytest.mark.parametrize("chips", [("tpu_v5e", "h100_sxm"), ("h100_sxm", "tpu_v5e")])
+def test_a_pool_of_such_chips_makes_the_pair_a_bound(command: Command, chips: tuple[str, str]) -> None:
+    asked = ("disaggregate", "llama_3_8b", chips[0], "--decode-on", chips[1])
+    answer = record(command, *asked)
+    assert answer["bound"] is True
+    assert {kind["hardware"]: kind.get("bound") for kind in answer["aggregated"]} == {
+        "Google TPU v5e": True,
+        "NVIDIA H100 SXM5 80GB": None,
+    }
+    said = {(row["serving"], row["hardware"]): row["bound"] for row in rows(command, *asked)}
+    assert said[("disaggregated", "")] == said[("aggregated", "Google TPU v5e")] == "True"
+    assert said.get(("aggregated", "NVIDIA H100 SXM5 80GB"), "") == ""

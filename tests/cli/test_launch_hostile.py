@@ -127,7 +127,7 @@ def test_a_hostile_head_reaches_the_engine_letter_by_letter(command: Command, tm
 @pytest.mark.parametrize("word", [*HOSTILE, "--trust-remote-code", "a b", ""])
 def test_names_of_weights_and_images_are_plain(refused: Command, option: str, word: str) -> None:
     asked = ("llama_3_70b", "h100_sxm", *ASKED, "--eagle", "--to", "vllm")
-    error = " ".join(refused("launch", *asked, f"{option}={word}").err.split())
+    error = refused("launch", *asked, f"{option}={word}").warned
     assert f"{option} " in error
     assert "is needed, in letters, digits and . / : @ _ -, beginning with no dash" in error
 
@@ -139,7 +139,7 @@ def test_a_file_of_a_model_names_its_weights_plainly(refused: Command, tmp_path:
     line = next(line for line in text.splitlines() if line.startswith(f"{field}:"))
     (tmp_path / "m.yaml").write_text(text.replace(line, f'{field}: "{word}"'))
     place = f"m.yaml:{text.splitlines().index(line) + 1}"
-    error = " ".join(refused("launch", "m.yaml", "h100_sxm", "--to", "vllm", "--max-instance-gpus", "1").err.split())
+    error = refused("launch", "m.yaml", "h100_sxm", "--to", "vllm", "--max-instance-gpus", "1").warned
     assert place in error
     assert f"{field.strip()}: write ORGANISATION/NAME in letters, digits" in error
     assert f"got {word!r}" in error

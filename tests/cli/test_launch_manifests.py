@@ -168,12 +168,6 @@ def test_llm_d_takes_an_aggregated_answer_as_well(command: Command) -> None:
     assert values["prefill"] == {"create": False}
 
 
-def test_pools_are_started_one_by_one_by_a_script(command: Command, apart: Callable[[str], Path]) -> None:
-    text = command("launch", apart("sglang"), "--to", "sglang").out
-    assert "\nprefill)\n" in text and "\ndecode)\n" in text
-    assert "--disaggregation-mode prefill" in text
-
-
 @pytest.fixture
 def day(tmp_path: Path, command: Command) -> Path:
     """The answer of fleet about a day."""
@@ -211,10 +205,7 @@ def test_llm_d_manages_an_autoscaler_that_knows_the_cost(command: Command, day: 
     assert autoscaler["spec"]["maxReplicas"] == lot["scaling"]["most"]
 
 
-def test_an_autoscaler_needs_a_day(refused: Command, day: Path) -> None:
-    for form in ("keda", "llm-d-autoscaling"):
-        asked = (*LLAMA, "--to", "vllm", "--as", form)
-        assert f"--as {form} needs an answer about a day" in refused("launch", *asked).err
+def test_a_lot_of_a_day_is_named(refused: Command, day: Path) -> None:
     assert "3 deployments; name one with --choice 1 to 3" in refused("launch", day, "--as", "keda").err
 
 

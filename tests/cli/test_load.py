@@ -2,44 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from pathlib import Path
-
-import pytest
-
-from tests.cli.conftest import Command, record
+from tests.cli.conftest import Command, record, rows
 
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
 
 
-@pytest.mark.long
-def test_a_load_sweep(command: Command, tmp_path: Path) -> None:
-    outcome = command("load", *ONE, "--ttft", "200 ms", "--tpot", "25 ms", "--plot", "load.svg")
-    assert outcome.code == 0
-    assert "SATURATED at" in outcome.out
-    for head in ("busy", "SLO", "goodput/s"):
-        assert head in outcome.out
-    assert (tmp_path / "load.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert outcome.err == "wrote load.svg\n"
-    rows = list(csv.DictReader(io.StringIO(command("load", *ONE, "--rates", "1,2,5.5", "--format", "csv").out)))
-    assert [float(row["request_rate"]) for row in rows] == [1.0, 2.0, 5.5]
-    markdown = command("load", *ONE, "--rates", "1,2", "--format", "markdown").out
-    assert markdown.startswith("| requests/s | busy % |")
-
-
-def test_a_load_is_simulated(command: Command) -> None:
-    outcome = command("load", *ONE, "--osl", 100, "--rates", 5, "--simulate", "--arrival-scv", 2)
-    assert outcome.code == 0
-    assert "The same loads in the simulation (sim.)" in outcome.out
-    (point,) = record(command, "load", *ONE, "--osl", 100, "--rates", 5, "--simulate")["points"]
-    simulated = point["simulated"]
-    assert simulated["tpot_seconds"]["mean"] == pytest.approx(point["tpot_seconds"]["mean"], rel=0.03)
-
-
 def test_loads_at_which_prompts_take_most_of_the_time_are_played(command: Command) -> None:
     words = ("load", *ONE, "--isl", 4000, "--osl", 300, "--rates", "0.5,5.5")
-    said = " ".join(command(*words, "--why").out.split())
+    said = command(*words, "--why").said
     assert (
         "At 5.5 requests/s it is too full, arrivals are bursty, lengths vary too much or prompts take too much" in said
     )
@@ -48,7 +18,7 @@ def test_loads_at_which_prompts_take_most_of_the_time_are_played(command: Comman
     assert "simulated" not in light
     assert heavy["simulated"]["tpot_seconds"]["mean"] > 0
     # Where prompts take little of it, nothing is played, and nothing said.
-    assert "the simulation has played" not in " ".join(command("load", *ONE, "--rates", 1, "--why").out.split())
+    assert "the simulation has played" not in command("load", *ONE, "--rates", 1, "--why").said
 
 
 def test_preemptions_are_counted_and_told(command: Command) -> None:
@@ -74,6 +44,6 @@ def test_what_is_promised_has_its_columns(command: Command) -> None:
     assert "TTFT p50 ms | TTFT p99 ms | TPOT p50 ms | TPOT p99 ms | E2E p99 s" in plain
     (point,) = record(command, *asked)["points"]
     assert list(point["ttft_seconds"]) == ["mean", "p50", "p90", "p95", "p99"]
-    rows = list(csv.DictReader(io.StringIO(command(*asked, "--format", "csv").out)))
-    assert float(rows[0]["ttft_seconds_p95"]) == point["ttft_seconds"]["p95"]
+    lines = rows(command, *asked)
+    assert float(lines[0]["ttft_seconds_p95"]) == point["ttft_seconds"]["p95"]
     assert "p95 TTFT" not in command("load", *ONE, "--rates", 5).out

@@ -1,4 +1,4 @@
-"""Options that say who competes to serve: engines, pools, and who proposes tokens."""
+"""Options that say who competes to serve: engines and their layouts, pools, and who proposes tokens."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from tests.cli.conftest import Command, record
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 1, "--isl", 1000, "--osl", 200)
 
 
-def _ways(found: dict[str, object]) -> set[bool]:
+def _ways(command: Command, arrangement: str) -> set[bool]:
     """Whether pools serve, of the points of a frontier."""
-    points = found["points"]
-    assert isinstance(points, list)
+    points = record(command, "frontier", *SMALL, arrangement)["points"]
     return {"prefill" in point["layout"] for point in points}
 
 
 def test_a_frontier_has_instances_that_do_both_or_pools_as_it_is_asked(command: Command) -> None:
-    assert _ways(record(command, "frontier", *SMALL, "--together")) == {False}
-    assert _ways(record(command, "frontier", *SMALL, "--apart")) == {True}
+    assert _ways(command, "--together") == {False}
+    assert _ways(command, "--apart") == {True}
 
 
 @pytest.mark.parametrize("question", ["frontier", "recommend", "price"])
@@ -29,7 +28,7 @@ def test_an_engine_that_cannot_serve_is_named_and_the_others_answer(command: Com
     answer = found["choices"][0] if question == "recommend" else found
     assert answer["left_out"] == [reason]
     assert answer["assumptions"] == "profiles/cdna3"
-    assert f"Left out: {reason}." in " ".join(command(*words).out.split())
+    assert f"Left out: {reason}." in command(*words).said
 
 
 def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Command) -> None:
@@ -44,11 +43,42 @@ def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Com
     assert reason.startswith("sglang 0.5.23: ")
 
 
-@pytest.mark.parametrize(
-    ("question", "arrangement"),
-    [("frontier", "--together"), ("frontier", "--apart"), ("recommend", "--together"), ("recommend", "--apart")],
-)
-def test_promises_that_nobody_keeps_name_the_nearest(refused: Command, question: str, arrangement: str) -> None:
-    said = " ".join(refused(question, *SMALL, arrangement, "--ttft", "3 ms", "--tpot", "1 s", code=1).err.split())
-    assert "TTFT" in said
-    assert "would do" in said or "Best reachable" in said or "at least" in said, said
+FRONTIER = ("frontier", "qwen3_30b_a3b", "h100_sxm", "--max-instance-gpus", 16)
+
+
+def test_an_engine_brings_its_layouts_and_its_profile(command: Command) -> None:
+    found = record(command, *FRONTIER, "--engine", "trtllm")
+    assert found["assumptions"] == "profiles/trtllm_hopper"
+    points = found["points"]
+    assert all(1.0 in (point["layout"]["tp"], point["layout"]["dp"]) for point in points)
+    assert {point["layout"]["engine"] for point in points} == {"trtllm"}
+    named = record(command, *FRONTIER, "--engine", "trtllm", "--assumptions", "deployable")
+    assert named["assumptions"] == "deployable"
+
+
+def test_any_layout_says_what_it_saves(command: Command) -> None:
+    found = record(command, *FRONTIER, "--any-layout")
+    points, saving = found["points"], found["any_layout"]
+    assert 0.0 <= saving["share"] < 1.0
+    assert all("engine" not in point["layout"] for point in points)
+    started = record(command, *FRONTIER)["points"]
+    cheapest = [min(point["dollars_per_million_output_tokens"] for point in front) for front in (points, started)]
+    assert cheapest[0] <= cheapest[1] * (1 + 1e-9)
+
+
+def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
+    words = ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 20, "--max-instance-gpus", 8, "--any-layout")
+    found = record(command, *words)
+    choices, started = found["choices"], found["startable"]
+    assert started["dollars_per_hour"] >= choices[0]["dollars_per_hour"]
+    shown = command(*words, "--why").said
+    assert "The cheapest that can be started is " in shown
+    assert "an unrestricted layout is " in shown
+
+
+def test_engines_are_compared(command: Command) -> None:
+    words = ("compare", "qwen3_30b_a3b", "--on", "h100_sxm", "--max-instance-gpus", 8)
+    found = record(command, *words, "--engine", "vllm", "--engine", "sglang", "--any-layout")
+    series = found["series"]
+    assert [one["label"] for one in series] == ["vllm", "sglang", "any"]
+    assert [one["assumptions"] for one in series[:2]] == ["profiles/vllm_hopper", "profiles/sglang_hopper"]

@@ -38,12 +38,12 @@ def test_a_snapshot_counts_from_then_on(command: Command, tmp_path: Path) -> Non
     (tmp_path / "mine.csv").write_text(_MINE, encoding="utf-8")
     wrote = command("prices", "--refresh", "mine.csv", "--date", "2026-11-20")  # 'offers' by another name
     assert (wrote.code, wrote.out) == (0, "")
-    assert f"wrote {offers.own_file()}: 2 offers, 2 of models of the catalogue" in " ".join(wrote.err.split())
+    assert f"wrote {offers.own_file()}: 2 offers, 2 of models of the catalogue" in wrote.warned
     assert _listed(command, "qwen3_32b")[-1]["where"] == "mine.csv, line 2"
     sheet = record(command, *_SMALL, "--api-prices", "own:peak")
     half = record(command, *_SMALL, "--api-prices", "own/qwen3-32b:off-peak")
     assert sheet["revenue_dollars_per_hour"] == pytest.approx(2 * half["revenue_dollars_per_hour"])
-    text = " ".join(command(*_SMALL, "--api-prices", "own:peak").out.split())
+    text = command(*_SMALL, "--api-prices", "own:peak").said
     assert "API: own, qwen3-32b, peak hours, 2026-11-20 (user)." in text
 
 
@@ -54,5 +54,5 @@ def test_bad_input_is_refused_and_nothing_is_written(
     (tmp_path / "mine.csv").write_text(_MINE, encoding="utf-8")
     outcome = command(*words)
     assert outcome.code == 2
-    assert message in " ".join(outcome.err.split())
+    assert message in outcome.warned
     assert not offers.own_file().exists()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .conftest import Command
+from tests.cli.conftest import Command, record
 
 PREFILL = ("prefill", "llama_3_8b", "l40s")
 
@@ -19,9 +17,9 @@ def test_every_way_is_shown(command: Command, tmp_path: Path) -> None:
     for words in ("tensor", "chain, searched parts", "Over links", "KV-Runahead", "read whole, not in chunks"):
         assert words in found.out, words
     assert picture.stat().st_size > 5000
-    record = json.loads(command(*PREFILL, "--prompt", "2000", "--ranks", "4", "--json").out)
-    assert record["process_gpus"] == 1
-    (row,) = record["rows"]
+    answer = record(command, *PREFILL, "--prompt", "2000", "--ranks", "4")
+    assert answer["process_gpus"] == 1
+    (row,) = answer["rows"]
     assert row["fastest"] == min(row["ways"], key=lambda name: row["ways"][name]["ttft_seconds"])
     assert sum(row["ways"]["chain"]["parts"]) == 2000
 

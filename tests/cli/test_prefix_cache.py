@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pytest
-
-if TYPE_CHECKING:
-    from .conftest import Command
+from tests.cli.conftest import Command, record
 
 CACHE = ("cache", "llama_3_8b", "h100_sxm", "--tp", 1)
 
 
-def test_cache_prints_every_tier(command: Command) -> None:
-    found = command(*CACHE, "--turns", 6, "--system-tokens", 500, "--lifetime", "5 min", "--why")
-    assert found.code == 0, found
-    for words in (
-        "computing",
-        "HBM",
-        "host memory",
-        "local SSD",
-        "quicker from",
-        "needs GB",
-        "hit %",
-        "6 turns of 300",
-    ):
-        assert words in found.out, words
+def test_a_cache_of_one_tier(command: Command) -> None:
     only = command(*CACHE, "--tier", "ssd", "--isl", 8000, "--hit-rate", 0.9, "--format", "json")
     record = json.loads(only.out)
     assert [one["tier"] for one in record["tiers"]] == ["HBM", "local SSD"]
@@ -39,42 +21,27 @@ def test_replicas_behind_a_router(command: Command) -> None:
     talk = (*CACHE, "--turns", 6, "--request-rate", 3)
 
     def hits(*routed: object) -> list[float]:
-        record = json.loads(command(*talk, *routed, "--format", "json").out)
-        return [tier["hit_rate"] for tier in record["tiers"]]
+        answer = record(command, *talk, *routed)
+        return [tier["hit_rate"] for tier in answer["tiers"]]
 
     alone, aware = hits(), hits("--replicas", 4, "--routing", "prefix_aware")
     dealt, more = (hits("--replicas", count, "--routing", "round_robin") for count in (4, 16))
     assert alone == aware == hits("--replicas", 4)
     assert all(few < many for few, many in zip(dealt, alone, strict=True))
     assert all(few < many for few, many in zip(more, dealt, strict=True))
-    text = " ".join(command(*talk, "--replicas", 4, "--routing", "round_robin").out.split())
+    text = command(*talk, "--replicas", 4, "--routing", "round_robin").said
     assert f"4 instances share the requests, dealt round robin: of prompts {100 * dealt[0]:.1f} % are found" in text
     assert f"sent to the instance that holds the conversation {100 * alone[0]:.1f} %" in text
-    record = json.loads(command(*talk, "--replicas", 4, "--format", "json").out)
-    assert (record["conversation"]["replicas"], record["conversation"]["routing"]) == (4, "prefix_aware")
-
-
-def test_the_picture(command: Command, tmp_path: Path) -> None:
-    command(*CACHE, "--plot", "cache.svg", "--quiet")
-    text = (tmp_path / "cache.svg").read_text(encoding="utf-8")
-    for word in ("computed again", "read from host memory", "read from local SSD", "tokens of the prefix"):
-        assert word in text, word
+    answer = record(command, *talk, "--replicas", 4)
+    assert (answer["conversation"]["replicas"], answer["conversation"]["routing"]) == (4, "prefix_aware")
 
 
 def test_sessions_of_a_traffic_are_played(command: Command) -> None:
-    answer = json.loads(command(*CACHE, "--traffic", "chat", "--format", "json").out)
+    answer = record(command, *CACHE, "--traffic", "chat")
     hits = {tier["tier"]: tier["hit_rate"] for tier in answer["tiers"]}
     assert (answer["traffic"], list(hits)) == ("chat", ["HBM", "host memory", "local SSD"])
     # Together they have no more than the sessions repeat; each counts what those before it have not.
     assert 0.0 < sum(hits.values()) < answer["prefix_tokens"] / (answer["prefix_tokens"] + answer["new_tokens"]) + 0.01
     assert hits["host memory"] > 0.3
-    text = " ".join(command(*CACHE, "--traffic", "chat", "--why").out.split())
+    text = command(*CACHE, "--traffic", "chat", "--why").said
     assert "Hit: prompt tokens of chat found there" in text
-
-
-@pytest.mark.rows
-def test_sessions_that_cannot_be_played(command: Command, arguments: list[str], message: str) -> None:
-    traffic = () if "--traffic" in arguments else ("--traffic", "chat")
-    answer = command(*CACHE, *traffic, *arguments)
-    assert (answer.code, answer.out) == (2, "")
-    assert message in answer.err

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command
+from inference_econ.report import gallery
+from tests.cli.conftest import Command, record, rows
 from tests.reading import tables
 
 SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
 
-def test_what_ifs_reach_all_series(command: Command, refused: Command, tmp_path: Path) -> None:
+def test_what_ifs_reach_all_series(command: Command, tmp_path: Path) -> None:
     slow = ("--set", "hardware.hbm_bytes_per_second=1 TB/s")
     title, _, _, *rows = command("table", "table_1", *slow).out.splitlines()
     assert title.startswith("Table 1 with hardware.hbm_bytes_per_second=1 TB/s: the fastest point")
@@ -25,29 +25,23 @@ def test_what_ifs_reach_all_series(command: Command, refused: Command, tmp_path:
         SCENARIO.replace("{weights: fp8}", "{changes: [model.layers=16]}"), encoding="utf-8"
     )
     speeds = [
-        [
-            row["tokens_per_second_per_user"]
-            for row in json.loads(command("run", "mine.yaml", *more, "--json").out)["rows"]
-        ]
+        [row["tokens_per_second_per_user"] for row in record(command, "run", "mine.yaml", *more)["rows"]]
         for more in ((), slow)
     ]
     assert all(after < before for before, after in zip(*speeds, strict=True))
     assert command("figure", "mine.yaml", *slow, "-o", "a.svg").code == 0
     assert "with hardware.hbm_bytes_per_second=1 TB/s" in (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert "write hardware.FIELD=VALUE" in refused("table", "table_1", "--set", "watts=3").err
-    said = refused("run", "kv_runahead", *slow).err
-    assert "--set changes models, hardware and assumptions of series, and 'KV-Runahead" in said
 
 
 def test_json_has_rows_cells_and_sources(command: Command) -> None:
-    record = json.loads(command("run", "paper/table_1", "--format", "json").out)
-    assert record["scenario"] == "Table 1"
-    assert [cell["match"] for cell in record["cells"]] == [True] * 10
-    assert {"item", "row", "column", "printed", "ours", "match", "note"} == record["cells"][0].keys()
-    assert record["cells"][0]["printed"] == "966"
-    assert record["cells"][0]["ours"] == pytest.approx(965.97, abs=0.005)
-    assert record["sources"]
-    assert [row["series"] for row in record["rows"]][-1] == "GPT-4"
+    answer = record(command, "run", "paper/table_1")
+    assert answer["scenario"] == "Table 1"
+    assert [cell["match"] for cell in answer["cells"]] == [True] * 10
+    assert {"item", "row", "column", "printed", "ours", "match", "note"} == answer["cells"][0].keys()
+    assert answer["cells"][0]["printed"] == "966"
+    assert answer["cells"][0]["ours"] == pytest.approx(965.97, abs=0.005)
+    assert answer["sources"]
+    assert [row["series"] for row in answer["rows"]][-1] == "GPT-4"
 
 
 @pytest.mark.parametrize("verb", ["run", "table"])
@@ -61,19 +55,11 @@ def test_csv_and_markdown(command: Command, verb: str, tmp_path: Path) -> None:
 
 
 def test_a_figure_as_data(command: Command) -> None:
-    rows = list(csv.DictReader(io.StringIO(command("run", "paper/figure_2", "--format", "csv").out)))
-    assert [row["model"] for row in rows] == ["PaLM 8B", "PaLM 62B", "PaLM 540B"]
+    lines = rows(command, "run", "paper/figure_2")
+    assert [row["model"] for row in lines] == ["PaLM 8B", "PaLM 62B", "PaLM 540B"]
     assert "square-root law ms/token" in command("run", "paper/figure_2").out
-    rows = list(csv.DictReader(io.StringIO(command("run", "paper/figure_1", "--format", "csv").out)))
-    assert len({row["series"] for row in rows}) == 8
-
-
-def test_run_draws_too(command: Command, tmp_path: Path) -> None:
-    outcome = command("run", "paper/figure_1", "--plot", "f.png", "-o", "f.txt")
-    assert outcome.code == 0
-    assert "wrote f.png" in outcome.err
-    assert "wrote f.txt" in outcome.err
-    assert {path.name for path in tmp_path.iterdir()} == {"f.png", "f.txt"}
+    lines = rows(command, "run", "paper/figure_1")
+    assert len({row["series"] for row in lines}) == 8
 
 
 def test_figure_writes_beside_the_user(command: Command, tmp_path: Path) -> None:
@@ -92,3 +78,20 @@ def test_a_users_scenario(command: Command, tmp_path: Path) -> None:
     assert "8 bits" in outcome.out
     assert "8 bits" in (tmp_path / "mine.svg").read_text(encoding="utf-8")
     assert command("figure", "mine.yaml").err == "wrote mine.svg\n"
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restrict the study to what takes no time."""
+    monkeypatch.setattr(gallery, "scenario_names", lambda: ["paper/table_1", "paper/figure_2"])
+
+
+@pytest.mark.usefixtures("few")
+def test_reproduce_fills_a_folder_and_reports_cell_by_cell(command: Command, tmp_path: Path) -> None:
+    outcome = command("reproduce", "--folder", "out")
+    assert outcome.code == 0
+    assert "Reproduction of Erdil (2025), Tables 1-6" in outcome.out
+    assert "10 of 10 printed cells match." in outcome.out
+    assert "4 files written in" in outcome.out
+    made = {path.name for path in (tmp_path / "out").iterdir()}
+    assert made == {"table_1.csv", "figure_2.svg", "figure_2.png", "figure_2.csv"}

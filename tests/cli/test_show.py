@@ -1,14 +1,18 @@
-"""How answers are shown: forms, files, widths, and what quiet leaves out."""
+"""How answers are shown: forms, files, widths without a broken word, and what quiet leaves out."""
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command
+from tests.reading import tables
 
 SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
 
@@ -60,7 +64,7 @@ def test_a_form_that_is_given_must_not_contradict_the_name(command: Command, ref
     message = ": results are written as .csv, .json, .md and .txt (a table), not {}; end the name so"
     assert "a.pdf" + message.format(".pdf") in refused(*SUBJECT, "-o", "a.pdf").err
     assert "a.xlsx" + message.format(".xlsx") in refused(*SUBJECT, "--csv", "-o", "a.xlsx").err
-    said = " ".join(command("frontier", "--help").out.split())
+    said = command("frontier", "--help").said
     assert "[default: as the name after -o ends: .json, .csv, .md; else table]" in said
 
 
@@ -155,3 +159,38 @@ def test_colour_follows_the_usual_variables(command: Command, monkeypatch: pytes
     assert _has_codes(command)
     monkeypatch.setenv("TERM", "dumb")
     assert not _has_codes(command)
+
+
+WIDTHS = (80, 100, 140)
+_NEXT = "=== next ===\n"
+TABLES: dict[str, str] = tables(Path(__file__))["TABLES"]
+
+
+@pytest.fixture
+def shown(command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[int, str]]:
+    """Calculates an answer once, and prints its tables in several widths."""
+    show = importlib.import_module("inference_econ_cli.show")
+    emit = show.emit
+
+    def run(*arguments: object, widths: tuple[int, ...]) -> dict[int, str]:
+        def print_all(page: Any, output: Any, *_: object) -> None:
+            for width in widths:
+                monkeypatch.setenv("COLUMNS", str(width))
+                emit(page, output._replace(quiet=True))
+                sys.stdout.write(_NEXT)
+
+        monkeypatch.setattr(show, "emit", print_all)
+        outcome = command(*arguments)
+        assert (outcome.code, outcome.err) == (0, ""), outcome
+        return dict(zip(widths, outcome.out.split(_NEXT), strict=False))
+
+    return run
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_fit_and_break_no_word(shown: Callable[..., dict[int, str]], name: str) -> None:
+    texts = shown(*TABLES[name].split(), widths=(*WIDTHS, 2000))
+    whole = set(re.split(r"[\s/._]+", texts.pop(2000)))
+    for width, text in texts.items():
+        assert max(map(len, text.splitlines())) <= width, text
+        assert set(re.split(r"[\s/._]+", text)) <= whole | {"─" * len(line) for line in text.splitlines()}

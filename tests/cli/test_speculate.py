@@ -1,57 +1,38 @@
-"""The command that says where speculation pays, and the options that say who proposes."""
+"""Commands about speculation: where it pays, who proposes, and whether its rule keeps the distribution."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command
+from inference_econ.report.sampling_rule import check_table
+from inference_econ.studies import sampling_rule
+from tests.cli.conftest import Command, record
 
 DRAFTED = ("speculate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "8", "--draft", "llama_3_8b")
 
 
-def test_a_draft_model_by_requests_in_flight(command: Command) -> None:
-    outcome = command(*DRAFTED, "--why")
-    assert (outcome.code, outcome.err) == (0, "")
-    for words in (
-        *("tp8", "draft model Llama 3.1 8B", "acceptance 0.73, at most 5 drafted", "speed-up", "drafted", "$/M plain"),
-        *("It pays up to", "a batch of", "The proposer takes memory", "requests fit beside it", "All slots taken"),
-        *("Proposing a token takes", "prefill of others, by the proposer too"),
-    ):
-        assert words in outcome.out.replace("\n", " ").replace("  ", " "), words
-    assert "It pays" not in command(*DRAFTED, "--quiet").out
-
-
 def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command) -> None:
     low = (*DRAFTED, "--acceptance", 0.5)
-    fixed, free = (
-        json.loads(command(*low, option, 4, "--format", "json").out) for option in ("--draft-length", "--max-draft")
-    )
+    fixed, free = (record(command, *low, option, 4) for option in ("--draft-length", "--max-draft"))
     assert fixed["speculation"]["shortest_draft"] == 4
     assert {row["draft_tokens"] for row in fixed["rows"]} == {4}
     assert fixed["rows"][-1]["speedup"] < 0.95
     for slow, best in zip(fixed["rows"], free["rows"], strict=True):
         assert slow["speedup"] <= best["speedup"] * (1.0 + 1e-9)
         assert slow["concurrency"] == best["concurrency"]
-    text = " ".join(command(*low, "--draft-length", 4, "--why").out.split())
+    text = command(*low, "--draft-length", 4, "--why").said
     assert "4 drafted in every round, which gives 1.94 tokens" in text
     assert "every round has the same number of proposals, as engines run it" in text
     assert "Elsewhere it costs speed, 0." in text
 
 
-@pytest.mark.rows
-def test_every_question_takes_a_length(command: Command, arguments: list[object]) -> None:
-    text = " ".join(command(*arguments, "--ngram", "--acceptance", "0.6,0.5", "--draft-length", 2).out.split())
-    assert "n-grams of the text so far, 2 drafted in every round, which gives 1.9 tokens" in text
-
-
 def test_multi_token_prediction_is_as_quick_as_published(command: Command) -> None:
     """SGLang's documents (basic_usage/deepseek_v3, H200 TP8): 1.8 times as quick alone, 1.5 times at 32."""
-    rows = json.loads(command("speculate", "deepseek_v3", "h200_sxm", "--tp", 8, "--mtp", "--format", "json").out)[
-        "rows"
-    ]
+    rows = record(command, "speculate", "deepseek_v3", "h200_sxm", "--tp", 8, "--mtp")["rows"]
     speedup = {row["concurrency"]: row["speedup"] for row in rows}
     assert speedup[1] == pytest.approx(1.8, rel=0.15)
     assert speedup[32] == pytest.approx(1.5, rel=0.15)
@@ -70,17 +51,10 @@ def test_an_engine_s_recipe_says_how_many_tokens_are_proposed(command: Command) 
     assert longest("--engine", "vllm", "--acceptance", "0.9,0.8,0.7") == 3
 
 
-@pytest.mark.rows
-def test_every_proposer(command: Command, arguments: tuple[str, ...], words: str) -> None:
-    outcome = command(*arguments, "--why")
-    assert outcome.code == 0
-    assert words in outcome.out.replace("\n", " ").replace("  ", " ")
-
-
 def test_a_draft_model_without_room_beside_large_batches(command: Command) -> None:
     """Latent attention of the target leaves room for more sequences than the cache of the draft."""
     subject = ("speculate", "deepseek_v3", "h200_sxm", "--tp", "8", "--assumptions", "paper", "--draft", "llama_3_70b")
-    rows = json.loads(command(*subject, "--format", "json").out)["rows"]
+    rows = record(command, *subject)["rows"]
     assert rows[0]["propose_seconds"] > 0
     assert rows[-1]["propose_seconds"] is None
     assert rows[-1]["draft_tokens"] == 0
@@ -91,33 +65,47 @@ def test_a_draft_model_without_room_beside_large_batches(command: Command) -> No
 def test_acceptance_from_a_file(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("target_logprob,draft_logprob,position\n-1.0,-0.5,1\n-0.4,-0.5,2\n", encoding="utf-8")
-    record = json.loads(command(*DRAFTED, "--acceptance-file", path, "--format", "json").out)
-    assert record["speculation"]["acceptance"] == pytest.approx([0.6065306597, 1.0])
-    one = json.loads(command(*DRAFTED, "--acceptance-file", path, "--max-draft", 1, "--format", "json").out)
+    answer = record(command, *DRAFTED, "--acceptance-file", path)
+    assert answer["speculation"]["acceptance"] == pytest.approx([0.6065306597, 1.0])
+    one = record(command, *DRAFTED, "--acceptance-file", path, "--max-draft", 1)
     assert one["speculation"]["acceptance"] == pytest.approx([0.6065306597])
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_the_picture(command: Command, suffix: str) -> None:
-    outcome = command(*DRAFTED, "--plot", f"a.{suffix}")
-    assert outcome.err.strip() == f"wrote a.{suffix}"
-    content = Path(f"a.{suffix}").read_bytes()
-    assert content.startswith(b"<svg" if suffix == "svg" else b"\x89PNG")
-    if suffix == "svg":
-        for words in ("stops paying", "time per output token", "best draft length", "requests in flight"):
-            assert words in content.decode(), words
+def test_the_check_of_the_rule(command: Command, tmp_path: Path) -> None:
+    outcome = command("speculate-check", "--rounds", 20000, "--seed", 3)
+    assert outcome.code == 0
+    for words in (
+        "20,000 rounds",
+        "EXACT: the tokens have the target's distribution, as far as",
+        "below 0.1 %: not exact",
+        "by formula",
+        "inside the interval",
+    ):
+        assert words in outcome.out.replace("\n", " "), words
+    path = tmp_path / "d.csv"
+    path.write_text("target,draft\n0.6,0.3\n0.4,0.7\n", encoding="utf-8")
+    answer = record(command, "speculate-check", path, "--draft-length", 2)
+    assert (answer["vocabulary"], answer["draft_length"], answer["rounds"]) == (2, 2, 1_000_000)
+    assert answer["p_value"] > 0.001 and answer["exact"]
+    assert answer["expected_tokens_per_round"] == pytest.approx(1 + 0.7 + 0.49)
+    difference = answer["drawn_tokens_per_round"] - answer["expected_tokens_per_round"]
+    assert abs(difference) < 2 * answer["half_width_95"]
+    assert [one["position"] for one in answer["positions"]] == [1, 2, 3]
+    text = command("speculate-check", path, "--rounds", 100, "--format", "csv").out
+    assert text.splitlines()[0].startswith("position,tokens,chi-square")
+    markdown = command("speculate-check", "--vocabulary", 5, "--rounds", 100, "--format", "markdown").out
+    assert markdown.startswith("| position | tokens |")
 
 
-def test_price_and_recommend_with_speculation(command: Command) -> None:
-    layout = ("--weights", "fp8", "--tp", "8", "--dp", "1", "--pp", "1", "--request-rate", "1", "--format", "json")
-    plain = json.loads(command("price", "llama_3_70b", "h100_sxm", *layout).out)
-    fast = json.loads(command("price", "llama_3_70b", "h100_sxm", "--eagle", *layout).out)
-    assert plain["speculation"] is None
-    assert fast["speculation"]["proposer"] == "eagle"
-    assert fast["tpot_seconds"]["mean"] < 0.5 * plain["tpot_seconds"]["mean"]
-    assert fast["slots"] < plain["slots"]
-    promised = ("recommend", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "14 ms")
-    first = [json.loads(command(*promised, *more, "--format", "json").out) for more in ((), ("--eagle",))]
-    costs = [record["choices"][0]["dollars_per_hour"] for record in first]
-    assert costs[1] < costs[0]
-    assert "EAGLE head, acceptance by position 0.77, 0.71, 0.71" in " ".join(command(*promised, "--eagle").out.split())
+def test_another_distribution_is_not_exact() -> None:
+    drawn = sampling_rule.check([0.5, 0.5], [0.5, 0.5], 1, rounds=1000)
+    odd = replace(drawn, fits=(sampling_rule.Fit(1000, 50.0, 1), *drawn.fits[1:]))
+    assert drawn.exact and not odd.exact
+    assert check_table(odd).notes[0].startswith("NOT EXACT: the tokens do not have the target's distribution")
+
+
+@pytest.mark.rows
+def test_bad_input_is_refused(refused: Command, tmp_path: Path, arguments: list[str], message: str) -> None:
+    (tmp_path / "sum.csv").write_text("target,draft\n0.5,0.5\n0.4,0.5\n", encoding="utf-8")
+    (tmp_path / "large.csv").write_bytes(11_000_000 * b"x")
+    assert message in refused(*arguments).err

@@ -52,14 +52,9 @@ def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int
     assert loaded & HEAVY <= ({"pydantic", "yaml"} if "unknown" in answer else set())
 
 
-def test_reading_one_file_loads_no_arrays(tmp_path: Path) -> None:
-    process = _process("hardware", "h100_sxm", "--format", "json", folder=tmp_path)
-    assert process.returncode == 0
-    assert "matplotlib" not in process.stderr.splitlines()[-1].split()
-
-
-def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path) -> None:
-    process = _process("frontier", "llama_3_8b", "h100_sxm", "--instance-gpus", "1", folder=tmp_path)
+@pytest.mark.parametrize("question", ["hardware h100_sxm", "frontier llama_3_8b h100_sxm --instance-gpus 1"])
+def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path, question: str) -> None:
+    process = _process(*question.split(), folder=tmp_path)
     assert process.returncode == 0
     assert not DRAWING & set(process.stderr.splitlines()[-1].split())
 
@@ -78,10 +73,14 @@ def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, t
     assert "inference_econ.calibration.measurements" not in loaded
 
 
+def _python(code: str) -> list[str]:
+    """The words that a program prints in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.split()
+
+
 def test_the_package_itself_loads_nothing_heavy() -> None:
-    code = "import sys, inference_econ; print(*{name.partition('.')[0] for name in sys.modules})"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert not HEAVY & set(process.stdout.split())
+    assert not HEAVY & set(_python("import sys, inference_econ; print(*{it.partition('.')[0] for it in sys.modules})"))
 
 
 def test_an_answer_that_becomes_data_needs_no_report() -> None:
@@ -94,8 +93,7 @@ def test_an_answer_that_becomes_data_needs_no_report() -> None:
         "assert ie.hour_cost('h100_sxm').to_dict() and curve.to_dict() and len(curve.to_frame())\n"
         "print(*{name for name in sys.modules if 'report' in name or 'studies' in name or 'calibration.' in name})"
     )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert process.stdout.split() == []
+    assert _python(code) == []
 
 
 def test_descriptions_of_fields_are_not_read_where_nobody_asks_for_a_schema() -> None:
@@ -104,8 +102,7 @@ def test_descriptions_of_fields_are_not_read_where_nobody_asks_for_a_schema() ->
         "catalog.model('llama_3_8b'), catalog.hardware('h100_sxm'), catalog.assumptions('deployable')\n"
         "print(_described.descriptions.cache_info().misses)"
     )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert process.stdout.strip() == "0"
+    assert _python(code) == ["0"]
 
 
 def test_a_real_process_has_the_exit_codes(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.inputs import spec_text
-from tests.cli.conftest import Command, parsed, record
+from tests.cli.conftest import Command, record
 from tests.sweeps import study
 
 
@@ -40,6 +40,7 @@ def test_forms_of_a_query(swept: Command) -> None:
     )
     rows = record(swept, "query", sql, "out")["rows"]
     assert [row["hardware"] for row in rows] == ["h100_sxm", "l4"]
+    assert record(swept, "query", "DESCRIBE points", "out")["rows"][0]["column_name"] == "combination"
     assert [*rows[0]] == ["hardware", "points", "dollars", "nothing"] and rows[0]["nothing"] is None
     table = swept("query", sql, "out").out.splitlines()
     assert table[0].split() == ["hardware", "points", "dollars", "nothing"]
@@ -112,7 +113,3 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it(
     message = f"{package} is not installed, which this command needs: pip install 'inference-econ[studies]'"
     assert message in refused("sweep", "study.yaml", "-o", "out", "--jobs", "1").err
     assert not Path("out").exists()
-
-
-def test_json_of_a_query_is_a_record(swept: Command) -> None:
-    assert parsed(swept("query", "DESCRIBE points", "out", "--json").out)["rows"][0]["column_name"] == "combination"

@@ -20,7 +20,7 @@ def _files(tmp_path: Path) -> None:
 
 
 def test_a_trace_is_described(command: Command) -> None:
-    said = " ".join(command("traffic", "mooncake.jsonl").out.split())
+    said = command("traffic", "mooncake.jsonl").said
     for text in ("prompts seen before %", "Broken lines, left out: 2. line 4: the time is negative"):
         assert text in said
     assert "Tokens are estimated: 4 characters each" in command("traffic", "sharegpt.json").out
@@ -45,19 +45,6 @@ def test_a_traffic_is_an_answer_to_every_question(command: Command) -> None:
     assert point["played"]
     assert record(command, "price", *ONE, *traffic, "--any-speed")["isl"] == pytest.approx(1154.7, rel=1e-3)
     for asked in (("frontier", *ONE[:4]), ("compare", ONE[0], "--on", ONE[1], "--tp", 1)):
-        assert "November 2023 (mean 1155 input" in " ".join(command(*asked, *traffic).out.split())
+        assert "November 2023 (mean 1155 input" in command(*asked, *traffic).said
     best = record(command, "recommend", *ONE, *traffic, "--ttft", 2000, "--tpot", 50)["choices"][0]
     assert best["request_rate"] == pytest.approx(5.554, rel=1e-3)
-
-
-def test_pools_that_a_traffic_leaves_out_are_named(command: Command) -> None:
-    said = "Left out: pools that prefill and decode apart, which are not played, under Azure conversation"
-    words, kept = (
-        ("llama_3_8b", "h100_sxm", "--engine", "vllm", "--max-instance-gpus", 1),
-        ("--ttft", 2000, "--tpot", 50),
-    )
-    for question in (("frontier", *words), ("recommend", *words, *kept), ("price", *words, *kept)):
-        assert " ".join(command(*question, "--traffic", "azure_conversation").out.split()).count(said) == 1
-    for without in (("--together",), ("--tp", 1)):
-        outcome = command("recommend", *words, *kept, *without, "--traffic", "azure_conversation")
-        assert outcome.code == 0 and "Left out" not in outcome.out

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, record
 from tests.reading import tables
 
 if TYPE_CHECKING:
@@ -25,19 +24,19 @@ def test_one_line_asks_what_a_study_asks(command: Command) -> None:
     # Prompts and arithmetic decide at this speed, which H200 has for a quarter more.
     assert "At 50 tokens/s h100_sxm is the cheapest in" in words
     assert "price of h100_sxm" in words
-    record = json.loads(command("uncertainty", *CHIPS, *asked, "--json").out)
-    assert record["speed"] == 50
-    assert record["samples"] == 64
-    assert [each["name"] for each in record["inputs"]] == ["profile", "price"]
-    assert record["asked"]["command"] == "uncertainty"
+    answer = record(command, "uncertainty", *CHIPS, *asked)
+    assert answer["speed"] == 50
+    assert answer["samples"] == 64
+    assert [each["name"] for each in answer["inputs"]] == ["profile", "price"]
+    assert answer["asked"]["command"] == "uncertainty"
 
 
 def test_a_study_is_run_with_other_samples(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(STUDY, encoding="utf-8")
-    fewer = json.loads(command("uncertainty", path, "--samples", 32, "--seed", 3, "--speed", 70, "--json").out)
+    fewer = record(command, "uncertainty", path, "--samples", 32, "--seed", 3, "--speed", 70)
     assert (fewer["samples"], fewer["seed"], fewer["speed"]) == (32, 3, 70)
-    run = json.loads(command("run", path, "--format", "json").out)
+    run = record(command, "run", path)
     assert run["samples"] == 64
     assert command("figure", path, "-o", tmp_path / "a.svg").code == 0
     assert command("table", path, "--format", "csv").out.startswith("series,")

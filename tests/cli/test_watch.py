@@ -167,7 +167,7 @@ def test_windows_that_cannot_be_compared_say_why(command: Command, kept: Callabl
     assert outcome.code == 2
     assert f"not compared: {reason}" in outcome.out or f"not compared: prompt_tokens_total {reason}" in outcome.out
     assert "Error: no window could be compared; the last one: " in outcome.err
-    assert reason in " ".join(outcome.err.split())
+    assert reason in outcome.warned
 
 
 def test_prompts_that_are_found_in_a_cache_are_remarked(command: Command, kept: Callable[..., list[str]]) -> None:
@@ -203,6 +203,18 @@ def test_an_engine_is_asked_again_and_again(command: Command) -> None:
     ]
     assert windows[2]["request_rate"] == pytest.approx(2.0, rel=0.1)
     assert outcome.code == {"inside": 0, "outside": 1}[windows[2]["state"]]
+
+
+def test_a_watch_without_end_says_what_ends_it(
+    command: Command, kept: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+    outcome = command("watch", *LLAMA, *LENGTHS, *kept(page(100)))
+    said = "1.prom is read again every 15 s until Ctrl-C; --once and --for TIME end by themselves\nstopped\n"
+    assert (outcome.code, outcome.out, outcome.err) == (130, "", said)
 
 
 def test_a_redirection_is_not_followed(refused: Command) -> None:

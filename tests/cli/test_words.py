@@ -22,7 +22,7 @@ def test_a_command_says_what_it_should(command: Command, tmp_path: Path, row: di
     shutil.copy(FIXTURES / "traces" / "mooncake.jsonl", tmp_path)
     outcome = command(*shlex.split(row["words"]))
     assert outcome.code == row.get("code", 0), outcome
-    said = " ".join(outcome.out.split())
+    said = outcome.said
     for name, text in {"printed": outcome.out, "said": said, "warned": outcome.err}.items():
         assert [part for part in row.get(name, ()) if part not in text] == [], text
         assert [part for part in row.get(f"un{name}", ()) if part in text] == [], text

@@ -181,30 +181,6 @@ def test_deployable_without_its_choices_is_the_published_study(
     assert np.array_equal(one.memory(at).fits, other.memory(at).fits)
 
 
-def test_what_makes_the_difference_between_the_presets_is_listed_in_seconds() -> None:
-    """The way from one preset to the other for a large mixture of experts: every step of it, and its end."""
-    paper, walked = _preset("paper"), _preset("deployable")
-    plan, seconds = plan_of(2, 8, ep=16, batch=4096), {}
-    for field in _differing():
-        walked = _like_paper(walked, field)
-        setup = _question("deepseek_v3", "h200_sxm", 2000.0, walked)
-        seconds[field] = scalar(step_seconds(setup, plan)[-1])
-    end = scalar(step_seconds(_question("deepseek_v3", "h200_sxm", 2000.0, paper), plan)[-1])
-    assert list(seconds.values())[-1] == end
-    start = scalar(step_seconds(_question("deepseek_v3", "h200_sxm", 2000.0, _preset("deployable")), plan)[-1])
-    moves = dict(zip(seconds, np.diff([start, *seconds.values()]), strict=True))
-    assert sum(moves.values()) == pytest.approx(end - start, rel=1e-9)
-    moved = {field for field, change in moves.items() if change != 0.0}
-    assert {
-        "host.launches",
-        "chip.overlap",
-        "layout.attention_groups",
-        "layout.kv_placement",
-        "experts.all_to_all_traffic",
-    } <= moved
-    assert moved <= set(EFFECTS)
-
-
 # Directions, whatever the model, chip, preset and plan.
 
 #: Choices of which the second is never slower, in every preset.

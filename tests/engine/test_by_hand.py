@@ -8,21 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inference_econ.engine import Network, Operator, Plans, Setup, collective_seconds, evaluate, step_seconds
-from inference_econ.inputs import Precision, catalog
-from tests.planned import plan_of
+from inference_econ.engine import Network, collective_seconds, evaluate, step_seconds
+from tests.planned import plan_of, row_of, setup_of
 from tests.reading import scalar
-
-
-def _asked(model: str, chip: str, context: float, *changes: str) -> Setup:
-    spec, opinions = catalog.model(model), catalog.assumptions("deployable", changes=changes)
-    return Setup(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
-
-
-def _row(setup: Setup, plan: Plans, name: str) -> Operator:
-    """The first row of that name; blocks of a model have one each."""
-    return next(row for row in setup.work(plan).operators if row.name == name)
-
 
 _LL = "{LL: {base: 7 us, per_rank: 1 us, per_domain_doubling: 5 us, bandwidth_factor: 0.5}}"
 _ONE_SHOT = "one_shot: {shape: one_shot, base: 3.6 us, per_rank: 0.01 us, bandwidth_factor: 0.58}"
@@ -44,7 +32,7 @@ KERNELS = (
 @pytest.mark.parametrize(("batch", "kernel"), [(1, "one_shot"), (64, "two_shot")])
 def test_two_all_reduces_per_layer_of_a_dense_model(batch: int, kernel: str) -> None:
     # Llama 3 8B on eight chips: tokens of 4096 in two bytes, 32 x 2 sums on the quicker kernel.
-    setup, plan = _asked("llama_3_8b", "h100_sxm", 0.0, *KERNELS), plan_of(8, batch=batch)
+    setup, plan = setup_of("llama_3_8b", "h100_sxm", 0.0, *KERNELS), plan_of(8, batch=batch)
     size = batch * 4096 * 2
     each = {
         "one_shot": 3.6e-6 + 7 * 0.01e-6 + 7 * size / (450e9 * 0.58),
@@ -55,7 +43,7 @@ def test_two_all_reduces_per_layer_of_a_dense_model(batch: int, kernel: str) -> 
     found = scalar(parts["all_reduce_latency"] + parts["all_reduce_bandwidth"])
     assert found == pytest.approx(32 * 2 * each[kernel], rel=1e-12)
     # Ranks that wait for each other do so before each of them.
-    waiting = _asked("llama_3_8b", "h100_sxm", 0.0, KERNELS[0], "network.collective_overhead=3 us")
+    waiting = setup_of("llama_3_8b", "h100_sxm", 0.0, KERNELS[0], "network.collective_overhead=3 us")
     late = evaluate(waiting, plan, "1d").parts["all_reduce_latency"] - parts["all_reduce_latency"]
     assert scalar(late) == pytest.approx(32 * 2 * 3e-6, rel=1e-9)
 
@@ -69,7 +57,7 @@ def test_an_exchange_of_experts_by_hand() -> None:
     def exchanged(*changes: str) -> float:
         fields = {change.partition("=")[0] for change in changes}
         plain = (change for change in PLAIN if change.partition("=")[0] not in fields)
-        setup = _asked("deepseek_v3", "h200_sxm", 0.0, *plain, *changes)
+        setup = setup_of("deepseek_v3", "h200_sxm", 0.0, *plain, *changes)
         parts = evaluate(setup, plan, "1d").parts
         return scalar(parts["all_to_all_latency"] + parts["all_to_all_bandwidth"]) / 58
 
@@ -94,7 +82,7 @@ def test_two_batches_in_turns_by_hand() -> None:
     plan = plan_of(1, 16, ep=16, batch=4096)
     whole, half = (
         evaluate(
-            _asked("deepseek_v3", "h200_sxm", 0.0, "network.two_batch_overlap=never"),
+            setup_of("deepseek_v3", "h200_sxm", 0.0, "network.two_batch_overlap=never"),
             replace(plan, batch=plan.batch * share),
             "1d",
         )
@@ -103,7 +91,7 @@ def test_two_batches_in_turns_by_hand() -> None:
     exchanged = sum(scalar(part) for name, part in half.parts.items() if name.startswith("all_"))
     worked = scalar(half.seconds) - exchanged
     turns = 2 * max(exchanged, worked)
-    setup = _asked("deepseek_v3", "h200_sxm", 0.0, "network.two_batch_overlap=when_faster")
+    setup = setup_of("deepseek_v3", "h200_sxm", 0.0, "network.two_batch_overlap=when_faster")
     assert scalar(step_seconds(setup, plan)[0]) == pytest.approx(min(turns, scalar(whole.seconds)), rel=1e-12)
     assert turns < scalar(whole.seconds)
 
@@ -111,7 +99,7 @@ def test_two_batches_in_turns_by_hand() -> None:
 @pytest.mark.rows
 def test_what_a_cached_token_costs_in_each_variant_of_latent_attention(variant: str, elements: int, flop: int) -> None:
     plan, change = plan_of(batch=1), f"attention.latent={variant}"
-    short, long = (_asked("deepseek_v2", "h100_sxm", c, change).work(plan) for c in (1000.0, 1001.0))
+    short, long = (setup_of("deepseek_v2", "h100_sxm", c, change).work(plan) for c in (1000.0, 1001.0))
     read = math.fsum(scalar(row.repeats * row.kv_bytes_per_sequence) for row in long.operators)
     read -= math.fsum(scalar(row.repeats * row.kv_bytes_per_sequence) for row in short.operators)
     assert read == pytest.approx(60 * 2 * elements, rel=1e-9)
@@ -123,7 +111,7 @@ def test_what_a_cached_token_costs_in_each_variant_of_latent_attention(variant: 
 def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> None:
     # 576 elements on each of tp ranks against 128 x 320 spread over them: from tp 72 on copies take more.
     def cache(variant: str, tp: float) -> float:
-        setup = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
+        setup = setup_of("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
         return setup.memory(plan_of(tp, ep=tp)).of_one_plan()[1]
 
     layer = 60 * 1024 * 2
@@ -136,38 +124,40 @@ def test_the_latent_is_copied_by_every_rank_and_decompressed_heads_are_not() -> 
     # And each rank reads what it holds.
     plan = plan_of(8, ep=8)
     for variant, share in (("absorbed", 576.0), ("decompressed", 128 * 320 / 8)):
-        setup = _asked("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
-        assert scalar(_row(setup, plan, "attention").kv_bytes_per_sequence) == 2 * 1024 * share
+        setup = setup_of("deepseek_v2", "gb200_nvl72", 1024.0, f"attention.latent={variant}")
+        assert scalar(row_of(setup, plan, "attention").kv_bytes_per_sequence) == 2 * 1024 * share
 
 
 def test_norms_activation_functions_and_sampling_by_hand() -> None:
     # Llama 3 8B on two chips, 16 tokens: both ranks norm all tokens, and share the feed-forward width.
-    setup, plan = _asked("llama_3_8b", "h100_sxm", 0.0), plan_of(2, batch=16)
+    setup, plan = setup_of("llama_3_8b", "h100_sxm", 0.0), plan_of(2, batch=16)
     per_token = {
         "norms": 2 * 4 * 4096 * 2,  # two norms: the stream and what is added are read, their sum and its norm written
         "activation function": 3 * 14336 / 2 * 2,  # gate and up are read, their product written
         "sampling": 3 * 128_256 * 4,
     }
     for name, moved in per_token.items():
-        assert scalar(_row(setup, plan, name).activation_bytes_per_token) == moved
+        assert scalar(row_of(setup, plan, name).activation_bytes_per_token) == moved
     # Groups with sequences of their own norm and sample those only.
     grouped = plan_of(1, 2, batch=16)
-    assert scalar(_row(setup, grouped, "norms").activation_bytes_per_token) == 4 * 4096 * 2
-    assert scalar(_row(setup, grouped, "sampling").activation_bytes_per_token) == 3 * 128_256 * 4 / 2
+    assert scalar(row_of(setup, grouped, "norms").activation_bytes_per_token) == 4 * 4096 * 2
+    assert scalar(row_of(setup, grouped, "sampling").activation_bytes_per_token) == 3 * 128_256 * 4 / 2
 
 
 def test_norms_are_counted_once_where_attention_and_feed_forward_run_side_by_side() -> None:
-    falcon, llama = (_asked(model, "h100_sxm", 0.0) for model in ("falcon_180b", "llama_3_70b"))
-    assert _row(falcon, plan_of(), "norms").launches == 1
-    assert _row(llama, plan_of(), "norms").launches == 2
+    falcon, llama = (setup_of(model, "h100_sxm", 0.0) for model in ("falcon_180b", "llama_3_70b"))
+    assert row_of(falcon, plan_of(), "norms").launches == 1
+    assert row_of(llama, plan_of(), "norms").launches == 2
 
 
 @pytest.mark.parametrize(("imbalance", "ep"), [(1.0, 8), (2.5, 8), (2.5, 1)])
 def test_everybody_waits_for_the_busiest_expert_rank(imbalance: float, ep: int) -> None:
     plan = plan_of(8, ep=ep, batch=64)
-    even, uneven = (_asked("qwen3_30b_a3b", "h100_sxm", 0.0, f"experts.imbalance={value}") for value in (1, imbalance))
+    even, uneven = (
+        setup_of("qwen3_30b_a3b", "h100_sxm", 0.0, f"experts.imbalance={value}") for value in (1, imbalance)
+    )
     for name in ("experts in", "experts out"):
-        before, after = _row(even, plan, name), _row(uneven, plan, name)
+        before, after = row_of(even, plan, name), row_of(uneven, plan, name)
         # With one rank there is nothing to be uneven.
         factor = imbalance if ep > 1 else 1.0
         assert scalar(after.flop_per_token) == pytest.approx(factor * scalar(before.flop_per_token))
@@ -196,9 +186,9 @@ def _domains(experts: int, active: int, groups: int | None, best: int | None, do
 @pytest.mark.parametrize("domains", [2, 4, 8, 16])
 @pytest.mark.parametrize("model", ["qwen3_30b_a3b", "deepseek_v3"])
 def test_domains_that_a_token_reaches(model: str, domains: int) -> None:
-    setup = _asked(model, "h200_sxm", 0.0, "experts.all_to_all_crossing=per_domain")
+    setup = setup_of(model, "h200_sxm", 0.0, "experts.all_to_all_crossing=per_domain")
     ranks = 8 * domains
-    row = _row(setup, plan_of(1, ranks, ep=ranks, batch=ranks), "experts in")
+    row = row_of(setup, plan_of(1, ranks, ep=ranks, batch=ranks), "experts in")
     (exchange,) = (one for one in row.collectives["1d"] if one.kind == "all_to_all")
     spec = setup.model.blocks[-1].feed_forward
     assert spec.kind == "experts"
@@ -216,15 +206,15 @@ def test_domains_that_a_token_reaches(model: str, domains: int) -> None:
 
 def test_a_domain_that_holds_a_part_of_a_group_does_not_lower_the_limit() -> None:
     # DeepSeek-V3's 8 groups over 16 domains: 4 groups lie in 8 of them.
-    setup = _asked("deepseek_v3", "h200_sxm", 0.0, "experts.all_to_all_crossing=per_domain")
-    row = _row(setup, plan_of(1, 128, ep=128, batch=128), "experts in")
+    setup = setup_of("deepseek_v3", "h200_sxm", 0.0, "experts.all_to_all_crossing=per_domain")
+    row = row_of(setup, plan_of(1, 128, ep=128, batch=128), "experts in")
     (exchange,) = (one for one in row.collectives["1d"] if one.kind == "all_to_all")
     reached = 16 * (1 - (15 / 16) ** 8)
     assert scalar(exchange.crossing) * 8 == pytest.approx(min(reached, 8.0))
 
 
 def test_a_collective_of_the_table_is_timed_like_the_step() -> None:
-    setup, plan = _asked("deepseek_v3", "h200_sxm", 0.0), plan_of(1, 16, ep=16, batch=256)
+    setup, plan = setup_of("deepseek_v3", "h200_sxm", 0.0), plan_of(1, 16, ep=16, batch=256)
     work, network = setup.work(plan), Network.of(setup.hardware, setup.assumptions.network)
     total = math.fsum(
         scalar(row.repeats) * scalar(collective_seconds(network, one, work.tokens))

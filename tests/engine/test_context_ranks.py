@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from inference_econ.answers.explain import explain
 from inference_econ.answers.frontier import decode_frontier
 from inference_econ.answers.offer import offer
-from inference_econ.engine import Operator, Pins, Plans, Setup, Space, evaluate
+from inference_econ.engine import Pins, Plans, Setup, Space, evaluate
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, Traffic
-from tests.planned import plan_of
+from tests.planned import plan_of, row_of
 from tests.reading import scalar
 
 _LL = "{LL: {base: 7 us, per_rank: 1 us, per_domain_doubling: 5 us, bandwidth_factor: 0.5}}"
@@ -37,10 +37,6 @@ def _plan(tp: float, dcp: float, batch: float = 64, dp: float = 1) -> Plans:
     return plan_of(tp, dp, ep=tp * dp, batch=batch, dcp=dcp)
 
 
-def _row(setup: Setup, plan: Plans, name: str) -> Operator:
-    return next(row for row in setup.work(plan).operators if row.name == name)
-
-
 # model, KV heads, elements per token and layer, tp, dcp, copies of the cache in a group
 HELD = [
     ("deepseek_v3", 61 * 576, 8, 1, 8),
@@ -56,7 +52,7 @@ def test_ranks_share_what_they_would_copy(model: str, elements: float, tp: float
     setup, plan = _setup(model), _plan(tp, dcp)
     cache = 64 * 16_000 * elements * 2.0 * copies
     assert scalar(setup.memory(plan).kv_bytes) == pytest.approx(cache, rel=1e-12)
-    read = evaluate(setup, plan, "1d").busy["kv_cache"] * setup.kv_bytes_per_second(_row(setup, plan, "attention"))
+    read = evaluate(setup, plan, "1d").busy["kv_cache"] * setup.kv_bytes_per_second(row_of(setup, plan, "attention"))
     assert scalar(read) == pytest.approx(cache / tp, rel=1e-12)
 
 
@@ -82,14 +78,14 @@ def test_two_ranks_of_eight() -> None:
     # Qwen3: 64 query heads of 128 on 8 ranks; two of them have 16 heads, 8 KB and so on.
     setup, plan = _setup("qwen3_235b_a22b"), _plan(8, 2)
     sizes = [
-        scalar(np.asarray(each.bytes_per_token)) for each in _row(setup, plan, "context exchange").collectives["1d"]
+        scalar(np.asarray(each.bytes_per_token)) for each in row_of(setup, plan, "context exchange").collectives["1d"]
     ]
     assert sizes == [16 * 128 * 2, 2 * 16 * 4, 16 * 128 * 2]
 
 
 def test_prefill_gathers_what_was_cached() -> None:
     setup, plan = _setup("deepseek_v3"), replace(_plan(8, 8, 1), new_tokens=1000.0, prefill=True)
-    (gathered,) = _row(setup, plan, "context exchange").collectives["1d"]
+    (gathered,) = row_of(setup, plan, "context exchange").collectives["1d"]
     assert scalar(np.asarray(gathered.bytes_per_token)) * 1000 == pytest.approx(16_000 * 576 * 2, rel=1e-12)
     alone = replace(setup, context=0.0).work(plan).operators
     assert "context exchange" not in {row.name for row in alone}

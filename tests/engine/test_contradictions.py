@@ -20,17 +20,15 @@ from benchmarks.random_setups import Case
 from inference_econ.engine import Plans, Setup
 from inference_econ.engine.layouts.plans import fullest_group
 from inference_econ.engine.step import halved
-from inference_econ.inputs import Precision, ServingEngine, catalog
-from tests.planned import plan_of
+from inference_econ.inputs import ServingEngine, catalog
+from tests.planned import plan_of, setup_of
 
 #: Accelerators that share the fast link [1].
 DOMAINS = (1, 2, 4, 8, 9, 12, 16, 24, 36, 64, 72, 100, 128, 1000)
 
 
 def _setup(model: str, chip: str, preset: str, weights: str | None = None, context: float = 17.0) -> Setup:
-    spec = catalog.model(model)
-    precision = Precision.of(spec, weights)
-    return Setup(spec, catalog.hardware(chip), precision, context, catalog.assumptions(preset))
+    return setup_of(model, chip, context, preset=preset, weights=weights)
 
 
 @pytest.mark.parametrize("first", range(0, 40, 8))

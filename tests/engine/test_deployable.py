@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.explain import explain_record, ridge
+from inference_econ.answers.explain import ridge
 from inference_econ.errors import InputError
 from inference_econ.report import table
 from inference_econ.report.explain import operator_table
@@ -226,7 +226,7 @@ def test_the_operator_table_adds_up_to_the_step(model: str) -> None:
     assert [row[0] for row in shown.rows] == [one.name for one in rows]
     assert shown.rows[0][5] == f"{ridge(explained.setup, rows[0].unit):.0f} {rows[0].unit}"
     assert len(shown.every_note) == 5  # nothing hides behind anything else
-    record = explain_record(explained)
+    record = explained.record()
     assert len(json.loads(json.dumps(record))["operators"]) == len(rows)
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.engine import (
-    Operator,
     Plans,
     Setup,
     evaluate,
@@ -25,7 +24,7 @@ from inference_econ.engine import (
 from inference_econ.engine import prefill as reading
 from inference_econ.inputs import Precision, catalog
 from tests import asking
-from tests.planned import plan_of
+from tests.planned import plan_of, row_of, setup_of
 from tests.reading import scalar
 
 few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,9 +34,7 @@ few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthChec
 def _question(
     model: str, context: float = 0.0, preset: str = "deployable", changes: tuple[str, ...] = (), chip: str = "h100_sxm"
 ) -> Setup:
-    spec = catalog.model(model)
-    opinions = catalog.assumptions(preset, changes=changes)
-    return Setup(spec, catalog.hardware(chip), Precision.of(spec), context, opinions)
+    return setup_of(model, chip, context, *changes, preset=preset)
 
 
 def _plan(
@@ -54,11 +51,6 @@ def _flop(setup: Setup, plans: Plans) -> float:
         scalar(row.repeats) * (scalar(row.flop_per_token) * tokens + scalar(row.flop_per_sequence) * sequences)
         for row in work.operators
     )
-
-
-def _row(setup: Setup, plans: Plans, name: str) -> Operator:
-    (found,) = (row for row in setup.work(plans).operators if row.name == name)
-    return found
 
 
 def _causal(tokens: int) -> float:
@@ -122,7 +114,7 @@ def test_chunks_of_a_prompt_cost_the_arithmetic_of_the_whole(
     whole = _flop(_question(model, cached, preset), _plan(first + second))
     chunks = _flop(_question(model, cached, preset), _plan(first))
     chunks += _flop(_question(model, cached + first, preset), _plan(second))
-    logits = scalar(_row(_question(model, 0.0, preset), _plan(1), "output embedding").flop_per_sequence)
+    logits = scalar(row_of(_question(model, 0.0, preset), _plan(1), "output embedding").flop_per_sequence)
     assert chunks - logits == pytest.approx(whole, rel=1e-12)
 
 
@@ -130,12 +122,12 @@ def test_windows_bound_what_a_prompt_attends_to_and_what_is_read_of_the_cache() 
     # GPT-OSS 20B: 12 layers see the last 128 tokens, 64 heads of 64, 8 KV heads.
     cached, tokens = 100, 500
     setup, plan = _question("gpt_oss_20b", cached), _plan(tokens)
-    row = _row(setup, plan, "attention (last 128)")
+    row = row_of(setup, plan, "attention (last 128)")
     seen = sum(min(cached + before, 128) for before in range(tokens))
     assert scalar(row.flop_per_token) * tokens == pytest.approx(4 * 64 * 64 * seen, rel=1e-12)
     # Read: what is cached, or its last 128 tokens; written: the prompt. Keys and values of 8 heads, 2 bytes.
     assert scalar(row.kv_bytes_per_sequence) == 2 * 8 * 64 * 2 * (cached + tokens)
-    later = _row(_question("gpt_oss_20b", 10_000), plan, "attention (last 128)")
+    later = row_of(_question("gpt_oss_20b", 10_000), plan, "attention (last 128)")
     assert scalar(later.kv_bytes_per_sequence) == 2 * 8 * 64 * 2 * (128 + tokens)
 
 
@@ -148,7 +140,7 @@ def test_a_prompt_reads_the_weights_once_and_writes_its_cache_once(cached: int) 
     parts = model.parameter_parts()
     read = parts["attention"] + parts["feed_forward"] + model.vocab_size * model.hidden_size
     assert weights == pytest.approx(2 * read, rel=1e-12)
-    row = _row(setup, plan, "attention")
+    row = row_of(setup, plan, "attention")
     assert scalar(row.repeats * row.kv_bytes_per_sequence) == pytest.approx(
         2 * model.kv_elements_per_token * (cached + tokens), rel=1e-12
     )
@@ -157,7 +149,7 @@ def test_a_prompt_reads_the_weights_once_and_writes_its_cache_once(cached: int) 
 def test_only_the_last_token_of_each_prompt_is_sampled() -> None:
     setup = _question("llama_3_8b")
     for plan in (_plan(500, batch=3), _plan(1, batch=3, prefill=False)):
-        row = _row(setup, plan, "sampling")
+        row = row_of(setup, plan, "sampling")
         moved = scalar(row.activation_bytes_per_token) * scalar(setup.work(plan).tokens)
         # Written once, read twice, in 4 bytes.
         assert moved == pytest.approx(3 * 3 * 128_256 * 4, rel=1e-12)

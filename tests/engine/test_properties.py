@@ -16,18 +16,15 @@ from hypothesis import strategies as st
 
 from inference_econ.engine import (
     ContinuousLayouts,
-    Layouts,
     Plans,
     Setup,
     Speculation,
-    WholeLayouts,
     kv_bytes_per_sequence,
     memory,
     step_seconds,
 )
 from inference_econ.inputs import BYTES_PER_ELEMENT, HardwareSpec, Precision, catalog
-from inference_econ.search._bounds import lower_bound
-from inference_econ.search.fastest import fastest, token_seconds
+from inference_econ.search.fastest import token_seconds
 from tests.reading import tables
 
 Array = npt.NDArray[np.float64]
@@ -160,117 +157,6 @@ def test_more_new_tokens_are_never_faster_and_cheaper_than_one_by_one(
     for single, verified in zip(one, several, strict=True):
         assert (single <= verified * (1 + ROUNDING)).all()
         assert (verified <= 4 * single * (1 + ROUNDING)).all()
-
-
-@few
-@given(model=models, chip=chips, preset=presets, context=contexts, at=instances())
-def test_the_lower_bound_is_below_every_variant(model: str, chip: str, preset: str, context: float, at: Plans) -> None:
-    # Groups with sequences and caches of their own may have less work; the search takes no bounds then.
-    together = (
-        "layout.kv_placement=spread", "layout.attention_groups=idle", "experts.replicated_tokens=exchanged",
-        "network.link_domains=whole", "network.two_batch_overlap=never", "experts.redundant=null",
-    )  # fmt: skip
-    setup = _question(model, chip, context, preset, together)
-    bound = np.broadcast_to(lower_bound(setup, at), at.shape)
-    variants = ContinuousLayouts(pipeline=True).variants(setup.model, setup.assumptions, at)
-    for seconds in step_seconds(setup, variants):
-        assert (bound <= seconds.min(axis=0) * (1 + ROUNDING)).all()
-
-
-# The search for the fastest layout, against trying everything.
-
-
-def _try_everything(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
-    shape = np.broadcast_shapes(sizes.shape, batches.shape)
-    best = np.full(shape, np.inf)
-    size, batch = (np.broadcast_to(axis, shape) for axis in (sizes, batches))
-    for depth in layouts.depths(setup.model, setup.assumptions, sizes, batches):
-        at = np.nonzero(np.broadcast_to(depth > 0, shape))
-        if at[0].size == 0:
-            continue
-        one = Plans.of(size[at], batch[at], np.broadcast_to(depth, shape)[at], new_tokens)
-        tried = layouts.variants(setup.model, setup.assumptions, one)
-        each = zip(setup.assumptions.layout.tensor_layouts, step_seconds(setup, tried), strict=True)
-        for layout, seconds in each:
-            feasible = np.where(setup.reasons(tried, layout) == memory.FITS, seconds, np.inf)
-            best[at] = np.minimum(best[at], feasible.reshape(-1, *one.shape).min(axis=0))
-    return best
-
-
-layout_families = st.sampled_from(
-    [ContinuousLayouts(False), ContinuousLayouts(True), WholeLayouts(False), WholeLayouts(True)]
-)
-
-
-@settings(few, max_examples=30)
-@given(
-    model=models,
-    chip=chips,
-    preset=presets,
-    context=contexts,
-    layouts=layout_families,
-    sizes=st.lists(
-        st.sampled_from([1.0, 2.0, 3.0, 4.0, 7.0, 8.0, 16.0, 24.0, 64.0]), min_size=1, max_size=4, unique=True
-    ),
-    batches=st.lists(st.sampled_from([1.0, 2.0, 8.0, 24.0, 57.0, 64.0, 1000.0]), min_size=1, max_size=4, unique=True),
-    new_tokens=st.integers(1, 4),
-)
-def test_fastest_equals_trying_everything(
-    model: str,
-    chip: str,
-    preset: str,
-    context: float,
-    layouts: Layouts,
-    sizes: list[float],
-    batches: list[float],
-    new_tokens: int,
-) -> None:
-    setup = _question(model, chip, context, preset)
-    rows, columns = np.sort(sizes)[:, None], np.sort(batches)[None, :]
-    expected = _try_everything(setup, rows, columns, layouts, new_tokens)
-    found = fastest(setup, rows, columns, layouts, new_tokens=new_tokens).seconds
-    finite = np.isfinite(expected)
-    assert np.array_equal(np.isfinite(found), finite)
-    assert found[finite] == pytest.approx(expected[finite], rel=ROUNDING)
-    if finite.any():
-        # With a ceiling: exact at or below it, and never too quick above.
-        limit = float(np.median(expected[finite]))
-        below = fastest(setup, rows, columns, layouts, new_tokens=new_tokens, ceiling=limit).seconds
-        within = expected <= limit
-        assert below[within] == pytest.approx(expected[within], rel=ROUNDING)
-        assert (below[~within] >= limit).all()
-
-
-@settings(few, max_examples=10)
-@given(
-    layouts=layout_families,
-    acceptance=st.sampled_from([0.0, 0.5, 0.8, 1.0]),
-    longest=st.integers(1, 5),
-    series=st.sampled_from(["draft_length", "draft_length_plus_one"]),
-)
-def test_speculation_equals_the_best_of_every_draft_length(
-    layouts: Layouts, acceptance: float, longest: int, series: str
-) -> None:
-    changes = (f"serving.expected_tokens={series}",)
-    target, proposer = (
-        _question(name, "paper/h100", 0.0, "paper", changes) for name in (MODELS[0], "paper/llama_3_8b")
-    )
-    sizes, batches = np.array([2.0, 8.0, 24.0])[:, None], np.array([1.0, 16.0, 300.0])[None, :]
-    speculation = Speculation.of("draft", acceptance, longest, model=proposer.model)
-    best = fastest(target, sizes, batches, layouts).seconds.copy()
-    drafting = fastest(proposer, sizes, batches, layouts).seconds
-    extra = 0 if series == "draft_length" else 1
-    for length in range(1, longest + 1):
-        checking = fastest(target, sizes, batches, layouts, new_tokens=length + extra).seconds
-        tokens = sum(acceptance**power for power in range(length + extra))
-        best = np.minimum(best, (checking + length * drafting) / tokens)
-    times = token_seconds(target, sizes, batches, layouts, speculation=speculation)
-    finite = np.isfinite(best)
-    assert np.array_equal(np.isfinite(times.seconds), finite)
-    assert times.seconds[finite] == pytest.approx(best[finite], rel=1e-11)
-    # A draft is named where, and only where, it helps.
-    plain = fastest(target, sizes, batches, layouts).seconds
-    assert ((times.drafted > 0) == (times.seconds < plain)).all()
 
 
 # Memory, and why a plan cannot run.

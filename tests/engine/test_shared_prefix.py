@@ -17,7 +17,7 @@ from inference_econ.answers.price import price
 from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Requests
-from tests.planned import plan_of
+from tests.planned import plan_of, row_of
 from tests.reading import scalar
 
 #: Llama 3 8B: 32 layers, keys and values of 8 heads of 128 in two bytes, per token [B].
@@ -63,7 +63,7 @@ def test_what_is_read(reads: str, dp: float, tokens: float) -> None:
     setup = _setup(reads, 3072.0)
     plan = plan_of(1, dp, batch=32)
     busy = evaluate(setup, plan, "1d").busy["kv_cache"]
-    row = next(row for row in setup.work(plan).operators if row.name == "attention")
+    row = row_of(setup, plan, "attention")
     assert scalar(busy) == pytest.approx(tokens * TOKEN / setup.kv_bytes_per_second(row), rel=1e-12)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers import price, speculate
+from inference_econ.answers import speculate
 from inference_econ.engine import (
     Pins,
     Plans,
@@ -31,7 +31,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, catalog
 from inference_econ.report import speculate as report
 from inference_econ.search.fastest import token_seconds
-from inference_econ.serving import Services, steady
+from inference_econ.serving import steady
 from tests import asking
 
 Array = npt.NDArray[np.float64]
@@ -97,11 +97,6 @@ def test_free_and_certain_proposals_give_one_token_more_than_there_are() -> None
     small = found.best().length[0]
     assert small == 7
     assert found.best().speedup[0] == pytest.approx(8 * found.verify_seconds[0, 0] / found.verify_seconds[0, 7])
-
-
-def test_acceptance_by_position_gives_products() -> None:
-    found = rounds(setup(), layout(8, [1.0]), Speculation.of("ngram", (0.9, 0.5, 0.2)))
-    np.testing.assert_allclose(found.tokens, [1.0, 1.9, 2.35, 2.44], rtol=1e-12)
 
 
 @pytest.mark.parametrize("assumptions", ["deployable", "paper"])
@@ -401,42 +396,6 @@ def test_copies_of_a_draft_read_prompts_side_by_side() -> None:
 
 
 # Offers
-
-
-def test_an_offer_with_speculation_is_priced_to_the_cent() -> None:
-    asked = requests(2000, 500, 1500)
-    one = asking.offer(
-        "llama_3_70b", "h100_sxm", asked, weights="fp8", pins=Pins(tp=4, dp=1, pp=1), speculation=PROPOSALS["draft"]
-    )
-    found = price.price(one)
-    assert found.service.speculation is PROPOSALS["draft"]
-    parts = [found.average[kind] * found.tokens_per_hour[kind] / 1e6 for kind in price.KINDS]
-    assert sum(parts) == pytest.approx(found.dollars_per_hour, rel=1e-9)
-    nothing_cached = price.price(with_requests(one, requests(2000, 500)))
-    assert nothing_cached.average["cached_input"] == 0.0
-    bill = sum(nothing_cached.average[kind] * nothing_cached.tokens_per_hour[kind] / 1e6 for kind in price.KINDS)
-    assert bill == pytest.approx(nothing_cached.dollars_per_hour, rel=1e-9)
-
-
-def with_requests(one: Services, asked: Requests) -> Services:
-    return asking.offer(
-        one.setup.model,
-        one.setup.hardware,
-        asked,
-        weights="fp8",
-        pins=Pins(tp=4, dp=1, pp=1),
-        speculation=one.speculation,
-    )
-
-
-def test_slots_end_at_a_batch_that_fits() -> None:
-    """The workspace grows with the batch, and the slots shrink with the workspace."""
-    one = asking.offer(
-        "deepseek_v3_nvfp4", "b200", requests(1000, 200), pins=Pins(tp=1, dp=8, pp=1), assumptions="deployable"
-    )
-    found = one
-    assert (found.slots > 10_000).all()
-    assert found.setup.memory(replace(found.plans, batch=found.slots)).fits.all()
 
 
 def test_speculation_takes_slots() -> None:

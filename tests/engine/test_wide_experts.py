@@ -9,27 +9,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference_econ.engine import Operator, Plans, Setup, evaluate, memory, step_seconds
+from inference_econ.engine import Plans, Setup, evaluate, memory, step_seconds
 from inference_econ.engine.layouts.startable import any_takes_turns
 from inference_econ.inputs import Precision, ServingEngine, catalog
-from tests.planned import plan_of
+from tests.planned import plan_of, row_of, setup_of
 from tests.reading import scalar
 
 LAYERS, HIDDEN, ACTIVE, EXPERTS = 58, 7168, 8, 256
 
 
 def _setup(model: str, chip: str, *changes: str, preset: str = "deployable") -> Setup:
-    spec = catalog.model(model)
-    return Setup(spec, catalog.hardware(chip), Precision.of(spec), 2000.0, catalog.assumptions(preset, changes=changes))
-
-
-def _row(setup: Setup, plans: Plans, name: str) -> Operator:
-    return next(row for row in setup.work(plans).operators if row.name == name)
+    return setup_of(model, chip, 2000.0, *changes, preset=preset)
 
 
 def _exchange(setup: Setup, plans: Plans, name: str = "experts in") -> tuple[float, float, float]:
     """Ranks and domains of the exchange [1], and what each chip sends per token of the batch [B]."""
-    (found,) = (each for each in _row(setup, plans, name).collectives["1d"] if each.kind == "all_to_all")
+    (found,) = (each for each in row_of(setup, plans, name).collectives["1d"] if each.kind == "all_to_all")
     return scalar(found.ranks), scalar(found.domains), scalar(found.bytes_per_token)
 
 
@@ -70,12 +65,12 @@ def test_groups_that_cut_a_stage_both_ways_do_not_both_lie_inside_a_node() -> No
     plans = plan_of(4, 8, ep=4, batch=1024)
     setup = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged")
     assert _exchange(setup, plans)[:2] == (4.0, 4.0)
-    (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
+    (summed,) = (each for each in row_of(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
     assert (scalar(summed.ranks), scalar(summed.domains)) == (8.0, 1.0)
     # The other way about the exchange of 4 is inside, and the sum over 8 has two chips of each node.
     inside = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged", "network.inner_group=experts")
     assert _exchange(inside, plans)[:2] == (4.0, 1.0)
-    (summed,) = (each for each in _row(inside, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
+    (summed,) = (each for each in row_of(inside, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
     assert (scalar(summed.ranks), scalar(summed.domains)) == (8.0, 4.0)
 
 
@@ -84,7 +79,7 @@ def test_chips_that_share_an_expert_sum_what_it_gave_for_every_copy_of_a_token()
     # whose group has 8 of the 32 chips' parts.
     setup = _setup("qwen3_235b_a22b", "h200_sxm", "experts.replicated_tokens=exchanged")
     plans = plan_of(4, 8, ep=4, batch=1024)
-    (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
+    (summed,) = (each for each in row_of(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
     assert scalar(summed.bytes_per_token) == pytest.approx(4 * 2 * 4096 * 8 / 32)
 
 
@@ -92,7 +87,7 @@ def test_engines_gather_all_tokens_where_experts_are_cut_as_well_as_spread() -> 
     # 32 chips gather what is 2 B x hidden for every token, and scatter the sums: one all-reduce over four nodes.
     setup, plans = _setup("qwen3_235b_a22b", "h200_sxm"), plan_of(4, 8, ep=4, batch=1024)
     assert _exchange(setup, plans)[0] == 1.0
-    (summed,) = (each for each in _row(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
+    (summed,) = (each for each in row_of(setup, plans, "experts out").collectives["1d"] if each.kind == "all_reduce")
     assert (scalar(summed.ranks), scalar(summed.domains)) == (32.0, 4.0)
     assert scalar(summed.bytes_per_token) == pytest.approx(2 * 4096)
 
@@ -112,7 +107,7 @@ def test_ranks_with_copies_read_what_they_hold() -> None:
     # So many tokens that every expert is touched: 288 / 72 = 4 experts on a chip.
     setup = _setup("deepseek_v3", "h100_sxm")
     plans = plan_of(1, 72, ep=72, batch=72.0 * 256)
-    rows = [_row(setup, plans, f"experts {side}") for side in ("in", "out")]
+    rows = [row_of(setup, plans, f"experts {side}") for side in ("in", "out")]
     read = sum(scalar(row.weight_bytes) for row in rows)
     assert read == pytest.approx(4 * 3 * HIDDEN * 2048 * (1.0 + 4.0 / 128**2), rel=1e-2)
 
@@ -137,7 +132,7 @@ def test_prompts_cross_once_per_domain_and_decode_steps_once_per_copy() -> None:
     setup, plans = _setup("deepseek_v3", "h800_sxm"), plan_of(1, 32, ep=32, batch=4096)
     crossings = []
     for phase in (plans, replace(plans, prefill=True, new_tokens=64)):
-        row = _row(setup, phase, "experts in")
+        row = row_of(setup, phase, "experts in")
         (found,) = (each for each in row.collectives["1d"] if each.kind == "all_to_all")
         crossings.append(scalar(found.crossing))
     # To 32 ranks a token of a prompt sends 32 (1 - (31/32)^8) = 7.2 copies, since some of its experts share a rank.

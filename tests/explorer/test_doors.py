@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from inference_econ import load_answer
+from inference_econ.report import saved
 from tests import small
 from tests.reading import tables
 
@@ -25,7 +27,9 @@ def test_every_question_that_http_has_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_all_doors_say_the_same(client: TestClient, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_all_doors_say_the_same(
+    client: TestClient, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
     reply = client.post(f"/api/v1/{small.QUESTIONS.get(name, name)}", json=FIELDS[name])
     assert reply.status_code == 200, reply.text
     command, answer = reply.json()["command"], reply.json().get("answer")
@@ -40,7 +44,12 @@ def test_all_doors_say_the_same(client: TestClient, capsys: pytest.CaptureFixtur
     assert answer == (typed if isinstance(typed, dict) else {"rows": typed})
     if python := small.ANSWERS.get(name):
         answer.pop("asked", None)
-        assert answer == json.loads(json.dumps(python().to_dict()))
+        asked = python()
+        assert answer == json.loads(json.dumps(asked.to_dict()))
+        (tmp_path / "answer.json").write_text(printed, encoding="utf-8")
+        if "asked" in typed and typed["asked"]["command"] in saved._ROWS:
+            kept, frame = load_answer(tmp_path / "answer.json").to_frame(), asked.to_frame()
+            assert (list(kept.columns), len(kept)) == (list(frame.columns), len(frame))
 
 
 def _started(script: str) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import TYPE_CHECKING
 
@@ -26,13 +24,6 @@ def test_forms(client: TestClient, form: str, media: str, begins: str) -> None:
     assert reply.content.startswith(begins.encode("latin-1"))
     kept = f'attachment; filename="frontier.{form}"'
     assert reply.headers.get("content-disposition") == (None if form in ("md", "txt") else kept)
-
-
-def test_the_rows_of_a_file_are_the_points_of_the_answer(client: TestClient) -> None:
-    rows = list(csv.DictReader(io.StringIO(client.get(f"/api/v1/frontier.csv?{ASKED}").text)))
-    points = client.get(f"/api/v1/frontier?{ASKED}").json()["answer"]["points"]
-    speeds = [point["tokens_per_second_per_user"] for point in points]
-    assert [float(row["tokens_per_second_per_user"]) for row in rows] == pytest.approx(speeds, rel=1e-12)
 
 
 @pytest.mark.parametrize(

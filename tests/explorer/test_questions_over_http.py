@@ -47,14 +47,6 @@ def test_answers_are_those_of_the_command_line(client: TestClient, question: str
     assert posted.json()["answer"]["model"] == "Llama 3.1 8B"
 
 
-def test_an_answer_is_what_its_command_prints(client: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
-    app = importlib.import_module("inference_econ_cli.main").app
-    reply = client.post("/api/v1/frontier", json={**SUBJECT, "max_instance_gpus": 2, "ttft": "500 ms"}).json()
-    app([*reply["command"].replace("'500 ms'", "500ms").split()[1:], "--json"], standalone_mode=False)
-    printed = json.loads(capsys.readouterr().out)
-    assert reply["answer"] == printed
-
-
 @pytest.mark.rows
 def test_agents_are_answered_as_their_command_prints(
     client: TestClient, capsys: pytest.CaptureFixture[str], question: str, fields: dict[str, Any]
@@ -120,11 +112,3 @@ def test_promises_have_the_percentiles_of_the_command_line(client: TestClient) -
     assert told[1:] == (told[1], "ttft")
     assert "percentile: got 'p100'; allowed: mean, and p1 to p99.9" in told[1]
     assert error_of(client, "recommend", **{**asked, "percentile": "pfoo"})[2] == "percentile"
-
-
-def test_prices_have_the_buyer_of_the_command_line(client: TestClient) -> None:
-    asked = {**SUBJECT, "max_instance_gpus": 2, "request_rate": 5}
-    usual = client.post("/api/v1/price", json=asked).json()["answer"]
-    assert usual["usual_speed"]["tokens_per_second"] == 150.354
-    assert usual["tokens_per_second_per_user"] >= 150.354
-    assert client.post("/api/v1/price", json={**asked, "any_speed": True}).json()["answer"]["usual_speed"] is None

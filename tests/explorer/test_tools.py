@@ -16,7 +16,7 @@ SUBJECT = {"model": "llama_3_8b", "hardware": "h100_sxm"}
 
 
 async def _asked(*calls: tuple[str, dict[str, Any]]) -> tuple[list[Any], list[tuple[bool, str]]]:
-    server = importlib.import_module("inference_econ_cli.mcp").server(Limits(processes=1, seconds=120))
+    server = importlib.import_module("inference_econ_cli.serve").tools(Limits(processes=1, seconds=120))
     async with Client(server) as client:
         tools = (await client.list_tools()).tools
         replies = [await client.call_tool(name, arguments) for name, arguments in calls]

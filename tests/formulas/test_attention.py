@@ -32,10 +32,6 @@ def test_equation_37_counts_a_multiply_and_an_add_for_scores_and_for_values() ->
     assert grouped_query_flop(heads, head_dim) * context == 2 * products
 
 
-def test_section_4_3_llama_3_70b() -> None:
-    assert grouped_query_flop(64, 128) == 4 * 64 * 128
-
-
 def test_section_3_1_latent_attention_without_rotary_part() -> None:
     # 4 c_k h: as grouped-query attention whose heads are as wide as the latent.
     assert latent_flop(128, 512, 0) == 4 * 128 * 512 == grouped_query_flop(128, 512)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -41,6 +42,16 @@ def _protocols(collectives: str = "nccl_2_19") -> tuple[Protocol, ...]:
     )
 
 
+#: Chips that kernels of engines were measured on.
+ENGINES = {"engines_hopper": "h100_sxm", "engines_blackwell": "b200", "engines_ampere": "a100_sxm_80"}
+
+
+@cache
+def _network(collectives: str) -> Network:
+    opinions = catalog.assumptions("paper", changes=[f"network.collectives={collectives}", "per_family={}"])
+    return Network.of(catalog.hardware(ENGINES[collectives]), opinions.network)
+
+
 def _paper_seconds_per_byte(gpu: str, ranks: float, domains: float) -> float:
     chip = fixture_table("hardware", "name")[gpu]
     inside, between = 2 * float(chip["intranode_Bps_halved"]), 2 * float(chip["internode_Bps_halved"])
@@ -60,16 +71,6 @@ def test_collectives_of_the_published_code(collectives_row: dict[str, str]) -> N
     assert total[0] == pytest.approx(float(collectives_row["total_s"]), rel=1e-12)
 
 
-def test_plain_numbers_are_taken_as_well() -> None:
-    per_byte = transfer_seconds_per_byte(8, 1, 450e9, 50e9)
-    total = nccl_seconds("all_reduce", 8, 1, 1e6, _protocols(), per_byte)
-    parts = nccl_parts("all_reduce", 8, 1, 1e6, _protocols(), per_byte)
-    # LL: 6.8 + 2 x 7 x 0.6 us, and 7/8 of the bytes at 225 GB/s under a factor of 0.5.
-    assert float(total) == pytest.approx(15.2e-6 + 1e6 * 7 / 8 / 112.5e9, rel=1e-12)
-    assert float(parts.latency_seconds + parts.bandwidth_seconds) == pytest.approx(float(total), rel=1e-14)
-    assert float(nccl_seconds("all_reduce", 1, 1, 1e6, _protocols(), per_byte)) == 0.0
-
-
 @given(kind=kinds, ranks=st.floats(0.5, 4096.0), domains=st.floats(1.0, 512.0), size=st.floats(0.0, 1e10))
 def test_total_is_the_sum_of_its_parts(kind: Kind, ranks: float, domains: float, size: float) -> None:
     groups = min(domains, max(ranks, 1.0))
@@ -80,26 +81,34 @@ def test_total_is_the_sum_of_its_parts(kind: Kind, ranks: float, domains: float,
     assert (total[0] == 0.0) == (ranks <= 1.0)
 
 
-@given(kind=kinds, ranks=st.floats(1.01, 4096.0), size=st.floats(0.0, 1e10))
-def test_the_best_protocol_is_taken(kind: Kind, ranks: float, size: float) -> None:
+def _ways(collectives: str) -> Sequence[Protocol]:
+    """Trees of NCCL, or what engines run inside a domain with a ring."""
+    if collectives not in ENGINES:
+        return _protocols(collectives)
+    return [*_network(collectives).protocols, Protocol("ring", 8e-6, 3.4e-6, 14e-6, 1.0, "ring")]
+
+
+collective_models = st.sampled_from(["nccl_2_19", *ENGINES])
+
+
+@given(collectives=collective_models, kind=kinds, ranks=st.floats(1.01, 4096.0), size=st.floats(0.0, 1e10))
+def test_the_best_protocol_is_taken(collectives: str, kind: Kind, ranks: float, size: float) -> None:
+    # Kernels of engines are of all-reduces alone.
+    ways, kind = _ways(collectives), "all_reduce" if collectives in ENGINES else kind
     per_byte = transfer_seconds_per_byte(ranks, 1.0, 450e9, 50e9)
-    each = [float(nccl_seconds(kind, [ranks], 1.0, size, [one], per_byte)[0]) for one in _protocols()]
-    parts = nccl_parts(kind, [ranks], 1.0, size, _protocols(), per_byte)
-    assert nccl_seconds(kind, [ranks], 1.0, size, _protocols(), per_byte)[0] == min(each)
-    assert each[int(parts.protocol[0])] == pytest.approx(min(each), rel=1e-14)
+    times = [float(nccl_seconds(kind, [ranks], 1.0, size, [way], per_byte)[0]) for way in ways]
+    parts = nccl_parts(kind, [ranks], 1.0, size, ways, per_byte)
+    assert nccl_seconds(kind, [ranks], 1.0, size, ways, per_byte)[0] == min(times)
+    assert times[int(parts.protocol[0])] == pytest.approx(min(times), rel=1e-14)
 
 
 def test_arrays_broadcast() -> None:
     ranks = np.array([[1.0], [8.0], [16.0]])
     domains = np.ceil(ranks / 8)
     per_byte = transfer_seconds_per_byte(ranks, domains, 450e9, 50e9)
-    size = np.array([0.0, 1e3, 1e6, 1e9])
-    parts = nccl_parts("all_reduce", ranks, domains, size, _protocols(), per_byte)
-    assert parts.latency_seconds.shape == parts.bandwidth_seconds.shape == parts.protocol.shape == (3, 4)
+    parts = nccl_parts("all_reduce", ranks, domains, np.array([0.0, 1e3, 1e6, 1e9]), _protocols(), per_byte)
+    assert all(part.shape == (3, 4) for part in parts)
     assert parts.protocol[0].tolist() == [-1, -1, -1, -1]
-    total = nccl_seconds("all_reduce", ranks, domains, size, _protocols(), per_byte)
-    assert total[0].tolist() == [0.0, 0.0, 0.0, 0.0]
-    assert total == pytest.approx(parts.latency_seconds + parts.bandwidth_seconds, rel=1e-14)
 
 
 def test_equation_23_tree_all_reduce_under_ll() -> None:
@@ -147,20 +156,12 @@ def test_other_collectives_pass_the_tree_once_with_half_of_the_traffic(kind: Kin
     assert float(2 * other.bandwidth_seconds) == pytest.approx(float(reduce.bandwidth_seconds), rel=1e-14)
 
 
-def test_nccl_2_19_and_2_23_differ_in_simple_only() -> None:
-    old, new = _protocols("nccl_2_19"), _protocols("nccl_2_23")
-    # NCCL src/graph/tuning.cc, tree: base and hardware latencies in seconds.
-    expected = {
-        "LL": (6.8e-6, 0.6e-6, 5e-6, 0.5),
-        "LL128": (14e-6, 1.25e-6, 8.5e-6, 0.95),
-        "Simple": (0.0, 28e-6, 28e-6, 1.0),
-    }
-    assert [protocol.name for protocol in old] == list(expected)
-    for protocol in old:
-        # Read from "6.8 us": good to the last place.
-        assert protocol[1:5] == pytest.approx(expected[protocol.name], rel=1e-15)
-    assert new[:2] == old[:2]
-    assert new[2][1:5] == pytest.approx((8.4e-6, 4e-6, 14e-6, 1.0), rel=1e-15)
+@pytest.mark.rows
+def test_latencies_of_protocols_are_those_of_nccl(collectives: str, protocol: str, constants: list[float]) -> None:
+    found = {protocol.name: protocol for protocol in _protocols(collectives)}
+    assert list(found) == ["LL", "LL128", "Simple"]
+    # Read from "6.8 us": good to the last place.
+    assert found[protocol][1:5] == pytest.approx(constants, rel=1e-15)
 
 
 def test_with_nccl_2_23_large_reductions_use_simple_and_are_quicker() -> None:
@@ -181,15 +182,20 @@ def test_larger_is_never_quicker(kind: Kind, ranks: float, size: float, more: fl
     assert small <= large
 
 
+unit = st.floats(0.0, 1.0)
+
+
 @given(
+    collectives=collective_models,
     kind=kinds,
     ends=st.tuples(st.floats(1.0, 4096.0), st.floats(1.0, 4096.0)),
     domains=st.tuples(st.floats(1.0, 64.0), st.floats(1.0, 64.0)),
-    inside=st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)),
+    inside=st.tuples(unit, unit),
     size=st.floats(0.0, 1e9),
     overlap=st.booleans(),
 )
 def test_floors_hold_for_everything_in_their_range(
+    collectives: str,
     kind: Kind,
     ends: tuple[float, float],
     domains: tuple[float, float],
@@ -197,6 +203,7 @@ def test_floors_hold_for_everything_in_their_range(
     size: float,
     overlap: bool,
 ) -> None:
+    protocols = _ways(collectives)
     ranks = np.array([min(ends)]), np.array([max(ends)])
     groups = np.array([min(domains)]), np.array([max(domains)])
     one_ranks = ranks[0] + inside[0] * (ranks[1] - ranks[0])
@@ -206,8 +213,8 @@ def test_floors_hold_for_everything_in_their_range(
     floor_per_byte = transfer_seconds_per_byte_floor(ranks, groups, 450e9, 50e9, overlap=overlap)
     per_byte = transfer_seconds_per_byte(one_ranks, one_groups, 450e9, 50e9, overlap=overlap)
     assert (floor_per_byte <= per_byte * (1 + 1e-12) + 1e-30).all()
-    floor = nccl_floor(kind, ranks, groups, size, _protocols(), floor_per_byte)
-    seconds = nccl_seconds(kind, one_ranks, one_groups, 1.5 * size, _protocols(), per_byte)
+    floor = nccl_floor(kind, ranks, groups, size, protocols, floor_per_byte)
+    seconds = nccl_seconds(kind, one_ranks, one_groups, 1.5 * size, protocols, per_byte)
     assert (floor <= seconds * (1 + 1e-12)).all()
 
 
@@ -246,14 +253,6 @@ def test_an_exchange_over_own_links_counts_what_leaves_each_rank() -> None:
 
 
 # What serving engines run inside a domain, and NCCL's ring between domains.
-
-ENGINES = {"engines_hopper": "h100_sxm", "engines_blackwell": "b200", "engines_ampere": "a100_sxm_80"}
-
-
-@cache
-def _network(collectives: str) -> Network:
-    opinions = catalog.assumptions("paper", changes=[f"network.collectives={collectives}", "per_family={}"])
-    return Network.of(catalog.hardware(ENGINES[collectives]), opinions.network)
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
@@ -319,39 +318,6 @@ def test_all_reduces_of_engines_as_measured(collectives: str, size: float, measu
     seconds = float(nccl_seconds("all_reduce", 8, 1, size, network.protocols, per_byte))
     # Versions and engines differ by up to a fifth among themselves.
     assert seconds * 1e6 == pytest.approx(measured, rel=0.16)
-
-
-@given(
-    collectives=st.sampled_from(sorted(ENGINES)),
-    ends=st.tuples(st.floats(1.0, 512.0), st.floats(1.0, 512.0)),
-    share=st.floats(0.0, 1.0),
-    size=st.floats(0.0, 1e9),
-    more=st.floats(1.0, 10.0),
-)
-def test_floors_hold_for_kernels_and_rings(
-    collectives: str, ends: tuple[float, float], share: float, size: float, more: float
-) -> None:
-    network = _network(collectives)
-    protocols = [*network.protocols, Protocol("ring", 8e-6, 3.4e-6, 14e-6, 1.0, "ring")]
-    ranks = np.array([min(ends)]), np.array([max(ends)])
-    domains = np.ceil(ranks[0] / 8), np.ceil(ranks[1] / 8)
-    one = ranks[0] + share * (ranks[1] - ranks[0])
-    floor_per_byte = transfer_seconds_per_byte_floor(ranks, domains, network.inside, network.between)
-    floor = nccl_floor("all_reduce", ranks, domains, size, protocols, floor_per_byte)
-    per_byte = transfer_seconds_per_byte(one, np.ceil(one / 8), network.inside, network.between)
-    seconds = nccl_seconds("all_reduce", one, np.ceil(one / 8), more * size, protocols, per_byte)
-    assert (floor <= seconds * (1 + 1e-12)).all()
-
-
-@given(collectives=st.sampled_from(sorted(ENGINES)), ranks=st.floats(1.0, 512.0), size=st.floats(0.0, 1e9))
-def test_another_way_to_reduce_is_never_slower(collectives: str, ranks: float, size: float) -> None:
-    network, domains = _network(collectives), math.ceil(ranks / 8)
-    per_byte = transfer_seconds_per_byte(ranks, domains, network.inside, network.between)
-    times = [
-        float(nccl_seconds("all_reduce", [ranks], domains, size, network.protocols[:count], per_byte)[0])
-        for count in range(1, len(network.protocols) + 1)
-    ]
-    assert times == sorted(times, reverse=True)
 
 
 @given(

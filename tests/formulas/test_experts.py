@@ -65,8 +65,3 @@ def test_popularity_only_makes_less_be_touched_and_nothing_of_a_single_token(
 def test_the_largest_of_some_normal_amounts(count: int) -> None:
     drawn = np.random.default_rng(7).normal(size=(100_000, count)).max(axis=1).mean()
     assert float(expected_largest(count)) == pytest.approx(drawn, abs=0.04)
-
-
-def test_the_largest_for_several_counts_at_once() -> None:
-    assert expected_largest(np.array([[1.0, 8.0], [2.0, 8.0]])).shape == (2, 2)
-    assert expected_largest(8.0) == expected_largest([[1.0, 8.0]])[0, 1]

@@ -1,6 +1,8 @@
-"""Memory traffic around a cut weight matrix: Erdil (2025), eq. (35) and the published code."""
+"""Cuts of a model: traffic around a cut matrix (Erdil 2025, eq. (35)), and pipeline depths of the published code."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from inference_econ.formulas.matmul import (
     single_copy,
     unbalanced_split,
 )
+from inference_econ.formulas.pipeline import logarithmic_degrees
 
 widths = st.floats(64.0, 2e5)
 ranks = st.floats(1.0, 1e5)
@@ -79,3 +82,29 @@ def test_one_rank_moves_everything_once(rule: str) -> None:
 def test_rules_keep_the_shape_of_the_ranks(rule: str) -> None:
     split = np.array([[1.0, 2.0], [4.0, 8.5]])
     assert activation_elements_per_token(4096, 14336, split, rule).shape == (2, 2)
+
+
+# Pipeline depths of the published code, and its rounding trap.
+
+
+@given(deepest=st.floats(1.0, 1e4), steps=st.integers(1, 20))
+def test_from_one_to_the_deepest_in_equal_ratios(deepest: float, steps: int) -> None:
+    degrees = logarithmic_degrees(deepest, steps)
+    assert degrees.shape == (steps + 1,)
+    assert degrees[0] == 1.0
+    assert degrees[1:] / degrees[:-1] == pytest.approx(np.full(steps, deepest ** (1 / steps)), rel=1e-12)
+
+
+def test_the_last_depth_is_exact() -> None:
+    deepest = np.linspace(1.0, 200.0, 5000)
+    # 2 ** log2(b) is a unit in the last place above b for some of these; the depths are not.
+    assert any(2.0 ** math.log2(value) > value for value in deepest)
+    assert np.array_equal(logarithmic_degrees(deepest, 9)[-1], deepest)
+
+
+def test_one_axis_in_front_of_any_shape() -> None:
+    deepest = np.array([[4.0, 16.0, 64.0], [1.0, 2.0, 3.0]])
+    degrees = logarithmic_degrees(deepest, 2)
+    assert degrees.shape == (3, 2, 3)
+    assert degrees[1] == pytest.approx(np.sqrt(deepest), rel=1e-15)
+    assert degrees[:, 1, 0].tolist() == [1.0, 1.0, 1.0]

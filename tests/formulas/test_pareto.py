@@ -22,24 +22,21 @@ def _columns(points: list[tuple[float, float]]) -> tuple[Array, Array]:
     return table[:, 0], table[:, 1]
 
 
+def _beaten(point: tuple[float, float], points: list[tuple[float, float]]) -> bool:
+    return any(other[0] <= point[0] and other[1] <= point[1] and other != point for other in points)
+
+
 @given(points=clouds)
 def test_undominated_equals_brute_force(points: list[tuple[float, float]]) -> None:
     kept = undominated(*_columns(points)).tolist()
-    expected = {
-        point
-        for point in points
-        if not any(other[0] <= point[0] and other[1] <= point[1] and other != point for other in points)
-    }
+    expected = {point for point in points if not _beaten(point, points)}
     assert {points[index] for index in kept} == expected
     assert len(kept) == len(expected)  # of equal points one is kept
 
 
 @given(points=clouds)
 def test_dominated_equals_brute_force(points: list[tuple[float, float]]) -> None:
-    expected = [
-        any(other[0] <= point[0] and other[1] <= point[1] and other != point for other in points) for point in points
-    ]
-    assert dominated(*_columns(points)).tolist() == expected
+    assert dominated(*_columns(points)).tolist() == [_beaten(point, points) for point in points]
 
 
 @given(points=clouds)
@@ -49,13 +46,6 @@ def test_undominated_is_ordered_and_keeps_the_first_of_equals(points: list[tuple
     assert (np.diff(seconds) > 0).all()
     assert (np.diff(dollars) < 0).all()
     assert [points.index(points[index]) for index in kept] == kept.tolist()
-
-
-@given(points=clouds)
-def test_undominated_twice_is_once(points: list[tuple[float, float]]) -> None:
-    kept = undominated(*_columns(points))
-    seconds, dollars = (column[kept] for column in _columns(points))
-    assert undominated(seconds, dollars).tolist() == list(range(kept.size))
 
 
 def test_infinite_points_are_never_on_a_frontier_with_finite_ones() -> None:

@@ -38,12 +38,6 @@ def test_equation_1_is_the_slower_of_reads_and_arithmetic(parameters: float, bat
     assert single_device_latency(parameters, batch, P, B, C) == pytest.approx(max(reads, arithmetic), rel=1e-14)
 
 
-def test_equation_1_broadcasts() -> None:
-    seconds = single_device_latency(np.array([[8e9], [70e9]]), np.array([1.0, 100.0, 1e4]), P, B, C)
-    assert seconds.shape == (2, 3)
-    assert seconds[1, 2] == single_device_latency(70e9, 1e4, P, B, C)
-
-
 def test_equation_2_critical_batch_of_the_h100() -> None:
     # p C / (2 B) = 2 x 1e15 / (2 x 3.3e12), about 300 requests.
     assert critical_batch(P, B, C) == pytest.approx(303.0303030303, rel=1e-12)

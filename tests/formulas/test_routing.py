@@ -1,4 +1,4 @@
-"""Conversations before several replicas, against conversations that are played."""
+"""Conversations before one replica or several and their caches, against conversations that are played."""
 
 from __future__ import annotations
 
@@ -72,23 +72,31 @@ def test_what_is_found_and_stored_is_that_of_conversations_that_are_played(repli
     assert tokens == pytest.approx(stored, rel=0.03)
 
 
-@pytest.mark.parametrize(("replicas", "room"), [(2, 3e5), (4, 3e5), (4, 1e6)])
+def returned(lifetime: float) -> float:
+    """Tokens that a prompt finds in a single cache, in closed form."""
+    back = prefix_cache.returning(lifetime, THINK)
+    return float(prefix_cache.turns(TURNS, USER, ANSWER, system_tokens=SYSTEM, returning=back).cached)
+
+
+@pytest.mark.parametrize(("replicas", "lifetime"), [(1, 10.0), (1, 60.0), (1, 400.0), (2, 60.0), (8, 60.0)])
+def test_a_router_that_follows_prefixes_finds_what_one_replica_finds(replicas: int, lifetime: float) -> None:
+    cached, stored = play(replicas, "prefix_aware", lifetime)
+    assert returned(lifetime) == pytest.approx(cached, rel=0.02)
+    expected = prefix_cache.stored_tokens(RATE, TURNS, USER, ANSWER, lifetime_seconds=lifetime, think_seconds=THINK)
+    assert float(expected) == pytest.approx(stored, rel=0.03)
+
+
+@pytest.mark.parametrize(("replicas", "room"), [(1, 1e5), (1, 3e5), (1, 1e6), (2, 3e5), (4, 3e5), (4, 1e6)])
 def test_a_short_room_keeps_entries_for_the_characteristic_time(replicas: int, room: float) -> None:
     cached, _ = play(replicas, "round_robin", room=room)
+    if replicas == 1:
+        lifetime = float(prefix_cache.lifetime_that_fits(room, RATE, TURNS, USER, ANSWER, think_seconds=THINK))
+        assert returned(lifetime) == pytest.approx(cached, rel=0.03)
     lifetime = routing.scattered_lifetime(room, RATE, TURNS, USER, ANSWER, replicas, think_seconds=THINK)
     found = routing.scattered_turns(
         TURNS, USER, ANSWER, replicas, lifetime_seconds=lifetime, think_seconds=THINK, system_tokens=SYSTEM
     )
     assert float(found.cached) == pytest.approx(cached, rel=0.04)
-
-
-@pytest.mark.parametrize("replicas", [2, 8])
-def test_a_router_that_follows_prefixes_finds_what_one_replica_finds(replicas: int) -> None:
-    cached, stored = play(replicas, "prefix_aware", 60.0)
-    found = prefix_cache.turns(TURNS, USER, ANSWER, system_tokens=SYSTEM, returning=prefix_cache.returning(60.0, THINK))
-    assert float(found.cached) == pytest.approx(cached, rel=0.02)
-    expected = prefix_cache.stored_tokens(RATE, TURNS, USER, ANSWER, lifetime_seconds=60.0, think_seconds=THINK)
-    assert float(expected) == pytest.approx(stored, rel=0.03)
 
 
 def test_one_replica_is_the_closed_form() -> None:
@@ -106,6 +114,13 @@ def test_one_replica_is_the_closed_form() -> None:
         assert again == pytest.approx(lifetime)
 
 
+def test_the_lifetime_that_fits_is_the_inverse_of_what_is_stored() -> None:
+    lifetimes, known = np.array([1.0, 30.0, 600.0, 1e5]), {"think_seconds": THINK, "system_tokens": SYSTEM}
+    room = prefix_cache.stored_tokens(RATE, TURNS, USER, ANSWER, lifetime_seconds=lifetimes, **known)
+    assert prefix_cache.lifetime_that_fits(room, RATE, TURNS, USER, ANSWER, **known) == pytest.approx(lifetimes)
+    assert float(prefix_cache.lifetime_that_fits(SYSTEM / 2, RATE, TURNS, USER, ANSWER, **known)) == 0.0
+
+
 def test_more_replicas_find_less_in_the_same_time() -> None:
     times = {"lifetime_seconds": 300.0, "think_seconds": THINK}
     found = [float(routing.scattered_turns(TURNS, USER, ANSWER, count, **times).cached) for count in (1, 2, 4, 64)]
@@ -121,6 +136,8 @@ def test_limits() -> None:
     only = routing.scattered_turns(1, USER, ANSWER, 4, lifetime_seconds=9.0, think_seconds=THINK, system_tokens=SYSTEM)
     assert [float(one) for one in only] == [SYSTEM + USER, SYSTEM, SYSTEM]
     assert routing.scattered_lifetime(100.0, 1.0, 3, 100, 100, 2, think_seconds=9.0, system_tokens=200.0) == 0.0
+    assert prefix_cache.returning(np.inf, 1.0) == 1.0
+    assert prefix_cache.turns(3, USER, ANSWER, returning=0.0).cached == 0.0
 
 
 @pytest.mark.rows

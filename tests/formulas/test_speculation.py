@@ -32,16 +32,21 @@ def test_equation_46_is_a_truncated_geometric_series(acceptance: float, checked:
     assert expected_tokens(acceptance, checked) == pytest.approx(series, rel=1e-9 if acceptance < 0.999 else 1e-3)
 
 
+def enumerated(chances: list[float]) -> float:
+    """Every pattern of accepted proposals: those before the first refusal count, and the target adds one."""
+    mean = 0.0
+    for pattern in itertools.product([True, False], repeat=len(chances)):
+        accepted = pattern.index(False) if False in pattern else len(chances)
+        mean += (accepted + 1) * math.prod(a if kept else 1 - a for kept, a in zip(pattern, chances, strict=True))
+    return mean
+
+
 @pytest.mark.parametrize("acceptance", [0.0, 0.3, 0.8, 1.0])
 @pytest.mark.parametrize("drafted", [1, 2, 5])
 def test_leviathan_equation_1_by_enumeration(acceptance: float, drafted: int) -> None:
-    # Every pattern of accepted proposals: those before the first refusal count, and the target adds one.
-    mean = 0.0
-    for pattern in itertools.product([True, False], repeat=drafted):
-        accepted = pattern.index(False) if False in pattern else drafted
-        chance = np.prod([acceptance if kept else 1 - acceptance for kept in pattern])
-        mean += float(chance) * (accepted + 1)
+    mean = enumerated([acceptance] * drafted)
     assert expected_tokens(acceptance, drafted + 1) == pytest.approx(mean, rel=1e-12)
+    assert expected_tokens_by_position([acceptance] * drafted) == pytest.approx(mean, rel=1e-12)
 
 
 def test_equation_46_limits() -> None:
@@ -73,19 +78,9 @@ def test_infeasible_draft_or_target_stays_infeasible() -> None:
 # Acceptance by position, and the best draft
 
 
-@given(acceptance=acceptances, drafted=st.integers(1, 20))
-def test_equal_positions_are_leviathan_equation_1(acceptance: float, drafted: int) -> None:
-    series = sum(acceptance**power for power in range(drafted + 1))
-    assert expected_tokens_by_position([acceptance] * drafted) == pytest.approx(series, rel=1e-12)
-
-
 def test_positions_by_enumeration() -> None:
     chances = [0.9, 0.5, 0.7]
-    mean = 0.0
-    for pattern in itertools.product([True, False], repeat=3):
-        accepted = pattern.index(False) if False in pattern else 3
-        mean += (accepted + 1) * math.prod(a if kept else 1 - a for kept, a in zip(pattern, chances, strict=True))
-    assert expected_tokens_by_position(chances) == pytest.approx(mean, rel=1e-12)
+    assert expected_tokens_by_position(chances) == pytest.approx(enumerated(chances), rel=1e-12)
     assert expected_tokens_by_position([]) == 1.0
     assert expected_tokens_by_position(np.zeros((4, 2))).tolist() == [1.0] * 4
 

@@ -21,7 +21,7 @@ MODELS = ("llama_3_8b", "mixtral_8x7b", "deepseek_v3", "gpt_oss_20b", "paper/gpt
 CHIPS = ("h100_sxm", "h200_sxm", "gb200_nvl72", "tpu_v5e", "mi300x", "paper/groq_lpu")
 #: Not for chance: what plays requests one by one, what is given already, and files that are read (see ``files``).
 LEFT_OUT = {
-    "quiet", "help", "simulate", "max_instance_gpus", "to", "serving", "acceptance_file", "rounds", "report", "ratios",
+    "quiet", "help", "simulate", "max_instance_gpus", "to", "acceptance_file", "rounds", "ratios",
 }  # fmt: skip
 WHOLE = ("1", "2", "3", "8", "64", "1000", "1000000000", "1" + 310 * "0", "0", "-1", "x")
 NUMBERS = ("1", "0.5", "2", "100", "1e5", "1e9", "1e15", "1e-15", "1e300", "1e-300", "0", "-0", "-1", "nan", "inf")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import inference_econ as ie
-from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import Free, GroupedQueryAttention, Mesh, NcclTree, Source, catalog, model_keys, value_of
+from inference_econ.errors import InputError, UnknownNameError
+from inference_econ.inputs import GroupedQueryAttention, Mesh, Source, catalog, model_keys, value_of
+from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.assumptions import field_names
 from tests import asking
 
@@ -23,17 +26,6 @@ def test_names_are_paths_below_a_folder_without_suffix(kind: catalog.Kind) -> No
     for name in names:
         assert catalog.locate(kind, name) == catalog.folder(kind) / f"{name}.yaml"
         assert name == name.lower()
-
-
-def test_names_hold_what_the_study_and_a_newcomer_need() -> None:
-    assert {"h100_sxm", "b200", "mi300x", "tpu_v5e", "paper/h100", "paper/groq_lpu"} <= set(catalog.names("hardware"))
-    assert {"llama_3_70b", "deepseek_v3", "paper/llama_3_70b", "paper/gpt_4"} <= set(catalog.names("models"))
-    assert {"paper", "paper_may22", "ideal"} <= set(catalog.names("assumptions"))
-
-
-def test_parts_of_assumptions_are_neither_presets_nor_scenarios() -> None:
-    assert not [name for name in catalog.names("assumptions") if name.startswith("collectives/")]
-    assert not [name for name in catalog.names("scenarios") if name.startswith(("assumptions/", "engines/"))]
 
 
 def test_a_name_may_be_long() -> None:
@@ -76,49 +68,36 @@ def test_nobody_changes_a_shipped_specification_for_others() -> None:
     assert catalog.hardware("h100_sxm").dense_flops_per_second["bf16"] == 989.4e12
 
 
-def test_a_wrong_kind_of_file_is_refused() -> None:
-    path = str(catalog.locate("models", "llama_3_8b"))
-    with pytest.raises(SpecError, match=r"llama_3_8b\.yaml:1: another kind of file is needed here: 8 of its 11 keys"):
-        catalog.hardware(path)
-
-
 # What-ifs, --set on the command line.
 
 
-def test_a_what_if_may_be_so_many_times_what_is_there() -> None:
-    chip, alone = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=2x"]), catalog.hardware("h100_sxm")
-    assert chip.hbm_bytes_per_second == 2 * alone.hbm_bytes_per_second
-    faster = catalog.hardware("h100_sxm", changes=["dense_flops_per_second=1.5x"])
-    for unit, peak in alone.dense_flops_per_second.items():
-        assert faster.dense_flops_per_second[unit] == pytest.approx(1.5 * peak)
-    assert catalog.model("llama_3_8b", changes=["hidden_size=2x"]).hidden_size == 2 * 4096
+def _at(spec: Spec, path: str) -> object:
+    """A value of a specification by its dotted name."""
+    value: Any = spec.model_dump()
+    for key in path.split("."):
+        value = value[int(key) if isinstance(value, (list, tuple)) else key]
+    return value
 
 
-def test_changes_override_fields_and_name_their_source() -> None:
-    chip = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=6.7 TB/s", "watts = 1 kW"])
-    assert (chip.hbm_bytes_per_second, chip.watts) == (6.7e12, 1000.0)
-    source = chip.sources["hbm_bytes_per_second"]
-    assert (source.ref, source.kind) == ("user", "what_if")
-    assert source.where == "--set hardware.hbm_bytes_per_second=6.7 TB/s"
-    assert catalog.hardware("h100_sxm").hbm_bytes_per_second == 3.35e12
+READ: dict[str, Callable[..., Spec]] = {
+    "hardware": catalog.hardware,
+    "models": catalog.model,
+    "assumptions": catalog.assumptions,
+    "engines": catalog.engine,
+}
 
 
-def test_changes_reach_into_mappings_and_lists() -> None:
-    chip = catalog.hardware(
-        "paper/h100", changes=["prices.0.dollars_per_accelerator_hour=3 USD/h", "prices.0.kind=spot"]
-    )
-    assert (chip.prices[0].dollars_per_accelerator_hour, chip.prices[0].kind) == (3.0, "spot")
-    chip = catalog.hardware("paper/h100", changes=["dense_flops_per_second.fp8=3 PFLOP/s"])
-    assert chip.dense_flops_per_second["fp8"] == 3e15
-    assert chip.dense_flops_per_second["bf16"] == 1e15
-    chip = catalog.hardware("paper/h100", changes=["dense_flops_per_second={bf16: 5e14}"])
-    assert chip.dense_flops_per_second == {"bf16": 5e14}
-    model = catalog.model("llama_3_8b", changes=["blocks.0.attention.kv_heads=1", "blocks.0.layers=16"])
-    assert model.kv_elements_per_token == 16 * 2 * 128
+@pytest.mark.rows
+def test_changes_set_values(kind: str, name: str, changes: list[str], values: dict[str, object]) -> None:
+    shipped, changed = READ[kind](name), READ[kind](name, changes=changes)
+    for path, value in values.items():
+        assert _at(changed, path) == (value if isinstance(value, str) else pytest.approx(value, rel=1e-15))
+    assert READ[kind](name) == shipped != changed
 
 
-def test_the_last_of_two_changes_counts() -> None:
-    assert catalog.hardware("paper/h100", changes=["link_domain=4", "link_domain=72"]).link_domain == 72
+def test_changes_name_their_source() -> None:
+    source = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=6.7 TB/s"]).sources["hbm_bytes_per_second"]
+    assert source == Source(ref="user", where="--set hardware.hbm_bytes_per_second=6.7 TB/s", kind="what_if")
 
 
 @pytest.mark.rows
@@ -228,13 +207,6 @@ def test_short_keys_change_all_layers(change: str, values: dict[str, float | Non
     assert {source.where for source in model.sources.values() if source.kind == "what_if"} == {f"--set model.{change}"}
 
 
-def test_attention_beside_the_feed_forward_block_in_all_layers() -> None:
-    beside, *blocks = (catalog.model(name, changes=["parallel=true"]).blocks for name in ("llama_3_70b", "deepseek_v3"))
-    assert all(block.parallel for block in (*beside, *blocks[0]))
-    with pytest.raises(InputError, match=r"--set model\.parallel=2: true or false is needed, got 2"):
-        catalog.model("llama_3_70b", changes=["parallel=2"])
-
-
 def test_latent_attention_in_the_proportions_of_deepseek() -> None:
     (block,) = catalog.model("mistral_large_2", changes=["attention=latent", "query_heads=128"]).blocks
     theirs = catalog.model("deepseek_v3").blocks[0].attention
@@ -275,35 +247,6 @@ def test_a_variant_of_a_model_and_a_checkpoint_by_its_id_have_none_of_its_checkp
         assert not [key for key in model.sources if key.startswith("checkpoints")]
 
 
-def test_collectives_by_name() -> None:
-    paper = catalog.assumptions("paper")
-    assert isinstance(paper.network.collectives, NcclTree)
-    assert paper.network.collectives.version == "2.19 to 2.22"
-    newer = catalog.assumptions("paper", changes=["network.collectives=nccl_2_23"]).network.collectives
-    assert isinstance(newer, NcclTree)
-    assert newer.version == "2.23 to 2.30"
-    assert isinstance(catalog.assumptions("paper", changes=["network.collectives=free"]).network.collectives, Free)
-    assert isinstance(catalog.assumptions("ideal").network.collectives, Free)
-    mesh = catalog.assumptions("paper", changes=["network.collectives={kind: mesh, hop: 2 us}"]).network.collectives
-    assert isinstance(mesh, Mesh)
-    assert mesh.hop == pytest.approx(2e-6, rel=1e-15)
-
-
-def test_fields_of_named_collectives_can_be_changed() -> None:
-    model = catalog.assumptions("paper", changes=["network.collectives.protocols.LL.base=5 us"]).network.collectives
-    assert isinstance(model, NcclTree)
-    assert model.protocols["LL"].base == pytest.approx(5e-6, rel=1e-15)
-    assert model.protocols["LL128"].base == pytest.approx(14e-6, rel=1e-15)
-    changes = ["network.collectives=nccl_2_23", "network.collectives.protocols.Simple.base=0 us"]
-    model = catalog.assumptions("paper", changes=changes).network.collectives
-    assert isinstance(model, NcclTree)
-    assert (model.version, model.protocols["Simple"].base) == ("2.23 to 2.30", 0.0)
-    changed = catalog.assumptions("paper", changes=["per_family.tpu.network.collectives.hop=3 us"])
-    mesh = changed.for_chip(catalog.hardware("tpu_v4")).network.collectives
-    assert isinstance(mesh, Mesh)
-    assert mesh.hop == pytest.approx(3e-6, rel=1e-15)
-
-
 @pytest.mark.parametrize("name", ["nccl_9", "x" * 400])
 def test_unknown_collectives(tmp_path: Path, name: str) -> None:
     known = r"known: .*free, mesh, nccl_2_19, nccl_2_19_ll, nccl_2_19_no_base, nccl_2_19_no_latency, nccl_2_23"
@@ -323,6 +266,8 @@ def test_assumptions_for_a_family_of_chips() -> None:
     assert paper.for_chip(a100).chip.math_efficiency == 0.8
     assert paper.for_chip(a100).chip.hbm_efficiency == paper.chip.hbm_efficiency
     assert isinstance(paper.for_chip(tpu).network.collectives, Mesh)
+    slower = catalog.assumptions("paper", changes=["per_family.tpu.network.collectives.hop=3 us"]).for_chip(tpu)
+    assert _at(slower, "network.collectives.hop") == pytest.approx(3e-6, rel=1e-15)
     # A family that nobody speaks of is served as its generation is, unless a preset names it.
     assert paper.for_chip(a100.replace(family="mine")) == paper.for_chip(a100)
     mine = catalog.assumptions("paper", changes=["per_family.mine.chip.math_efficiency=0.9"])

@@ -10,7 +10,8 @@ import pytest
 
 from inference_econ.engine import unknown_share
 from inference_econ.errors import InputError
-from inference_econ.inputs.huggingface import checkpoint_beside, import_config
+from inference_econ.inputs import ModelSpec
+from inference_econ.inputs.huggingface import Checkpoint, checkpoint_beside, import_config
 from inference_econ.report.import_model import ImportedModelPage, stored_record, stored_table
 
 CONFIG = Path(__file__).parents[1] / "fixtures" / "hf_configs" / "Qwen--Qwen3-0.6B_config.json"
@@ -44,18 +45,20 @@ def folder(path: Path, shapes: Shapes, kind: str = "BF16", *, index: bool = Fals
     return path / "config.json"
 
 
-def notes(config: Path) -> str:
+def read(config: Path) -> tuple[ModelSpec, Checkpoint]:
     model = import_config(config)
     checkpoint = checkpoint_beside(config, model.layers)
     assert checkpoint is not None
-    return " ".join(stored_table(model, checkpoint).notes)
+    return model, checkpoint
+
+
+def notes(config: Path) -> str:
+    return " ".join(stored_table(*read(config)).notes)
 
 
 def test_a_checkpoint_that_holds_what_is_counted(tmp_path: Path) -> None:
     config = folder(tmp_path, tensors(), index=True)
-    model = import_config(config)
-    checkpoint = checkpoint_beside(config, model.layers)
-    assert checkpoint is not None
+    model, checkpoint = read(config)
     assert checkpoint.parameters == {part: round(count) for part, count in model.parameter_parts().items()}
     record = stored_record(model, checkpoint)
     assert (record["uncounted_parameters"], record["bytes"], record["counted_bytes"]) == (0, 2 * TOTAL, 2 * TOTAL)
@@ -67,9 +70,7 @@ def test_a_checkpoint_that_holds_what_is_counted(tmp_path: Path) -> None:
 def test_bytes_without_an_index_are_those_of_all_headers(tmp_path: Path, kind: str, each: int) -> None:
     """Scales are bytes, too, though no parameters."""
     config = folder(tmp_path, tensors() | {"model.layers.0.mlp.down_proj.weight_scale": [10]}, kind)
-    checkpoint = checkpoint_beside(config, 28)
-    assert checkpoint is not None
-    assert checkpoint.size == each * (TOTAL + 10)
+    assert read(config)[1].size == each * (TOTAL + 10)
 
 
 def test_an_unknown_block_of_a_known_family_is_counted_and_named(tmp_path: Path) -> None:

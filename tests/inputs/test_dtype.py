@@ -30,23 +30,9 @@ def test_bf16_on_a_v100_is_an_error_that_lists_its_peaks() -> None:
         math_unit("bf16", peaks, chip.name)
 
 
-def test_stored_bytes_count_block_scales() -> None:
-    # OCP MX: one 8-bit scale per 32 elements; NVFP4: one per 16; DeepSeek-V3: one of 32 bits per 128 x 128;
-    # GPTQ and AWQ: one of 16 bits per 128 in a row; Kimi K2 Thinking: per 32.
-    assert BYTES_PER_ELEMENT["mxfp4"] == (32 * 4 + 8) / 8 / 32
-    assert BYTES_PER_ELEMENT["mxfp8"] == (32 * 8 + 8) / 8 / 32
-    assert BYTES_PER_ELEMENT["nvfp4"] == (16 * 4 + 8) / 8 / 16
-    assert BYTES_PER_ELEMENT["fp8_block"] == (128 * 128 * 8 + 32) / 8 / 128**2
-    assert BYTES_PER_ELEMENT["int4"] == (128 * 4 + 16) / 8 / 128
-    assert BYTES_PER_ELEMENT["int4_g32"] == (32 * 4 + 16) / 8 / 32
-    assert BYTES_PER_ELEMENT["int8_g128"] == (128 * 8 + 16) / 8 / 128
-    assert {dtype: BYTES_PER_ELEMENT[dtype] for dtype in ("fp32", "bf16", "fp8", "int8", "int4_channel")} == {
-        "fp32": 4.0,
-        "bf16": 2.0,
-        "fp8": 1.0,
-        "int8": 1.0,
-        "int4_channel": 0.5,
-    }
+@pytest.mark.rows
+def test_stored_bytes_count_block_scales(dtype: str, bits: int, elements: int, scale_bits: int) -> None:
+    assert BYTES_PER_ELEMENT[dtype] == (elements * bits + scale_bits) / 8 / elements
 
 
 @pytest.mark.rows
@@ -72,21 +58,10 @@ def test_no_other_name_is_a_format_of_some_size(dtype: str) -> None:
         BYTES_PER_ELEMENT[dtype]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "gibibytes"),
-    [("q2_k", 2.95), ("q3_k_m", 3.74), ("q4_k_m", 4.58), ("q5_k_m", 5.33), ("q6_k", 6.14), ("q8_0", 7.95)],
-)
-def test_files_of_llama_cpp_have_their_published_size(dtype: str, gibibytes: float) -> None:
-    # tools/quantize/README.md of llama.cpp, Llama 3.1 8B; embeddings are in the file's format too.
-    model = catalog.model("llama_3_8b")
-    assert weight_bytes(model, Precision.of(model, dtype)) / 2**30 == pytest.approx(gibibytes, abs=0.006)
-
-
-def test_files_of_larger_models_are_met_within_a_hundredth() -> None:
-    # The same README: Q4_K_M of Llama 3.1 70B and 405B.
-    for name, gigabytes in (("llama_3_70b", 43.1), ("llama_3_405b", 249.1)):
-        model = catalog.model(name)
-        assert weight_bytes(model, Precision.of(model, "q4_k_m")) == pytest.approx(gigabytes * 1e9, rel=0.01)
+@pytest.mark.rows
+def test_files_of_llama_cpp_have_their_published_size(name: str, dtype: str, size: float, rel: float) -> None:
+    model = catalog.model(name)
+    assert weight_bytes(model, Precision.of(model, dtype)) == pytest.approx(size, rel=rel)
 
 
 def test_every_list_of_formats_is_the_same() -> None:

@@ -1,4 +1,4 @@
-"""What serving engines do, by version: what is shipped, what holds at a version, and what a file must say."""
+"""What serving engines do, by version, which have a model, a chip and formats, and what a file must say."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import BYTES_PER_ELEMENT, EngineSpec, catalog
+from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs import ANY_LAYOUT, Precision, catalog, engines_for, known_engines
 from inference_econ.inputs.engines import WIRE_BYTES_PER_ELEMENT, EngineFacts
 
 ENGINES = catalog.names("engines")
 #: Engines of one machine, without data-parallel attention.
 DESKS = ("llama_cpp", "mlx")
-
-
-def test_the_engines_that_people_name_are_there() -> None:
-    assert ENGINES == ("deepseek", "llama_cpp", "mlx", "sglang", "trtllm", "vllm")
+#: Facts that not every engine has, or tells.
+MAY_BE_OPEN = {
+    *("inside", "kernels", "prompt_graphs", "attention_groups", "stages_over", "shared_expert_fusion"),
+    *("exchanged_expert_kernels", "memory", "held_steps"),
+}
 
 
 @pytest.mark.parametrize("name", [name for name in ENGINES if name not in DESKS])
@@ -58,22 +59,13 @@ def test_everything_that_holds_is_stated() -> None:
     for name in ENGINES:
         newest = catalog.engine(name).at()
         # What decides whether a deployment can be started is known of engines that people can get.
-        open_ones = {"inside", "kernels", "prompt_graphs", "attention_groups", "stages_over", "shared_expert_fusion"}
-        open_ones |= {"exchanged_expert_kernels", "memory", "held_steps"}  # what not every engine has, or tells
-        private = {"chips", "models", "defaults", "captured", "connectors", "speculation", "async_scheduling"}
-        private |= {"admission", "dealing", "decoding_in_step_tokens"}
-        open_ones |= private if name == "deepseek" else set()
-        unread = {
-            "captured",
-            "speculation",
-            "async_scheduling",
-            "admission",
-            "dealing",
-            "decoding_in_step_tokens",
-            "expert_kernels",
-        }
-        open_ones |= unread if name in DESKS else set()
-        assert set(EngineFacts.model_fields) - open_ones <= set(newest.stated)
+        unread = {"captured", "speculation", "async_scheduling", "admission", "dealing", "decoding_in_step_tokens"}
+        unstated = set(EngineFacts.model_fields) - set(newest.stated) - MAY_BE_OPEN
+        assert unstated <= (
+            unread | {"chips", "models", "defaults", "connectors"} if name == "deepseek"
+            else unread | {"expert_kernels"} if name in DESKS
+            else set()
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["sglang", "trtllm", "vllm"])
@@ -101,11 +93,6 @@ def test_formats_of_tokens_on_their_way(
 @pytest.mark.rows
 def test_bytes_on_the_wire_are_the_published_ones(sent: str, payload: int) -> None:
     assert 7168 * WIRE_BYTES_PER_ELEMENT[sent] == payload  # type: ignore[index]
-
-
-@pytest.mark.parametrize("sent", ["bf16", "mxfp8", "nvfp4"])
-def test_formats_that_weights_have_too_weigh_the_same(sent: str) -> None:
-    assert WIRE_BYTES_PER_ELEMENT[sent] == BYTES_PER_ELEMENT[sent]  # type: ignore[index]
 
 
 def test_inside_a_domain_the_engine_takes_what_needs_one() -> None:
@@ -146,16 +133,6 @@ def test_versions_that_nobody_knows(version: str, message: str) -> None:
         catalog.engine("sglang").at(version)
 
 
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [("vlm", "vllm"), ("SGLeng", "sglang"), ("tensorrt_llm", "trtllm"), ("dynamo", "deepseek, llama_cpp")],
-)
-def test_an_unknown_engine_gets_the_nearest(name: str, near: str) -> None:
-    message = rf"unknown engine '{name}'; (did you mean|known:) {near}.*'inference-econ engines' lists all"
-    with pytest.raises(UnknownNameError, match=message):
-        catalog.engine(name)
-
-
 @pytest.mark.rows
 def test_mistakes_in_a_file_say_where(tmp_path: Path, before: str, after: str, message: str) -> None:
     text = catalog.locate("engines", "sglang").read_text(encoding="utf-8")
@@ -172,20 +149,6 @@ def test_a_first_version_that_leaves_something_open(tmp_path: Path) -> None:
     path.write_text("".join(line for line in lines if "uneven_pipeline" not in line), encoding="utf-8")
     with pytest.raises(SpecError, match="the first version states everything; missing: uneven_pipeline"):
         catalog.engine(str(path))
-
-
-def test_what_if_an_engine_did_otherwise() -> None:
-    mine = catalog.engine("vllm", changes=["versions.0.redundant_experts.default=16"])
-    assert mine.at().redundant_experts.default == 16
-    assert catalog.engine("vllm").at().redundant_experts.default == 0
-
-
-def test_an_engine_of_ones_own(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(catalog.locate("engines", "vllm").read_text(encoding="utf-8"), encoding="utf-8")
-    mine = catalog.engine(str(path))
-    assert mine == catalog.engine("vllm")
-    assert isinstance(mine, EngineSpec)
 
 
 # Kernels, graphs: vllm config/scheduler.py (0.11.0) and config/vllm.py (0.18.0), sglang server_args.py (0.5.10).
@@ -212,16 +175,78 @@ def test_counts_that_mean_nothing(change: str, message: str) -> None:
         catalog.engine("vllm", changes=[f"versions.0.kernels=[{change}]"])
 
 
-def test_who_is_let_into_memory_and_who_goes() -> None:
-    rules = {name: catalog.engine(name).at().admission for name in ("vllm", "sglang", "trtllm")}
-    assert {name: rule.evicted for name, rule in rules.items() if rule is not None} == {
-        "vllm": "last",
-        "sglang": "fewest_tokens",
-        "trtllm": "nobody",
-    }
-    kept_free = {name: (rule.own_answer, rule.other_answers) for name, rule in rules.items() if rule is not None}
-    assert kept_free == {"vllm": (0.0, 0.0), "sglang": (1.0, 0.098), "trtllm": (1.0, 1.0)}
-    dealing = {name: catalog.engine(name).at().dealing for name in rules}
-    assert dealing == {"vllm": "least_busy", "sglang": "round_robin", "trtllm": "least_busy"}
-    counted = {name: catalog.engine(name).at().decoding_in_step_tokens for name in rules}
-    assert counted == {"vllm": True, "sglang": False, "trtllm": True}
+@pytest.mark.rows
+def test_who_is_let_into_memory_and_who_goes(
+    name: str, evicted: str, kept_free: list[float], dealing: str, counted: bool
+) -> None:
+    facts = catalog.engine(name).at()
+    assert facts.admission is not None
+    admission = facts.admission.own_answer, facts.admission.other_answers
+    assert (facts.admission.evicted, list(admission)) == (evicted, kept_free)
+    assert (facts.dealing, facts.decoding_in_step_tokens) == (dealing, counted)
+
+
+# Which engines have a model, a chip and formats, and what is said where one has not.
+
+
+def names(
+    model: str, chip: str, wanted: str | None = None, weights: str | None = None, kv: str | None = None
+) -> list[str]:
+    spec = catalog.model(model)
+    precision = Precision.of(spec, weights, kv=kv)
+    return [engine.label for engine in engines_for(spec, catalog.hardware(chip), precision, wanted)]
+
+
+def test_all_that_are_known_are_asked_at_their_newest() -> None:
+    assert names("llama_3_70b", "h100_sxm") == ["sglang 0.5.23", "trtllm 1.3.0rc20", "vllm 0.33.0"]
+    assert names("llama_3_70b", "mi300x") == ["sglang 0.5.23", "vllm 0.33.0"]
+    assert names("llama_3_70b", "tpu_v6e") == names("paper/llama_3_70b", "h100_sxm") == []
+    assert names("llama_3_70b", "h100_sxm", ANY_LAYOUT) == []
+
+
+def test_one_can_be_named_with_a_version() -> None:
+    assert names("llama_3_70b", "h100_sxm", "vllm") == ["vllm 0.33.0"]
+    assert names("llama_3_70b", "h100_sxm", "vllm@0.25.1") == ["vllm 0.24.0"]
+
+
+def test_formats_depend_on_the_chip() -> None:
+    # Kernels of NVFP4 on Hopper are Marlin's of vLLM; TensorRT-LLM's matrix has none.
+    assert names("llama_3_70b", "h100_sxm", weights="nvfp4") == ["vllm 0.33.0"]
+    assert "trtllm 1.3.0rc20" in names("llama_3_70b", "b200", weights="nvfp4")
+    assert names("llama_3_70b", "a100_sxm_80", kv="fp8") == ["trtllm 1.3.0rc20"]
+
+
+@pytest.mark.rows
+def test_what_an_engine_lacks_is_said(
+    model: str, chip: str, wanted: str, formats: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        names(model, chip, wanted, **formats)
+
+
+@pytest.mark.parametrize("name", [name for name in catalog.names("models") if "/" not in name])
+def test_models_of_hugging_face_have_an_architecture(name: str) -> None:
+    model = catalog.model(name)
+    assert (model.architecture is None) == (model.huggingface_id is None)
+    if model.architecture is not None:
+        known = {arch for engine in known_engines() for entry in engine.facts.models for arch in entry.architectures}
+        assert model.architecture in known
+
+
+def test_generations_of_chips_are_those_of_hardware() -> None:
+    generations = {catalog.hardware(name).generation for name in catalog.names("hardware")}
+    for engine in known_engines():
+        facts = engine.facts
+        for named in (facts.chips, facts.models, facts.kernels, facts.overlap):
+            assert {name for entry in named for name in entry.generations} <= generations
+
+
+def test_captured_batches_are_those_of_the_source() -> None:
+    # vllm/config/vllm.py: [1, 2, 4] + range(8, 256, 8) + range(256, 513, 16), up to twice the slots.
+    vllm = catalog.engine("vllm").at().captured
+    assert vllm is not None
+    assert vllm.sizes(1024) == (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
+    assert vllm.sizes(16) == (1, 2, 4, 8, 16, 24, 32)
+    before = catalog.engine("vllm").at("0.11.0").captured
+    assert before is not None
+    assert before.sizes(1024)[-2:] == (504, 512)

@@ -8,25 +8,10 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog, constants_of
+from tests.reading import tables
 
 PROFILE = "profiles/vllm_hopper"
-TEXT = """extends: {profile}
-name: mine
-levels:
-  form: 1
-  profile: {profile}
-  constants: {constants}
-  engine: vllm
-  date: '2026-11-01'
-  rows: 1
-  spreads:
-    tpot: {{subject: 0.1, version: 0.1, way: 0.1, deployment: 0.1, row: 0.1}}
-    ttft: {{subject: 0.1, version: 0.1, way: 0.1, deployment: 0.1, row: 0.1}}
-  subjects:
-  - {{model: llama_3_70b, hardware: h200_sxm, rows: 1, decode: 0.1, prefill: 0.0}}
-sources:
-  levels: {{ref: user, where: my run, kind: derived}}
-"""
+TEXT: str = tables(Path(__file__))["TEXT"]
 
 
 def written(folder: Path, *changes: tuple[str, str]) -> str:
@@ -49,22 +34,11 @@ def test_levels_leave_a_profile_as_it_was_fitted(tmp_path: Path) -> None:
     assert changed.calibration is None
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (("form: 1", "form: 2"), r"mine.yaml:4: levels.form: only levels of form 1 can be read"),
-        (("rows: 1,", "rows: -3,"), r"mine.yaml:14: levels.subjects.0.rows must be > 0, got -3"),
-        (("llama_3_70b", "llama_3_70"), r"mine.yaml:14: .*unknown name, did you mean llama_3_70b, got 'llama_3_70'"),
-        (("h200_sxm", "h2000"), r"mine.yaml:14: .*unknown name"),
-        (("engine: vllm", "engine: vlm"), r"mine.yaml:7: .*unknown name, did you mean vllm"),
-        (("decode: 0.1", "decode: 5"), r"mine.yaml:14: .*decode must be <= 2, got 5"),
-        (("row: 0.1", "rows: 0.1"), r"mine.yaml:11: .*unknown key"),
-    ],
-)
-def test_mistakes_are_refused_with_their_line(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+@pytest.mark.rows
+def test_mistakes_are_refused_with_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     """Another form, negative counts, unknown names, levels that nobody can have measured."""
     with pytest.raises(SpecError, match=message):
-        catalog.assumptions(written(tmp_path, change))
+        catalog.assumptions(written(tmp_path, (old, new)))
 
 
 def test_levels_over_another_fit_are_refused(tmp_path: Path) -> None:

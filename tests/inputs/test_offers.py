@@ -34,11 +34,6 @@ def test_mistakes_name_their_line(tmp_path: Path, changes: dict[str, str], messa
         offers.read(_file(tmp_path, **changes))
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.csv: cannot be read: No such file"):
-        offers.read(tmp_path / "none.csv")
-
-
 def test_every_shipped_offer_names_a_model_and_a_reference() -> None:
     listed = known_offers()
     assert len(listed) == 450

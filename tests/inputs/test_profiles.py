@@ -1,66 +1,40 @@
-"""The assumptions that Python functions answer under where none are given."""
+"""The assumptions that questions are answered under where none are given, by the generation of a chip."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import inference_econ as ie
-from inference_econ.engine import Speculation
+from inference_econ.engine import Instances, Setup
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import Requests, Settings, catalog, profiles
+from inference_econ.inputs import Settings, catalog, generations, profiles, serving_engines
+from inference_econ.inputs.recipes import practices
+from inference_econ.report import caveats
 from inference_econ.studies.settings import frontier_of
-from tests import asking
 
 MODEL = "llama_3_8b"
-REQUESTS = Requests.build({"isl": 500, "osl": 100}, origin="test")
-TRAFFIC = ie.Traffic(context=500)
-
-ASKED: dict[str, Callable[..., ie.Assumptions]] = {
-    "frontier": lambda chip, **how: (
-        asking.frontier(MODEL, chip, TRAFFIC, max_accelerators=1, price=1, **how).setup.assumptions
-    ),
-    "explain": lambda chip, **how: asking.explain(MODEL, chip, tp=1, **how).setup.assumptions,
-    "offer": lambda chip, **how: (
-        asking.offer(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).setup.assumptions
-    ),
-    "assess": lambda chip, **how: (
-        asking.assess(
-            MODEL, chip, TRAFFIC, tokens_per_second=9, batch=9, accelerators=1, price=1, **how
-        ).setup.assumptions
-    ),
-    "speculate": lambda chip, **how: (
-        asking.speculate(MODEL, chip, REQUESTS, Speculation.of("ngram", 0.5, 3), price=1, **how).plain.setup.assumptions
-    ),
-    "pools": lambda chip, **how: (
-        asking.pools(MODEL, chip, REQUESTS, max_accelerators=1, price=1, **how).decode.setup.assumptions
-    ),
-}
 
 
-@pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("chip", ["h200_sxm", "b300", "mi325x", "a100_sxm_80", "gaudi3"])
-def test_it_is_the_profile_of_the_generation(name: str, chip: str) -> None:
-    assert ASKED[name](chip) == profiles.for_hardware(chip).for_chip(catalog.hardware(chip))
-    assert ASKED[name](catalog.hardware(chip)) == ASKED[name](chip)
+def test_it_is_the_profile_of_the_generation(chip: str) -> None:
+    spec = catalog.hardware(chip)
+    for named in (chip, spec):
+        assert Setup.of(MODEL, named).assumptions == profiles.for_hardware(chip).for_chip(spec)
 
 
-@pytest.mark.parametrize("name", ASKED)
-def test_others_can_be_named_or_given(name: str) -> None:
+def test_others_can_be_named_or_given() -> None:
     ideal = catalog.assumptions("ideal")
-    assert ASKED[name]("h100_sxm", assumptions="ideal") == ASKED[name]("h100_sxm", assumptions=ideal) == ideal
+    for given in ("ideal", ideal):
+        assert Setup.of(MODEL, "h100_sxm", assumptions=given).assumptions == ideal
     with pytest.raises(UnknownNameError, match="unknown assumptions 'no_such'"):
-        ASKED[name]("h100_sxm", assumptions="no_such")
+        Setup.of(MODEL, "h100_sxm", assumptions="no_such")
     with pytest.raises(InputError, match="assumptions: a name, a path or a Assumptions is needed, got 3"):
-        ASKED[name]("h100_sxm", assumptions=3)
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_what_is_no_chip_is_refused(name: str) -> None:
+        Setup.of(MODEL, "h100_sxm", assumptions=3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="hardware: a name, a path or a HardwareSpec is needed, got None"):
-        ASKED[name](None)
+        Setup.of(MODEL, None)  # type: ignore[arg-type]
 
 
 def test_what_was_measured_has_three_parts(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -83,20 +57,6 @@ def test_what_ifs_and_grids() -> None:
         profiles.assumed(None, "h100_sxm", changes=["step_overhed=7 ms"])
 
 
-def test_each_kind_of_pool_has_its_own() -> None:
-    def found(**how: object) -> list[ie.Assumptions]:
-        both = asking.pools(
-            MODEL, "h100_sxm", REQUESTS, decode_on="b200", max_accelerators=1, **how
-        )  # fmt: skip
-        return [pool.setup.assumptions for pool in (both.prefill, both.decode)]
-
-    own = [profiles.for_hardware(chip).for_chip(catalog.hardware(chip)) for chip in ("h100_sxm", "b200")]
-    ideal = catalog.assumptions("ideal")
-    assert found() == own
-    assert found(assumptions="ideal") == [ideal, ideal]
-    assert found(decode_assumptions="ideal") == [own[0], ideal]
-
-
 def test_settings_that_name_their_assumptions_keep_them() -> None:
     common = {"model": MODEL, "hardware": "h100_sxm", "max_instance_gpus": 8, "context": 500, "decode_only": True}
     named, unnamed, study_grid = (
@@ -113,3 +73,76 @@ def test_settings_that_name_their_assumptions_keep_them() -> None:
 def test_assumptions_travel_between_processes(name: str) -> None:
     assumptions = catalog.assumptions(name)
     assert pickle.loads(pickle.dumps(assumptions)) == assumptions
+
+
+# Generations of chips decide which profile is assumed, and a chip of one's own is served as its generation is.
+
+
+CHIPS = [catalog.hardware(name) for name in catalog.names("hardware")]
+
+
+def renamed(folder: Path, chip: str, **fields: str) -> Path:
+    """Write a copy of a chip's file with other words in some of its fields."""
+    lines = catalog.locate("hardware", chip).read_text(encoding="utf-8").splitlines()
+    copy = folder / "mine.yaml"
+    words = {"name": "My chip", "family": "mine", **fields}
+    changed = (
+        next((f"{key}: {word}" for key, word in words.items() if line.startswith(f"{key}:")), line) for line in lines
+    )
+    copy.write_text("\n".join(changed), encoding="utf-8")
+    return copy
+
+
+def test_the_table_names_every_profile_and_the_families_of_every_chip() -> None:
+    table = generations.usual()
+    assert {entry.profile for entry in table.profiles} == {
+        name for name in catalog.names("assumptions") if name.startswith("profiles/")
+    }
+    assert table.otherwise in catalog.names("assumptions")
+    assert {entry.engine for entry in table.profiles} - {None} <= set(catalog.names("engines")) | {"atom"}
+    assert set(profiles.generations_fitted()) | set(table.families) <= {chip.generation for chip in CHIPS}
+    for chip in CHIPS:
+        assert table.family(chip) == chip.family, chip.name
+
+
+@pytest.mark.parametrize(("chip", "model"), [("h200_sxm", "gpt_oss_20b"), ("a100_sxm_80", "llama_3_8b")])
+def test_a_chip_under_another_name_and_family_is_served_as_its_generation_is(
+    tmp_path: Path, chip: str, model: str
+) -> None:
+    copy = renamed(tmp_path, chip)
+    setups = [ie.Setup.of(model, name) for name in (chip, copy)]
+    known, mine = setups
+    assert mine.assumptions == known.assumptions
+    assert mine.engines == known.engines
+    assert profiles.for_hardware(copy, "vllm") == profiles.for_hardware(chip, "vllm")
+    assert practices("vllm", mine.model, mine.hardware) == practices("vllm", known.model, known.hardware)
+    assert caveats.generation_remarks(setups) == []
+
+
+def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(tmp_path: Path) -> None:
+    setup = ie.Setup.of("llama_3_8b", renamed(tmp_path, "h200_sxm", generation="feynman"))
+    assert (setup.assumptions.name, setup.engines) == (catalog.assumptions("deployable").name, ())
+    line = (
+        "My chip: no profile is fitted to the generation feynman, so deployable stands in for one, and known to "
+        "start on it: no engine. A chip like another generation can say so in its file: ada, ampere, "
+        "ampere_workstation, blackwell, blackwell_geforce, cdna3, cdna4, cdna5, hopper, rubin, turing, volta."
+    )
+    assert line in caveats.warnings([Instances(setup)])
+    tpu = ie.Setup.of("llama_3_8b", "tpu_v6e")
+    assert len(caveats.generation_remarks([setup, tpu, tpu])) == 2
+    # Whoever names a preset needs no profile.
+    assert caveats.generation_remarks([ie.Setup.of("llama_3_8b", "tpu_v6e", assumptions="ideal")]) == []
+
+
+def test_an_engine_of_which_no_server_was_measured_is_said_to_have_no_profile() -> None:
+    setup = ie.Setup.of("llama_3_8b", "rtx_3090", engine="llama_cpp", weights="q4_k_m")
+    line = "llama_cpp: no server of it was measured, so profiles/servers stands in for a profile of its own."
+    assert caveats.generation_remarks([setup]) == [line]
+    named = ie.Setup.of("llama_3_8b", "rtx_3090", engine="llama_cpp", weights="q4_k_m", assumptions="ideal")
+    assert caveats.generation_remarks([named]) == []
+
+
+def test_engines_run_on_generations() -> None:
+    assert [engine.name for engine in serving_engines.run_on("hopper")] == ["llama_cpp", "sglang", "trtllm", "vllm"]
+    assert [engine.name for engine in serving_engines.run_on("apple")] == ["llama_cpp", "mlx"]
+    assert serving_engines.run_on("feynman") == ()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from data.measurements.scripts import measured_runs
-from inference_econ.errors import InputError, SpecError
+from inference_econ.errors import SpecError
 from inference_econ.inputs import (
     Practice,
     ProposerName,
@@ -20,19 +20,21 @@ from inference_econ.inputs import (
     starting,
 )
 from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.recipes import EngineRecipes, Recipe
+from inference_econ.inputs.recipes import DraftLength, EngineRecipes, Recipe
 from tests.reading import tables
 
 FILES = sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))
 
 
-def _recipes(path: Path) -> tuple[Recipe, ...]:
-    return EngineRecipes.from_document(_yaml.read(path)).recipes
+#: Every recipe with the engine that it is of.
+RECIPES = [(path.stem, recipe) for path in FILES for recipe in EngineRecipes.from_document(_yaml.read(path)).recipes]
+#: Families of shipped chips.
+FAMILY = {name: catalog.hardware(name).family for name in catalog.names("hardware")}
+by_engine = pytest.mark.parametrize("engine", [path.stem for path in FILES])
 
 
-def _texts(engine: str, model: str, chip: str, weights: str | None = None) -> list[str]:
-    found = practices(engine, catalog.model(model), catalog.hardware(chip), weights)
-    return [practice.text for practice in found]
+def _recipes(engine: str) -> list[Recipe]:
+    return [recipe for name, recipe in RECIPES if name == engine]
 
 
 def test_every_engine_that_can_be_started_has_recipes() -> None:
@@ -41,54 +43,41 @@ def test_every_engine_that_can_be_started_has_recipes() -> None:
     assert started - {path.stem for path in FILES} == {"llama_cpp", "mlx"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_recipes_are_of_models_chips_and_references_that_exist(path: Path) -> None:
-    families = {catalog.hardware(chip).family for chip in catalog.names("hardware")}
-    for recipe in _recipes(path):
-        assert set(recipe.models) <= set(catalog.names("models"))
-        assert set(recipe.families) <= families
-        assert {catalog.hardware(chip).family for chip in recipe.chips} <= set(recipe.families)
-        assert recipe.source.ref in catalog.references()
-    for length in EngineRecipes.from_document(_yaml.read(path)).drafts:
-        assert set(length.models) <= set(catalog.names("models"))
-        assert length.source.ref in catalog.references()
+def test_recipes_are_of_models_and_chips_that_exist() -> None:
+    lengths = [length for path in FILES for length in EngineRecipes.from_document(_yaml.read(path)).drafts]
+    entries: list[Recipe | DraftLength] = [*(recipe for _, recipe in RECIPES), *lengths]
+    for entry in entries:
+        assert set(entry.models) <= set(catalog.names("models"))
+    for _, recipe in RECIPES:
+        assert {FAMILY[chip] for chip in recipe.chips} <= set(recipe.families) <= set(FAMILY.values())
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_recipe_can_be_run_by_its_engine(path: Path) -> None:
+@by_engine
+def test_every_recipe_can_be_run_by_its_engine(engine: str) -> None:
     """A recipe that never becomes a practice would be a fact that contradicts those of its engine."""
-    for recipe in _recipes(path):
+    for recipe in _recipes(engine):
         for model in map(catalog.model, recipe.models):
             for family in recipe.families:
                 named = recipe.chips or catalog.names("hardware")
                 chip = next(spec for spec in map(catalog.hardware, named) if spec.family == family)
                 weights = [dtype for dtype in recipe.weights if dtype in Precision.of(model).of_weights]
-                known = practices(path.stem, model, chip, None if weights else recipe.weights[0])
-                expected = Practice(path.stem, recipe.kv, recipe.proposer, recipe.drafts).text
+                known = practices(engine, model, chip, None if weights else recipe.weights[0])
+                expected = Practice(engine, recipe.kv, recipe.proposer, recipe.drafts).text
                 assert expected in [practice.text for practice in known], recipe
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_options_are_those_of_the_engine(path: Path) -> None:
-    options, command = starting.options(path.stem), starting.launch(path.stem).command
-    for recipe in _recipes(path):
+def test_options_are_those_of_the_engine() -> None:
+    for engine, recipe in RECIPES:
         for name, value in recipe.options.items():
-            where = command if name.startswith("-") else "trtllm-serve config"
-            assert value in (options.option(where, name).choices or ())
+            where = starting.launch(engine).command if name.startswith("-") else "trtllm-serve config"
+            assert value in (starting.options(engine).option(where, name).choices or ())
 
 
 def test_practices_without_speculation_stand_beside_every_one_with_it() -> None:
-    for recipes in map(_recipes, FILES):
-        for recipe in recipes:
-            beside = [
-                other
-                for other in recipes
-                if other.proposer is None
-                and set(recipe.models) <= set(other.models)
-                and set(recipe.families) <= set(other.families)
-                and set(recipe.weights) <= set(other.weights)
-            ]
-            assert beside, recipe
+    for engine, recipe in RECIPES:
+        plain = [other for other in _recipes(engine) if other.proposer is None]
+        covers = ("models", "families", "weights")
+        assert any(all({*getattr(recipe, of)} <= {*getattr(other, of)} for of in covers) for other in plain), recipe
 
 
 def test_a_recipe_of_a_chip_takes_the_place_of_that_of_its_family() -> None:
@@ -104,15 +93,15 @@ def test_a_recipe_of_a_chip_takes_the_place_of_that_of_its_family() -> None:
     assert max(layout["ep"] for layout in machine[0].layouts) == 8
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_practice_is_given_once_and_speculation_comes_last(path: Path) -> None:
+@by_engine
+def test_every_practice_is_given_once_and_speculation_comes_last(engine: str) -> None:
     """For every model of a recipe, in every format of one, on a chip of every family and on racks."""
-    recipes = _recipes(path)
+    recipes = _recipes(engine)
     chips = [catalog.hardware(chip) for chip in ("h100_sxm", "h200_sxm", "b200", "gb200_nvl72", "mi300x", "mi355x")]
     for name, weights in {(model, dtype) for recipe in recipes for model in recipe.models for dtype in recipe.weights}:
         model = catalog.model(name)
         for chip in chips:
-            known = practices(path.stem, model, chip, weights)
+            known = practices(engine, model, chip, weights)
             assert len({practice.text for practice in known}) == len(known), (name, weights, chip.name)
             assert [bool(practice.proposer) for practice in known] == sorted(bool(one.proposer) for one in known)
 
@@ -130,22 +119,14 @@ def test_pools_are_those_that_were_run() -> None:
             for row in csv.DictReader(file)
         }
     counted = 0
-    for path in FILES:
-        for recipe in _recipes(path):
-            if "recipes.csv" not in recipe.source.where:
-                continue
-            chips = recipe.chips or [
-                name for name in catalog.names("hardware") if catalog.hardware(name).family in recipe.families
-            ]
-            for pools in recipe.pools:
-                for workers in pools.workers:
-                    degrees = [
-                        number
-                        for count, pool in zip(workers, (pools.prefill, pools.decode), strict=True)
-                        for number in (count, pool.tp, pool.dp, pool.pp, pool.ep)
-                    ]
-                    counted += 1
-                    assert any((path.stem, chip, str(recipe.drafts or ""), *degrees) in ran for chip in chips), pools
+    for engine, recipe in RECIPES:
+        if "recipes.csv" not in recipe.source.where:
+            continue
+        chips = recipe.chips or [name for name, family in FAMILY.items() if family in recipe.families]
+        for pools, (readers, writers) in ((apart, pair) for apart in recipe.pools for pair in apart.workers):
+            degrees = (readers, *pools.prefill.counts.values(), writers, *pools.decode.counts.values())
+            counted += 1
+            assert any((engine, chip, str(recipe.drafts or ""), *degrees) in ran for chip in chips), pools
     assert counted > 200
 
 
@@ -161,30 +142,25 @@ def test_recipes_of_a_benchmark_are_what_its_scripts_told_engines() -> None:
 
     Their cache is that of the newest rows of some chip, and their degrees were run.
     """
-    compared, families = 0, {name: catalog.hardware(name).family for name in catalog.names("hardware")}
-    for path in FILES:
-        for recipe in _recipes(path):
-            runs = [
-                run
-                for run in measured_runs()
-                if run.engine == path.stem and run.model in recipe.models
-                and families[run.chip] in recipe.families
-                and _WEIGHTS[run.precision] & set(recipe.weights)
-                and (run.speculation == "MTP") == (recipe.proposer == "mtp")
-            ]  # fmt: skip
-            if recipe.source.ref != "inferencex" or recipe.chips or not runs:
-                continue
-            newest = {run.chip: max(other.until for other in runs if other.chip == run.chip) for run in runs}
-            assert recipe.kv in {run.kv for run in runs if run.until == newest[run.chip]}, recipe
-            ran = {
-                (1 if run.dp_attention else tp, tp if run.dp_attention else 1, ep)
-                for run in runs
-                for tp in run.tp
-                for ep in run.ep
-            }
-            named = {(degrees.tp, degrees.dp, degrees.ep) for degrees in recipe.layouts}
-            assert named <= ran or "cookbook" in recipe.source.where, recipe
-            compared += 1
+    compared = 0
+    for engine, recipe in RECIPES:
+        runs = [
+            run
+            for run in measured_runs()
+            if run.engine == engine and run.model in recipe.models
+            and FAMILY[run.chip] in recipe.families
+            and _WEIGHTS[run.precision] & set(recipe.weights)
+            and (run.speculation == "MTP") == (recipe.proposer == "mtp")
+        ]  # fmt: skip
+        if recipe.source.ref != "inferencex" or recipe.chips or not runs:
+            continue
+        newest = {run.chip: max(other.until for other in runs if other.chip == run.chip) for run in runs}
+        assert recipe.kv in {run.kv for run in runs if run.until == newest[run.chip]}, recipe
+        degrees = ((run.dp_attention, tp, ep) for run in runs for tp in run.tp for ep in run.ep)
+        ran = {(1, tp, ep) if apart else (tp, 1, ep) for apart, tp, ep in degrees}
+        named = {(layout.tp, layout.dp, layout.ep) for layout in recipe.layouts}
+        assert named <= ran or "cookbook" in recipe.source.where, recipe
+        compared += 1
     assert compared > 40
 
 
@@ -200,16 +176,12 @@ def test_deepseek_is_run_with_what_its_scripts_say() -> None:
     assert len({plain, latency, throughput}) == 3
 
 
-def test_formats_decide_which_recipe_it_is() -> None:
-    assert _texts("vllm", "llama_3_70b", "h200_sxm", "fp8") == ["fp8 cache"]
-    assert _texts("vllm", "llama_3_70b", "h200_sxm") == ["16-bit cache"]
-    assert _texts("sglang", "deepseek_v3", "b200", "nvfp4") == ["fp8 cache", "fp8 cache, MTP 2", "fp8 cache, MTP 3"]
-    assert _texts("sglang", "deepseek_v3", "b200") == ["fp8 cache", "fp8 cache, MTP 2"]
-
-
-def test_experts_in_a_narrower_format_count() -> None:
-    assert _texts("vllm", "gpt_oss_120b", "b200") == ["fp8 cache", "fp8 cache, EAGLE-3 7"]
-    assert _texts("vllm", "gpt_oss_120b", "h100_sxm") == ["16-bit cache", "16-bit cache, EAGLE-3 7"]
+@pytest.mark.rows
+def test_practices_of_an_engine(
+    engine: str, model: str, chip: str, weights: str | None, changes: list[str], texts: list[str]
+) -> None:
+    found = practices(engine, catalog.model(model, changes=changes), catalog.hardware(chip), weights)
+    assert [practice.text for practice in found] == texts
 
 
 def test_a_model_of_nobodys_recipe_is_run_plainly() -> None:
@@ -217,21 +189,6 @@ def test_a_model_of_nobodys_recipe_is_run_plainly() -> None:
     for engine in known_engines():
         assert practices(engine.name, falcon, chip) == (Practice(engine.name),)
     assert Practice("vllm").source is None
-
-
-def test_a_checkpoint_that_names_its_cache_has_it_without_a_recipe() -> None:
-    assert _texts("sglang", "kimi_k2_thinking_nvfp4", "b200") == ["fp8 cache"]
-
-
-def test_proposers_that_the_model_lacks_are_left_out() -> None:
-    without = catalog.model("deepseek_v3", changes=["mtp_layers=0"])
-    texts = [practice.text for practice in practices("trtllm", without, catalog.hardware("h200_sxm"))]
-    assert texts == ["fp8 cache"]
-
-
-def test_an_unknown_engine_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"there is no engine 'vlm'; known: .*; did you mean vllm\?"):
-        practices("vlm", catalog.model("llama_3_8b"), catalog.hardware("h100_sxm"))
 
 
 def test_caches_are_those_that_engines_serve_with() -> None:
@@ -279,7 +236,7 @@ def test_mistakes_are_refused_with_their_line(tmp_path: Path, old: str, new: str
 def test_the_same_without_a_mistake_is_read(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(GOOD, encoding="utf-8")
-    assert [recipe.drafts for recipe in _recipes(path)] == [3]
+    assert [recipe.drafts for recipe in EngineRecipes.from_document(_yaml.read(path)).recipes] == [3]
 
 
 def test_a_copy_of_a_chip_under_another_name_has_its_recipes() -> None:

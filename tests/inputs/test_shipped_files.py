@@ -1,10 +1,11 @@
-"""Every file that comes with the package: it loads, and every number leads to a reference."""
+"""Every file that comes with the package: it loads, and every number leads to a reference; the chips of the study."""
 
 from __future__ import annotations
 
 import csv
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from bibtexparser.entrypoint import parse_string
 
 import inference_econ
-from inference_econ.inputs import _yaml, catalog
+from inference_econ.inputs import _yaml, catalog, math_unit
 from inference_econ.inputs._yaml import Value
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios", "engines", "traffic")
@@ -32,15 +33,14 @@ def _reference_keys() -> frozenset[str]:
     return frozenset(entry.key for entry in library.entries)
 
 
-def _refs(value: Value) -> Iterator[str]:
-    if isinstance(value, dict):
-        if isinstance(value.get("ref"), str):
-            yield str(value["ref"])
-        for item in value.values():
-            yield from _refs(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _refs(item)
+def _texts(value: Value, key: str = "", without: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Texts, however deep, behind the key that they or a list around them stand under; nothing below some keys."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, (dict, list)):
+        for name, item in value.items() if isinstance(value, dict) else ((key, item) for item in value):
+            if name not in without:
+                yield from _texts(item, name, without)
 
 
 @pytest.mark.parametrize(("kind", "name"), NAMED)
@@ -58,7 +58,7 @@ def test_every_file_loads(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=_label)
 def test_every_reference_is_in_the_bibliography(path: Path) -> None:
-    refs = set(_refs(_yaml.read(path).data))
+    refs = {text for key, text in _texts(_yaml.read(path).data) if key == "ref"}
     assert refs <= _reference_keys(), refs - _reference_keys()
 
 
@@ -101,21 +101,10 @@ def test_folders_hold_nothing_but_yaml_and_measurements() -> None:
 def test_files_have_no_bare_text_that_was_meant_as_a_number() -> None:
     # A number that the reader took for text would look like one.
     number = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
+    meant = ("date", "version", "versions", "printed", "published", "section")
     for path in FILES:
-        for text in _texts(_yaml.read(path).data):
+        for _, text in _texts(_yaml.read(path).data, without=meant):
             assert not number.fullmatch(text) or text.isdigit(), (path, text)
-
-
-def _texts(value: Value) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key not in ("date", "version", "versions", "printed", "published", "section"):
-                yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
 
 
 MEASURED, PUBLISHED = catalog.folder("scenarios") / "measured", Path(__file__).parents[2] / "data" / "published"
@@ -156,3 +145,42 @@ def test_every_checkpoint_has_a_source(name: str) -> None:
     model = catalog.model(name)
     for kind in model.checkpoints:
         assert {"checkpoints", f"checkpoints.{kind}"} & set(model.sources), kind
+
+
+# The study's chips, and its caps, launches and prices.
+
+
+def test_paper_hardware_equals_the_studys_code(hardware_row: dict[str, str]) -> None:
+    chip = catalog.hardware(f"paper/{hardware_row['name'].lower()}")
+    value = {name: float(text) for name, text in hardware_row.items() if name != "name" and text}
+    peaks = {str(unit): peak for unit, peak in chip.dense_flops_per_second.items()}
+    for bits, dtypes in ((4, ("fp4", "int4")), (8, ("fp8", "int8")), (16, ("bf16", "fp16"))):
+        for dtype in dtypes:
+            # Every number as the code has it, exactly.
+            assert peaks.get(dtype) == value.get(f"theoretical_flops_{bits}")
+    assert chip.hbm_bytes == value["hbm_bytes"]
+    assert chip.hbm_bytes_per_second == value["hbm_Bps_theoretical"]
+    assert chip.link_domain == value["node_size"]
+    assert chip.nic_bytes_per_second_one_way == 2 * value["internode_Bps_halved"]
+    if math.isfinite(value["intranode_Bps_halved"]):
+        assert chip.link_bytes_per_second_one_way == 2 * value["intranode_Bps_halved"]
+    else:
+        assert chip.link_bytes_per_second_one_way is None
+    # Prices are products there (3.5 / 2.5 x 2.1): relative 1e-12.
+    assert chip.prices[0].dollars_per_accelerator_hour == pytest.approx(value["price_per_hour"], rel=1e-12)
+    assert chip.prices[0].kind == "paper"
+
+
+def test_the_preset_has_the_studys_caps_and_launches(hardware_row: dict[str, str]) -> None:
+    chip = catalog.hardware(f"paper/{hardware_row['name'].lower()}")
+    assumed = catalog.assumptions("paper").for_chip(chip)
+    assert assumed.chip.math_efficiency == float(hardware_row["arith_cap"])
+    assert assumed.chip.hbm_efficiency == float(hardware_row["mem_cap"])
+    assert assumed.host.launch == pytest.approx(float(hardware_row["kernel_launch_s"]), rel=1e-15)
+
+
+@pytest.mark.parametrize(("weights", "rate"), [("int8", 2e15), ("int4_channel", 2e15), ("bf16", 1e15)])
+def test_the_studys_rate_follows_the_width_of_the_weights(weights: str, rate: float) -> None:
+    chip = catalog.hardware("paper/h100")
+    peaks = {str(unit): peak for unit, peak in chip.dense_flops_per_second.items()}
+    assert peaks[math_unit(weights, peaks, chip.name)] == rate

@@ -14,7 +14,7 @@ import pytest
 
 import inference_econ as ie
 from inference_econ import inputs
-from inference_econ.errors import InputError, SpecError
+from inference_econ.errors import SpecError
 from inference_econ.inputs import Assumptions, HardwareSpec, Length, ModelSpec, Source, Traffic, catalog
 from inference_econ.inputs.assumptions import field_names
 from tests.reading import tables
@@ -87,28 +87,11 @@ def test_no_sources_at_all(tmp_path: Path) -> None:
 
 
 def test_several_mistakes_of_one_file_are_listed_together_by_line(tmp_path: Path) -> None:
-    text = HARDWARE
-    for old, new in (
-        ("hbm_bytes: 80 GiB", "hbm_byte: 80 GiB"),
-        ("year: 2024", "year: 1999"),
-        ("link_domain: 8", "link_domain: 0"),
-        ("kind: paper", "kind: papr"),
-        ("  nic_bytes_per_second_one_way: {ref", "  nic: {ref"),
-    ):
+    text, several = HARDWARE, tables(Path(__file__))["SEVERAL"]
+    for old, new in several["edits"]:
         text = _edited(text, old, new)
     path = tmp_path / "chip.yaml"
-    assert _mistakes(catalog.hardware, path, text) == [
-        "chip.yaml:1: hbm_bytes is missing",
-        "chip.yaml:4: year must be >= 2010, got 1999",
-        "chip.yaml:6: unknown key 'hbm_byte'; did you mean 'hbm_bytes'?",
-        "chip.yaml:8: link_domain must be > 0, got 0",
-        "chip.yaml:10: nic_bytes_per_second_one_way has no source; add "
-        "'nic_bytes_per_second_one_way: {ref: ..., where: ..., kind: ...}' to sources",
-        "chip.yaml:13: prices.0.kind: got 'papr'; "
-        "allowed: 'on-demand', 'reserved', 'tco', 'spot', 'paper', 'index' or 'estimate'",
-        "chip.yaml:21: sources: 'hbm_bytes' names no field of this file",
-        "chip.yaml:25: sources: 'nic' names no field of this file",
-    ]
+    assert _mistakes(catalog.hardware, path, text) == several["mistakes"]
     with pytest.raises(SpecError, match=r"^8 mistakes:\n  - .*chip\.yaml:1: hbm_bytes is missing\n  - "):
         catalog.hardware(str(path))
 
@@ -168,11 +151,6 @@ def test_mistakes_in_traffic(asked: dict[str, object], message: str) -> None:
         Traffic.build(asked, origin="traffic")
 
 
-def test_traffic_sees_the_mean_context() -> None:
-    assert Traffic(isl=2000, osl=500).mean_context == 2250.0
-    assert Traffic(context=700).mean_context == 700.0
-
-
 def _chip(tmp_path: Path) -> HardwareSpec:
     path = tmp_path / "chip.yaml"
     path.write_text(HARDWARE, encoding="utf-8")
@@ -214,10 +192,6 @@ def test_replace_validates_parts_of_a_model(tmp_path: Path) -> None:
         model.blocks[0].attention.replace(kv_heads=64)
     deeper = model.replace(blocks=(model.blocks[0].replace(layers=20),))
     assert deeper.layers == 20
-
-
-def test_every_spec_error_is_an_input_error() -> None:
-    assert issubclass(SpecError, InputError)
 
 
 @pytest.mark.rows

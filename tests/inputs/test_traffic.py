@@ -1,13 +1,14 @@
-"""Files of traffics: what they hold, and what is said of mistakes in them."""
+"""Files of traffics and their sessions: what they hold, and what is said of mistakes in them."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import inference_econ as ie
-from inference_econ.inputs import Lengths
+from inference_econ.inputs import Lengths, SessionSpec, Step
 from tests.reading import tables
 
 _FILE: str = tables(Path(__file__))["_FILE"]
@@ -39,3 +40,24 @@ def test_the_longest_request_is_that_of_the_lengths_of_a_table_or_of_a_session()
     table = Lengths(isl=(100.0, 900.0), osl=(80.0, 20.0), shares=(0.5, 0.5))
     assert ie.Requests(isl="100@0.5,900@0.5", osl="80@0.5,20@0.5", table=table).longest == 920
     assert ie.Requests(isl=1300, osl=60, cached=1000, longest_turn=2060).longest == 2060
+
+
+# Sessions: what they wait for, and what is refused of them by its line.
+
+
+def _step(name: str, **fields: object) -> dict[str, object]:
+    return {"name": name, "new_tokens": 100, "answer_tokens": 50, **fields}
+
+
+@pytest.mark.rows
+def test_what_cannot_be_played_is_refused_where_it_stands(steps: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(ie.SpecError, match=message):
+        SessionSpec.build({"steps": [_step(**step) for step in steps]}, origin="sessions")
+
+
+def test_the_longest_context_is_that_of_the_last_turn() -> None:
+    work = Step(name="work", turns=3, new_tokens=100, first_tokens=1000, answer_tokens=50)
+    search = Step(name="search", after=["work"], new_tokens=9000, answer_tokens=10, agents=4)
+    report = Step(name="report", after=["work", "search"], continues="work", new_tokens=10, answer_tokens=500)
+    assert SessionSpec(shared_tokens=5000, steps=[work, search, report]).longest_context == 5000 + 9000 + 10
+    assert SessionSpec(steps=[work]).longest_context == 1000 + 2 * 100 + 3 * 50

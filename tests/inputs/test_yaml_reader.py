@@ -1,7 +1,8 @@
-"""The strict YAML reader: numbers by YAML 1.2, lines kept, and nothing that can grow."""
+"""The strict YAML reader: numbers by YAML 1.2, lines kept, nothing that can grow; and files that somebody names."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import _yaml
+from inference_econ.inputs import _yaml, read_text
 
 
 def _value(text: str) -> object:
@@ -18,7 +19,7 @@ def _value(text: str) -> object:
 
 
 @pytest.mark.rows
-def test_numbers(text: str, value: float) -> None:
+def test_scalars(text: str, value: object) -> None:
     read = _value(text)
     assert read == value
     assert type(read) is type(value)
@@ -32,28 +33,6 @@ def test_every_finite_float_survives(value: float) -> None:
 @given(st.integers(-(10**40), 10**40))
 def test_every_integer_survives(value: int) -> None:
     assert _value(str(value)) == value
-
-
-@pytest.mark.parametrize(
-    "text", ["no", "yes", "on", "off", "No", "y", "tRUE", "0x1F", "0o17", "1:30", "2025-05-01", "1e400", "2d", "=", "."]
-)
-def test_what_yaml_1_1_would_turn_into_something_else_is_text(text: str) -> None:
-    assert _value(text) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("true", True), ("True", True), ("FALSE", False), ("null", None), ("Null", None), ("~", None), ("", None)],
-)
-def test_words(text: str, value: bool | None) -> None:
-    assert _value(text) is value
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("'3.35e12'", "3.35e12"), ('"true"', "true"), ("'.inf'", ".inf"), ("!!str 3", "3")]
-)
-def test_quoted_is_text(text: str, value: str) -> None:
-    assert _value(text) == value
 
 
 def test_nested_data_and_lines() -> None:
@@ -81,19 +60,6 @@ def test_several_mistakes_are_listed_together() -> None:
 
 def test_a_byte_order_mark_is_no_mistake() -> None:
     assert _yaml.parse("\ufeffa: 1\n", "f").data == {"a": 1}
-
-
-def test_files(tmp_path: Path) -> None:
-    path = tmp_path / "good.yaml"
-    path.write_text("a: 3.35e12\n", encoding="utf-8")
-    assert _yaml.read(path).data == {"a": 3.35e12}
-
-
-def test_a_missing_file_and_a_folder_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"gone\.yaml: cannot be read: No such file or directory"):
-        _yaml.read(tmp_path / "gone.yaml")
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        _yaml.read(tmp_path)
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
@@ -153,3 +119,32 @@ def test_what_is_done_to_a_document_is_not_seen_by_the_next_reader() -> None:
     assert changed.data == {"a": {"b": [1, {"c": 3}], "part": {"d": 4}}, "sources": {}}
     again = _yaml.parse(text, "file")
     assert again.data == {"a": {"b": [1, {"c": 2}]}} and again.where(("a", "part")) == "file:1"
+
+
+# Files that somebody names: whole, of a size that has an end, and only what is a file.
+
+
+def test_a_file_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffa\r\nb".encode())
+    assert read_text(path, encoding="utf-8-sig") == "a\r\nb"
+    assert read_text(str(path), 8) == "\ufeffa\r\nb"
+
+
+def test_what_is_too_large_is_refused_with_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(2_500_000 * b"x")
+    with pytest.raises(InputError, match=r"a\.txt: 2\.5 MB is too large; at most 2 MB is read"):
+        read_text(path, 2_000_000)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/full"), Path("/dev/zero")):
+        with pytest.raises(InputError, match=f"{path}: no regular file; pipes and devices are not read, since they"):
+            read_text(path)
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        read_text(tmp_path)
+    with pytest.raises(InputError, match=r"none: cannot be read: No such file or directory"):
+        read_text(tmp_path / "none")

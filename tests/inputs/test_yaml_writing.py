@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ.inputs import _yaml, catalog, yaml_text
+from tests.reading import tables
 
 FOLDERS = [catalog.folder(kind) for kind in ("hardware", "models", "scenarios")]
 SHIPPED = [path for folder in FOLDERS for path in folder.rglob("*.yaml")]
@@ -41,30 +42,6 @@ def test_every_shipped_file_is_written_to_the_same_data(path: Path) -> None:
 
 
 def test_digits_and_styles() -> None:
-    data: dict[str, Any] = {
-        "share": 0.097,
-        "parameters": 6.051e9,
-        "tokens": 128.0,
-        "seconds": 1.5e-7,
-        "time": "52.97 us",
-        "date": "2026-11-21",
-        "number": "1_000",
-        "word": "no",
-        "nothing": None,
-        "errors": {"tpot": {"rows": 3, "quantiles": [-0.1, 0.0]}},
-        "chips": ["h100_sxm"] * 12,
-    }
-    assert yaml_text(data).splitlines()[:10] == [
-        "share: 0.097",
-        "parameters: 6.051e+09",
-        "tokens: 128",
-        "seconds: 1.5e-07",
-        "time: 52.97 us",
-        "date: '2026-11-21'",
-        'number: "1_000"',
-        'word: "no"',
-        "nothing: null",
-        "errors: {tpot: {rows: 3, quantiles: [-0.1, 0]}}",
-    ]
+    data = tables(Path(__file__))["DATA"] | {"chips": ["h100_sxm"] * 12}
     # What does not fit on a line is written below each other.
-    assert yaml_text(data).splitlines()[10:] == ["chips:", *["  - h100_sxm"] * 12]
+    assert yaml_text(data) == tables(Path(__file__))["TEXT"] + "chips:\n" + "  - h100_sxm\n" * 12

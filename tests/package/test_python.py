@@ -145,11 +145,11 @@ def test_files_that_are_no_answers(text: str, said: str, tmp_path: Path) -> None
 
 def test_an_answer_of_the_command_line_is_data_only(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    head = {"program": "inference-econ", "version": "0", "command": "recommend", "options": {}}
-    path.write_text(json.dumps({"asked": head, "choices": []}), encoding="utf-8")
+    head = {"program": "inference-econ", "version": "0", "command": "price", "options": {}}
+    path.write_text(json.dumps({"asked": head, "dollars_per_hour": 3.0}), encoding="utf-8")
     kept = ie.load_answer(path)
-    assert (kept.kind, kept.to_dict()) == ("recommend", {"choices": []})
-    with pytest.raises(ie.InputError, match="has no frame in its JSON"):
+    assert (kept.kind, kept.to_dict()) == ("price", {"dollars_per_hour": 3.0})
+    with pytest.raises(ie.InputError, match=r"an answer of 'price' has no frame in its JSON: use to_dict\(\), or ask"):
         kept.to_frame()
 
 

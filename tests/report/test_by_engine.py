@@ -25,34 +25,28 @@ def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() 
     assert table.columns[:3] == ("engine", "chips", "which")
     record = by_engine.held_record(_few())
     assert len(record) == len(table.rows)
-    for line, row in zip(record, table.rows, strict=True):
-        assert row[0] == by_engine.ENGINES[line["engine"]]
-        tpot = line["tpot"]
-        if tpot["by_chance"] is None:
-            continue
-        low, high = tpot["by_chance"]
-        off = "" if low <= tpot["inside"] <= high else ": off"
-        chance = f"({100 * low:.0f} to {100 * high:.0f}{off})"
-        assert row[3] == f"{tpot['rows']}: {100 * tpot['inside']:.0f} % {chance}, {tpot['width']:.2f}"
-    (fitted,) = (
-        line for line in record if (line["engine"], line["chips"], line["which"]) == ("vllm", "hopper", "fitted")
+    assert [row[0] for row in table.rows] == [by_engine.ENGINES[line["engine"]] for line in record]
+    assert (by_engine.of_chance(0.8, (0.7, 0.9)), by_engine.of_chance(0.6, (0.7, 0.9))) == (
+        " (70 to 90)",
+        " (70 to 90: off)",
     )
+    of_vllm = {line["which"]: line["tpot"] for line in record if (line["engine"], line["chips"]) == ("vllm", "hopper")}
     rows = [row for row in by_engine.slices(_few())["vllm", "hopper"] if row.fitted]
     values = [(row.measured(by_engine.BY_NAME["tpot"]), row.interval("tpot_seconds")) for row in rows]
     known = [(value, where) for value, where in values if value is not None and where is not None]
-    assert fitted["tpot"]["rows"] == len(known)
-    assert fitted["tpot"]["inside"] == sum(where.low <= value <= where.high for value, where in known) / len(known)
-    assert fitted["tpot"]["width"] == statistics.median(where.high / where.low for _, where in known)
+    fitted = of_vllm["fitted"]
+    assert fitted["rows"] == len(known)
+    assert fitted["inside"] == sum(where.low <= value <= where.high for value, where in known) / len(known)
+    assert fitted["width"] == statistics.median(where.high / where.low for _, where in known)
     # What is left out is said by the profile of engine and chips.
-    (left_out,) = (
-        line for line in record if (line["engine"], line["chips"], line["which"]) == ("vllm", "hopper", "left out")
-    )
     calibration = catalog.assumptions("profiles/vllm_hopper").calibration
     assert calibration is not None
     spread = calibration.errors["traffic"]["tpot"]
-    runs = runs_of(rows)
-    assert left_out["tpot"] == {
-        "rows": spread.own or spread.rows, "inside": spread.covered, "width": spread.width, "by_chance": by_chance(runs)
-    }  # fmt: skip
+    assert of_vllm["left out"] == {
+        "rows": spread.own or spread.rows,
+        "inside": spread.covered,
+        "width": spread.width,
+        "by_chance": by_chance(runs_of(rows)),
+    }
     # Series that no fact explains count apart: none of them is among these rows.
     assert "no fact explains" not in {line["which"] for line in record}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,44 +12,38 @@ import pytest
 import inference_econ as ie
 from inference_econ.answers.deviations import calibration_record
 from inference_econ.engine import Instances, Setup, bounds
-from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Range, catalog
+from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Quantity, catalog
 from inference_econ.report import caveats
 from inference_econ.report.assess import assessment_record
 from inference_econ.report.assess_findings import findings
 from tests import asking
+from tests.reading import tables
 
 #: Nine in ten within a factor of two, eight in ten from 0.8 to 1.25.
 QUANTILES = tuple(math.log(value) for value in (0.5, 0.8, 0.9, 1.0, 1.1, 1.25, 2.0))
+TTFT_QUANTILES = [2 * value for value in QUANTILES]
+ERRORS = {"tpot": {"rows": 1234, "quantiles": [*QUANTILES]}, "ttft": {"rows": 30, "quantiles": TTFT_QUANTILES}}
+FACTS: dict[str, Any] = tables(Path(__file__))["CALIBRATION"]
+CALIBRATION = Calibration.build({**FACTS, "errors": {"model": ERRORS}}, origin="calibration")
 SHORT = ie.Traffic(context=500)
 
 
-def fitted(name: str = "made up") -> ie.Assumptions:
+def fitted(name: str = "made up", **changes: object) -> ie.Assumptions:
+    """Assumptions with a calibration, in which some fields are changed."""
     assert len(QUANTILES) == len(LEVELS)
-    calibration = Calibration(
-        date="2026-01-01",
-        rows=40,
-        engines=("vllm",),
-        models=("llama_3_8b",),
-        hardware=("h100_sxm",),
-        families=("h100",),
-        weights=("bf16",),
-        parameters=Range(low=1e9, high=1e11),
-        isl=Range(low=400, high=4000),
-        osl=Range(low=100, high=1000),
-        requests_per_accelerator=Range(low=1, high=64),
-        accelerators=Range(low=1, high=8),
-        errors={
-            "model": {
-                "tpot": ErrorSpread(rows=1234, quantiles=QUANTILES),
-                "ttft": ErrorSpread(rows=30, quantiles=tuple(2 * one for one in QUANTILES)),
-            }
-        },
-    )
+    calibration = CALIBRATION.model_copy(update=changes)
     return catalog.assumptions("deployable").model_copy(update={"calibration": calibration, "name": name})
 
 
 def setup(assumptions: ie.Assumptions | None = None, model: str = "llama_3_8b", context: float = 500) -> Setup:
     return asking.setup(model, "h100_sxm", context, assumptions=fitted() if assumptions is None else assumptions)
+
+
+def errors_of(instances: Instances, quantity: Quantity) -> dict[str, Any]:
+    """Record of the errors of a quantity."""
+    record: Any = calibration_record(instances, [quantity])
+    errors: dict[str, Any] = record["measured_over_predicted"][quantity]
+    return errors
 
 
 def test_where_measured_values_lie() -> None:
@@ -64,36 +59,24 @@ def test_where_measured_values_lie() -> None:
 
 
 def test_few_rows_have_those_of_their_base_beside_them() -> None:
-    known = fitted()
-    assert known.calibration is not None
     spread = ErrorSpread(rows=239, own=7, quantiles=QUANTILES)
-    calibration = known.calibration.model_copy(update={"errors": {"model": {"tpot": spread}}})
-    few = Instances(setup(known.model_copy(update={"calibration": calibration})))
+    few = Instances(setup(fitted(errors={"model": {"tpot": spread}})))
     assert "(7 rows, interval mostly of the 239 of its base, by fits without their model)" in caveats.remarks([few])[0]
-    record = calibration_record(few)
-    assert record is not None
-    errors = record["measured_over_predicted"]["tpot"]  # type: ignore[index]
+    errors = errors_of(few, "tpot")
     assert (errors["rows"], errors["rows_of_base"]) == (7, 239)
-    own = calibration_record(Instances(setup()))
-    assert own is not None
-    assert own["measured_over_predicted"]["tpot"]["rows_of_base"] is None  # type: ignore[index]
+    assert errors_of(Instances(setup()), "tpot")["rows_of_base"] is None
 
 
 @pytest.mark.parametrize(
     ("bias", "said"), [(0.0, ""), (0.04, ""), (math.log(1.094), ", half of them beyond +9 %"), (-0.2, "-18 %")]
 )
 def test_a_bias_of_rows_left_out_is_in_the_interval_and_named(bias: float, said: str) -> None:
-    known = fitted()
-    assert known.calibration is not None
     spread = ErrorSpread(rows=39, quantiles=tuple(value + bias for value in QUANTILES))
-    calibration = known.calibration.model_copy(update={"errors": {"model": {"throughput": spread}}})
-    asked = Instances(setup(known.model_copy(update={"calibration": calibration})))
+    asked = Instances(setup(fitted(errors={"model": {"throughput": spread}})))
     text = caveats.spread(asked, ["throughput"])
     assert said in text
     assert ("half of them" in text) is bool(said)
-    record = calibration_record(asked, ["throughput"])
-    assert record is not None
-    errors = record["measured_over_predicted"]["throughput"]  # type: ignore[index]
+    errors = errors_of(asked, "throughput")
     assert errors["median"] == pytest.approx(math.exp(bias))
     assert (errors["low"], errors["high"]) == pytest.approx((0.8 * math.exp(bias), 1.25 * math.exp(bias)))
 
@@ -102,10 +85,7 @@ def test_a_bias_of_rows_left_out_is_in_the_interval_and_named(bias: float, said:
 def test_ways_of_cutting_a_model_up_that_nobody_measured(
     parallel: dict[str, tuple[str, ...]] | None, layouts: list[str], said: str
 ) -> None:
-    known = fitted()
-    assert known.calibration is not None
-    calibration = known.calibration.model_copy(update={"parallel": parallel})
-    asked = Instances(setup(known.model_copy(update={"calibration": calibration})), layouts=layouts)
+    asked = Instances(setup(fitted(parallel=parallel)), layouts=layouts)
     text = f"Unlike what made up was fitted to, so that errors may be larger: {said}."
     assert caveats.extrapolations(asked) == ([text] if said else [])
 
@@ -170,15 +150,11 @@ def test_several_are_told_apart_and_equal_ones_together() -> None:
 
 
 def test_other_traffic_of_what_was_measured_is_known_better() -> None:
-    narrow = ErrorSpread(rows=77, quantiles=tuple(one / 2 for one in QUANTILES))
-    known, served = fitted(), catalog.model("llama_3_8b")
-    assert known.calibration is not None
-    errors = {**known.calibration.errors, "version": {"tpot": narrow}, "layout": {"tpot": ErrorSpread(
-        rows=55, quantiles=tuple(3 * one for one in QUANTILES))}}  # fmt: skip
-    changes = {
-        "subjects": (f"vllm / NVIDIA H100 SXM5 80GB / {served.name}",), "layouts": ("tp1",), "errors": errors
-    }  # fmt: skip
-    known = known.model_copy(update={"calibration": known.calibration.model_copy(update=changes)})
+    narrow = ErrorSpread(rows=77, quantiles=tuple(value / 2 for value in QUANTILES))
+    wide = ErrorSpread(rows=55, quantiles=tuple(3 * value for value in QUANTILES))
+    errors = {**CALIBRATION.errors, "version": {"tpot": narrow}, "layout": {"tpot": wide}}
+    subject = f"vllm / NVIDIA H100 SXM5 80GB / {catalog.model('llama_3_8b').name}"
+    known = fitted(subjects=(subject,), layouts=("tp1",), errors=errors)
     seen, unseen = Instances(setup(known), [1], [8]), Instances(setup(known, "qwen3_8b"), [1], [8])
     for instances, rows, without, factor in (
         # Nobody said which version it will be.
@@ -191,9 +167,7 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
         (seen._replace(speculates=True), "55 rows, by fits without their layout", "layout", 1.25**3),
     ):  # fmt: skip
         assert f"to {100 * factor - 100:+.0f} % around such predictions ({rows})" in caveats.spread(instances, ["tpot"])
-        record = calibration_record(instances)
-        assert record is not None
-        assert record["measured_over_predicted"]["tpot"]["without"] == without  # type: ignore[index]
+        assert errors_of(instances, "tpot")["without"] == without
         (ends,) = bounds.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
         assert ends == pytest.approx((1 / factor, factor))
 

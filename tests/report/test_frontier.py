@@ -17,8 +17,8 @@ def front() -> ie.Frontier:
 
 
 def test_the_table_of_a_frontier_shows_both_ends_and_the_preferred_point(front: ie.Frontier) -> None:
-    table = frontier.frontier_table(front, rows=6)
-    assert 6 <= len(table.rows) <= 7
+    table = frontier.frontier_table(front)
+    assert len(table.rows) <= 15
     speeds = [float(row[0].rstrip(" *")) for row in table.rows]
     assert speeds == sorted(speeds)
     assert speeds[0] == pytest.approx(front.tokens_per_second[0], abs=0.51)

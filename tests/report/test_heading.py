@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from inference_econ.answers.chances import Chances
-from inference_econ.answers.launching.expected import Expected
+from inference_econ.answers.launching.benchmark import Expected
 from inference_econ.answers.promises import Targets
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import Requests
 from inference_econ.report.heading import BOUND, heading, lengths_label, promises_label
 from inference_econ.report.promises import chances_notes
@@ -23,6 +23,12 @@ def test_promises_are_said_with_their_probability_and_without_powers_of_ten() ->
     promises = Targets(ttft_seconds=20.0, tpot_seconds=0.03, confidence=0.8)
     assert promises_label(promises) == "p90 TTFT <= 20000 ms and TPOT <= 30 ms with a probability of 80 %"
     assert promises_label(Targets()) == ""
+
+
+def test_a_heading_names_who_proposes_tokens_only_where_all_rows_have_the_same() -> None:
+    setup, proposer = Setup.of("llama_3_8b", "h100_sxm"), Speculation.of("ngram", 0.5)
+    assert heading("Rows", [setup], [], speculations=[proposer, proposer]).endswith(f"; {proposer.label}")
+    assert heading("Rows", [setup], [], speculations=[None, proposer]) == heading("Rows", [setup], [])
 
 
 def test_a_question_mark_is_explained() -> None:

@@ -1,4 +1,4 @@
-"""What a page yields where an answer has nothing else to say."""
+"""Pages where an answer has nothing else to say, their tables and the labels in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from inference_econ.report.page import Page, csv_text, json_text
-from inference_econ.report.table import Table
+from inference_econ.report.table import Table, dollars, layout_label, per_hour
+from tests.reading import csv_rows
 
 
 @dataclass(frozen=True)
@@ -47,3 +48,20 @@ def test_json_has_neither_nan_nor_infinity() -> None:
         with pytest.raises(OverflowError, match="a result is not finite"):
             json_text({"value": bad})
     assert json_text({"a": [1.5]}).endswith("}\n")
+
+
+@pytest.mark.rows
+def test_layouts_are_labelled_as_people_write_them(layout: dict[str, float | str], label: str) -> None:
+    assert layout_label(layout) == label
+
+
+@pytest.mark.rows
+def test_dollars_have_three_digits_or_cents(amount: float, text: str) -> None:
+    assert dollars(amount) == text
+    assert per_hour(1234.5) == "1,234.50"
+
+
+def test_markdown_and_csv_survive_odd_cells() -> None:
+    table = Table("t", ("a", "b|c"), (('say "x", y', "p|q"), ("two\nlines", "")))
+    assert table.markdown() == '| a | b\\|c |\n| --- | --- |\n| say "x", y | p\\|q |\n| two lines |  |\n'
+    assert csv_rows(csv_text(table.frame())) == [{"a": 'say "x", y', "b|c": "p|q"}, {"a": "two\nlines", "b|c": ""}]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -14,9 +12,9 @@ from inference_econ.engine import bounds
 from inference_econ.inputs import Length, Requests
 from inference_econ.report import bands
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.compare import ComparisonPage, comparison_chart
+from inference_econ.report.compare import comparison_chart
 from inference_econ.report.frontier import frontier_chart
-from inference_econ.report.serving_frontier import ServingFrontierPage, measured_metric, service_frontier_charts
+from inference_econ.report.serving_frontier import measured_metric, service_frontier_charts
 from inference_econ.search import METRICS
 from inference_econ.studies.compare import compare
 from tests import asking
@@ -149,14 +147,3 @@ def test_many_series_have_neither_bands_nor_points() -> None:
     chart = comparison_chart(result)
     assert len(chart.lines) == 5
     assert not any(line.band is not None or line.points for line in chart.lines)
-
-
-def test_pages_write_their_pictures(services: ServiceFrontier, tmp_path: Path) -> None:
-    ServingFrontierPage(services, "cost").draw(str(tmp_path / "a.svg"))
-    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    for words in ("What do services cost at each speed?", "Llama 3.1 70B", MEASURED, "80 % of measured values"):
-        assert words in text
-    ComparisonPage(compare("llama_3_8b", ["h100_sxm"], max_instance_gpus=2, isl=1024, osl=1024)).draw(
-        str(tmp_path / "b.png")
-    )
-    assert (tmp_path / "b.png").stat().st_size > 3000

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from inference_econ.errors import NothingFitsError, SpecError
@@ -33,7 +34,11 @@ def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
     elif result.comparison is not None:
         assert [float(row["measured_seconds"]) for row in rows] == pytest.approx(result.comparison.measured)
     else:
+        # Ten digits are written; offers come after the curves.
         assert len(rows) == sum(len(curve.dollars) for curve in result.curves) + len(result.offers)
+        for column, field in (("tokens_per_second_per_user", "tokens_per_second"), ("accelerators", "accelerators")):
+            drawn = np.concatenate([getattr(curve, field) for curve in result.curves])
+            assert [float(row[column]) for row in rows[: len(drawn)]] == pytest.approx(drawn, rel=1e-9)
         assert [curve["series"] for curve in record["curves"]] == [curve.label for curve in result.curves]
         assert record["curves"][0]["batch"] == result.curves[0].batch.tolist()
     lines = scenario_table(result).markdown().splitlines()

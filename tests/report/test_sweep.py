@@ -34,6 +34,11 @@ def test_rows_are_in_the_order_of_their_axis_and_what_is_not_reached_is_empty() 
     assert list(page.frame()["rows"]) == ["big", "small", "small"]
 
 
+def test_a_picture_is_the_same_in_whichever_order_rows_end() -> None:
+    turned = replace(SWEPT, best=SWEPT.best[::-1])
+    assert SweepPage(turned).charts()["cheapest"].to_json() == SweepPage(SWEPT).charts()["cheapest"].to_json()
+
+
 def test_what_no_measurement_stands_behind_is_marked() -> None:
     def said(swept: Swept) -> tuple[bool, bool]:
         page = SweepPage(swept)

@@ -4,24 +4,20 @@ import errno
 import json
 import multiprocessing
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import inference_econ as ie
+from benchmarks import sweep_kills
 from inference_econ import _work
 from inference_econ.errors import InputError, TooMuchError
-from inference_econ.inputs import Scenario, spec_text
+from inference_econ.inputs import Scenario
 from inference_econ.studies.sweep import rows
 from inference_econ.studies.sweep.combinations import Combinations
 from tests.sweeps import AXES, study
-
-SWEEP = "from inference_econ_cli.start import run; run()"
 
 
 @pytest.fixture(scope="module")
@@ -86,19 +82,14 @@ def test_an_interrupt_leaves_what_is_answered(whole: Path, begun: Path) -> None:
     pd.testing.assert_frame_equal(_every_row(begun), _every_row(whole))
 
 
-@pytest.mark.parametrize("length", [0, 100, -1])
-def test_a_half_written_part_is_made_again(whole: Path, begun: Path, length: int) -> None:
+@pytest.mark.parametrize("length", [0, 100, -1, None])
+def test_a_half_written_part_and_one_in_the_place_of_another_are_made_again(
+    whole: Path, begun: Path, length: int | None
+) -> None:
     ie.sweep(study(), begun)
-    damaged = begun / "part-00001.parquet"
-    damaged.write_bytes(damaged.read_bytes()[:length])
+    other = "part-00002.parquet" if length is None else "part-00001.parquet"
+    (begun / "part-00001.parquet").write_bytes((begun / other).read_bytes()[:length])
     assert ie.load_sweep(begun).missing == 1
-    ie.sweep(study(), begun)
-    pd.testing.assert_frame_equal(_every_row(begun), _every_row(whole))
-
-
-def test_a_part_in_the_place_of_another_is_made_again(whole: Path, begun: Path) -> None:
-    (begun / "part-00003.parquet").write_bytes((begun / "part-00002.parquet").read_bytes())
-    assert ie.load_sweep(begun).missing == 2
     ie.sweep(study(), begun)
     pd.testing.assert_frame_equal(_every_row(begun), _every_row(whole))
 
@@ -110,15 +101,11 @@ def test_what_is_shown_may_change_and_what_is_asked_may_not(begun: Path) -> None
         ie.sweep(study({**AXES, "hardware": ["l4"]}), begun)
 
 
-def test_facts_that_have_changed_are_not_mixed(begun: Path) -> None:
+def test_facts_and_rows_of_another_release_are_refused(begun: Path) -> None:
     manifest = json.loads((begun / "sweep.json").read_text())
     (begun / "sweep.json").write_text(json.dumps({**manifest, "facts": "others", "version": "0.0.1"}))
     with pytest.raises(InputError, match=r"begun with other facts \(release 0\.0\.1, or files .*; give a new folder"):
         ie.sweep(study(), begun)
-
-
-def test_a_folder_of_another_release_is_refused(begun: Path) -> None:
-    manifest = json.loads((begun / "sweep.json").read_text())
     (begun / "sweep.json").write_text(json.dumps({**manifest, "digest": "others", "version": "0.0.1"}))
     with pytest.raises(InputError, match=r"begun: written by another release \(0\.0\.1\); sweep again into a new"):
         ie.load_sweep(begun)
@@ -184,33 +171,12 @@ def test_what_is_no_sweep_and_what_is_too_much_is_refused(tmp_path: Path) -> Non
     assert not (tmp_path / "none").exists()
 
 
-def _killed(folder: Path, file: Path, parts: int, jobs: int) -> None:
-    """Begin a sweep in a process of its own, and kill that as soon as there are so many parts."""
-    arguments = ["inference-econ", "sweep", str(file), "-o", str(folder), "--jobs", str(jobs), "--quiet"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", f"import sys; sys.argv = {arguments}; {SWEEP}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    deadline = time.monotonic() + 120.0
-    while len(list(folder.glob("part-*.parquet"))) < parts and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
 @pytest.mark.long
-def test_a_sweep_that_is_killed_loses_and_repeats_no_row(whole: Path, tmp_path: Path) -> None:
-    """100 random kills are `sh run.sh sweep-kills`."""
+def test_a_sweep_that_is_killed_loses_and_repeats_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of the 100 random kills of `sh run.sh sweep-kills`, which compares rows with those of a whole sweep."""
     others = set(multiprocessing.active_children())  # of the tests before, such as the explorer's
-    file, folder = tmp_path / "study.yaml", tmp_path / "killed"
-    file.write_text(spec_text(study()))
-    for parts, jobs in ((1, 1), (4, 2), (8, 1)):
-        _killed(folder, file, parts, jobs)
-        assert ie.load_sweep(folder).summary().combinations >= parts
-    ie.sweep(study(), folder)
-    pd.testing.assert_frame_equal(_every_row(folder), _every_row(whole))
-    assert not [path for path in folder.iterdir() if "unfinished" in path.name]
+    monkeypatch.setattr(sys, "argv", ["sweep_kills", "--kills", "3"])
+    sweep_kills.main()
     assert set(multiprocessing.active_children()) <= others
 
 

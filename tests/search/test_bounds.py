@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference_econ.engine import ContinuousLayouts, Grid, Layouts, Setup, Speculation, WholeLayouts
-from inference_econ.inputs import Precision, catalog
+from inference_econ.inputs import catalog
 from inference_econ.inputs.assumptions import GROUPS, field_names
 from inference_econ.search import Frontier, _bounds, _search, compute
+from tests.planned import setup_of
 
 #: Dense, experts, experts beside latent attention; with shared experts and heads of another number.
 MODELS = ("paper/llama_3_70b", "paper/mixtral_8x22b", "deepseek_v2", "gpt_oss_20b")
@@ -57,10 +58,8 @@ SPECULATIONS = (
 
 
 def _setup(model: str, changes: tuple[str, ...], context: float = 2000.0) -> Setup:
-    spec = catalog.model(model)
     # Few depths, for speed.
-    assumptions = catalog.assumptions("paper", changes=("layout.pipeline_steps=2", *changes))
-    return Setup(spec, catalog.hardware("h100_sxm"), Precision.of(spec, "fp8"), context, assumptions)
+    return setup_of(model, "h100_sxm", context, "layout.pipeline_steps=2", *changes, preset="paper", weights="fp8")
 
 
 def _frontier(setup: Setup, layouts: Layouts, speculation: Speculation | None) -> Frontier:
@@ -69,17 +68,17 @@ def _frontier(setup: Setup, layouts: Layouts, speculation: Speculation | None) -
 
 
 def _check(setup: Setup, layouts: Layouts, speculation: Speculation | None = None) -> None:
-    """With a table of bounds, with bounds of each plan, and without."""
+    """With a table of bounds, where only memory is looked at first, and without either."""
     if not _bounds.hold(setup.assumptions):
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_search, "_TABLE_FROM", 0)
         tabled = _frontier(setup, layouts, speculation)
         patch.setattr(_search, "_TABLE_FROM", np.inf)
-        bounded = _frontier(setup, layouts, speculation)
+        roomy = _frontier(setup, layouts, speculation)
         patch.setattr(_bounds, "hold", lambda _: False)
         everything = _frontier(setup, layouts, speculation)
-    for front in (tabled, bounded):
+    for front in (tabled, roomy):
         assert front.seconds == pytest.approx(everything.seconds, rel=1e-12)
         assert front.dollars == pytest.approx(everything.dollars, rel=1e-12)
 

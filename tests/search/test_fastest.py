@@ -24,10 +24,11 @@ from inference_econ.engine import (
     step_seconds,
     whole_grid,
 )
-from inference_econ.inputs import Precision, catalog
+from inference_econ.inputs import catalog
 from inference_econ.search._search import Search
 from inference_econ.search.fastest import fastest, token_seconds
 from inference_econ.serving import slots_of
+from tests.planned import setup_of
 
 Array = npt.NDArray[np.float64]
 
@@ -35,6 +36,7 @@ Array = npt.NDArray[np.float64]
 ROUNDING = 1e-12
 
 
+LAYOUTS = (ContinuousLayouts(False), ContinuousLayouts(True), WholeLayouts(False), WholeLayouts(True))
 #: What bounds need: attention of a stage in one piece, and collectives whose time they know.
 _TOGETHER = (
     "layout.attention_groups=idle", "layout.kv_placement=spread",
@@ -44,9 +46,7 @@ _TOGETHER = (
 
 
 def _question(model: str, chip: str, context: float, preset: str, changes: tuple[str, ...] = ()) -> Setup:
-    spec = catalog.model(model)
-    assumed = catalog.assumptions(preset, changes=changes)
-    return Setup(spec, catalog.hardware(chip), Precision.of(spec), context, assumed)
+    return setup_of(model, chip, context, *changes, preset=preset)
 
 
 def _try_everything(setup: Setup, sizes: Array, batches: Array, layouts: Layouts, new_tokens: int) -> Array:
@@ -108,15 +108,15 @@ def test_a_large_grid_of_whole_layouts() -> None:
     _check(setup, grid.accelerators, batches, WholeLayouts(pipeline=True), 1, tabled=True)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     model=st.sampled_from(["paper/llama_3_8b", "paper/mixtral_8x7b", "qwen3_30b_a3b", "deepseek_v2"]),
     chip=st.sampled_from(["paper/h100", "paper/groq_lpu", "h200_sxm", "gb300_nvl72", "mi300x"]),
     preset=st.sampled_from(catalog.names("assumptions")),
     context=st.sampled_from([0.0, 3000.0]),
-    pipeline=st.booleans(),
-    sizes=st.lists(st.floats(1.0, 200.0), min_size=1, max_size=5),
-    batches=st.lists(st.floats(1.0, 5000.0), min_size=1, max_size=5),
+    layouts=st.sampled_from(LAYOUTS),
+    sizes=st.lists(st.floats(1.0, 200.0) | st.sampled_from([1.0, 3.0, 4.0, 8.0, 24.0, 64.0]), min_size=1, max_size=5),
+    batches=st.lists(st.floats(1.0, 5000.0) | st.sampled_from([2.0, 24.0, 57.0, 1000.0]), min_size=1, max_size=5),
     new_tokens=st.integers(1, 3),
 )
 def test_a_small_grid(
@@ -124,13 +124,12 @@ def test_a_small_grid(
     chip: str,
     preset: str,
     context: float,
-    pipeline: bool,
+    layouts: Layouts,
     sizes: list[float],
     batches: list[float],
     new_tokens: int,
 ) -> None:
     setup = _question(model, chip, context, preset)
-    layouts = ContinuousLayouts(pipeline)
     _check(setup, np.array(sizes), np.array(batches), layouts, new_tokens, tabled=False)
 
 

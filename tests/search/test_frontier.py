@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from inference_econ.engine import Grid, Setup, Speculation, memory, paper_grid, whole_grid
+from inference_econ.engine import Grid, Setup, memory, paper_grid, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.formulas import pareto
 from inference_econ.inputs import Precision, catalog
 from inference_econ.search import Sampling, compute
-from inference_econ.search.fastest import token_seconds
 
 Array = npt.NDArray[np.float64]
 
@@ -34,51 +32,11 @@ def _question(
     )
 
 
-def _every_pair(setup: Setup, grid: Grid, speculation: Speculation | None = None) -> tuple[Array, Array, Array, Array]:
-    """Seconds, dollars, sizes and batches of all feasible pairs, without any shortcut over the grid."""
-    sizes, batches = grid.pairs()
-    seconds = token_seconds(setup, sizes, batches, grid.layouts, speculation=speculation).seconds
-    kept = np.isfinite(seconds)
-    size, batch = (np.broadcast_to(axis, seconds.shape)[kept] for axis in (sizes, batches))
-    return seconds[kept], size * seconds[kept] / batch * (PRICE / 3600 * 1e6), size, batch
-
-
 def _grid(setup: Setup, *, whole: bool, pipeline: bool) -> Grid:
     smallest = memory.weight_bytes(setup.model, setup.precision) / setup.hardware.hbm_bytes
     if whole:
         return whole_grid(smallest, pipeline=pipeline, largest=32, largest_batch=512)
     return paper_grid(smallest, 4.0, pipeline=pipeline, points=41)
-
-
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("pipeline", [False, True])
-@pytest.mark.rows
-def test_frontier_equals_brute_force(
-    model: str,
-    weights: str | None,
-    context: float,
-    preset: str,
-    speculate: bool,
-    demand: float | None,
-    pipeline: bool,
-    whole: bool,
-) -> None:
-    setup = _question(model, weights, context, preset)
-    grid = _grid(setup, whole=whole, pipeline=pipeline)
-    speculation = Speculation.of("draft", 0.8, 4, model=catalog.model("paper/llama_3_8b")) if speculate else None
-    seconds, dollars, size, batch = _every_pair(setup, grid, speculation)
-    if demand is not None:
-        sold = batch / seconds <= demand
-        seconds, dollars, size, batch = seconds[sold], dollars[sold], size[sold], batch[sold]
-    front = compute(replace(setup, price=PRICE), grid, speculation=speculation, max_tokens_per_second=demand)
-    # Fastest last.
-    assert (np.diff(front.seconds) < 0).all()
-    assert (np.diff(front.dollars) > 0).all()
-    best = pareto.undominated(seconds, dollars)[::-1]
-    assert front.seconds == pytest.approx(seconds[best], rel=1e-12)
-    assert front.dollars == pytest.approx(dollars[best], rel=1e-12)
-    assert front.accelerators.tolist() == size[best].tolist()
-    assert front.batch.tolist() == batch[best].tolist()
 
 
 @pytest.mark.parametrize("factor", [0.5, 10.0])

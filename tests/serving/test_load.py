@@ -29,10 +29,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import Length
 from inference_econ.serving import Gamma, Loaded, Service, kept_share, loaded
 from inference_econ.serving.lengths import new_tokens
-from inference_econ.serving.simulation.play import law, rehearse, rehearsing, server
+from inference_econ.serving.simulation.play import rehearse, rehearsing, server
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
 
 SERVICES = {
@@ -139,11 +138,6 @@ def test_bursts_are_worse_and_a_clock_is_better() -> None:
 def test_impossible_rates(rate: float) -> None:
     with pytest.raises(InputError, match=f"the request rate must be positive, got {rate:g}"):
         loaded(service("short"), rate)
-
-
-def test_impossible_variations() -> None:
-    with pytest.raises(InputError, match="arrival_scv must be a number >= 0, got -1"):
-        loaded(service("short"), 1.0, arrivals=Gamma(-1.0))
 
 
 # Goodput
@@ -376,15 +370,6 @@ def test_what_prompts_take_beyond_their_operators_counts_once_in_both() -> None:
     assert second.saved_seconds is not None
     assert second.saved_seconds(16, 4000) == pytest.approx(first.saved_seconds(16, 4000))
     assert first.saved_seconds(16, 4000) > 0.0
-
-
-def test_lengths_are_drawn_as_they_are_given() -> None:
-    random = np.random.default_rng(0)
-    for text in ("300", "uniform:200:400", "lognormal:300:0.5", "100@0.75,900@0.25"):
-        length = Length.parse(text)
-        drawn = law(length)(100_000, random)
-        assert drawn.mean() == pytest.approx(length.mean, rel=0.01)
-        assert drawn.var() / drawn.mean() ** 2 == pytest.approx(length.scv, rel=0.05, abs=1e-3)
 
 
 def test_groups_step_together_in_both() -> None:

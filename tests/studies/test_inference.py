@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
+from data.prior_frontiers import every_case, table_line
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import ObservedOffer, Priors, catalog, observed_offer, recorded_offers
 from inference_econ.report.infer import InferencePage, inferred_charts
@@ -24,7 +25,6 @@ from inference_econ.studies.inference.frontiers import (
     Surfaces,
     shipped_points,
     sized,
-    table_line,
     with_experts,
 )
 from inference_econ.studies.inference.infer import drawn, infer
@@ -84,7 +84,7 @@ def test_shipped_frontiers_are_those_of_now(index: int) -> None:
 
 
 def test_every_frontier_of_the_usual_priors_is_shipped() -> None:
-    assert set(Surfaces(USUAL).every_case()) == set(shipped_points())
+    assert set(every_case(USUAL)) == set(shipped_points())
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,9 @@ def test_what_lies_between_sizes_is_interpolated(family: str, parameters: float,
     places = np.linspace(0.0, 1.0, frontiers.POINTS)
     near = surfaces.of(kind, manner).at(*(np.full_like(places, spot) for spot in spots), places)
     case = next(
-        case for case in surfaces.every_case() if case.model == kind.model and case[3:6] == ("h100_sxm", "fp8", None)
+        case
+        for case in every_case(surfaces.priors)
+        if case.model == kind.model and case[3:6] == ("h100_sxm", "fp8", None)
     )
     true = frontiers.points_of(case._replace(parameters=parameters, experts=experts or 0))
     # At equal speeds, where both have some.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,9 +11,7 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
-from inference_econ.report import figures, scenario_figure
-from inference_econ.report.page import csv_text, json_text
-from inference_econ.report.scenario import cells, result_frame, result_record, scenario_tables
+from inference_econ.report.scenario import cells, scenario_tables
 from inference_econ.studies import kv_runahead
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
@@ -120,28 +117,6 @@ def test_searched_parts_are_best_and_later_ones_are_smaller() -> None:
     shares = [int(share) for share in str(row.values[-1]).split()]
     assert shares == sorted(shares, reverse=True)
     assert sum(shares) == pytest.approx(100, abs=2)
-
-
-def test_the_figure_shows_methods_over_prompts(tmp_path: Path) -> None:
-    figure = scenario_figure.draw(published())
-    assert len(figure.axes) == 6
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels[:5] == list(kv_runahead.METHODS.values())
-    assert labels[5:] == ["published, all-gather", "published, searched parts"]
-    figures.save(figure, [tmp_path / "a.svg"])
-    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert "Falcon 7B, 8 GPUs at 300 GB/s" in text
-    assert "time to first token (s)" in text
-
-
-def test_plain_data() -> None:
-    rows = list(csv.DictReader(csv_text(result_frame(published())).splitlines()))
-    assert {"table", "row", "column", "ours", "printed"} == set(rows[0])
-    assert sum(row["printed"] != "" for row in rows) == 41
-    record = result_record(published())
-    assert json_text(record)
-    files = {used.file for used in published().sources}
-    assert files == {"model: Llama 2 7B", "model: Falcon 7B", "scenario: KV-Runahead"}
 
 
 def test_a_scenario_of_ones_own(write: Write) -> None:

@@ -156,31 +156,6 @@ def test_times_beside_what_the_notes_measured(result: Result) -> None:
             assert values[1:] == ("-", "-"), how
 
 
-def test_ranges_that_the_notes_of_the_table_name() -> None:
-    with catalog.measured_files()["latent_attention_points"].open(encoding="utf-8") as stream:
-        rows = [row for row in csv.DictReader(stream) if row["file"].startswith("absorption")]
-    times = {
-        (row["device"], row["implementation"], int(row["batch"]), int(row["context"])): float(row["median_us"])
-        for row in rows
-    }
-
-    def quotients(device: str, batch: int, how: str = "absorbed_unfused") -> dict[int, float]:
-        return {
-            length: value / times[device, how, batch, length]
-            for (chip, name, size, length), value in times.items()
-            if (chip, name, size) == (device, "decompressed", batch) and (device, how, batch, length) in times
-        }
-
-    a100, rtx = quotients("A100-PCIE-40GB", 32).values(), quotients("RTX 4080", 32).values()
-    assert (round(min(a100), 2), round(max(a100), 2)) == (0.54, 0.79)
-    assert (round(min(rtx), 2), round(max(rtx), 2)) == (0.87, 1.39)
-    alone = quotients("A100-PCIE-40GB", 1)
-    assert all((value > 1) is (length >= 1024) for length, value in alone.items())
-    for device in ("A100-PCIE-40GB", "RTX 4080"):
-        for batch in (1, 32):
-            assert max(quotients(device, batch, "absorbed_copied").values()) < 1
-
-
 def test_what_does_not_fit_is_not_timed(result: Result) -> None:
     # 90 % of 40 GiB less a workspace for 8192 tokens: 4 x 5120 elements of two bytes each.
     usable = 0.9 * 40 * 2**30 - 8192 * 4 * 5120 * 2 - 2 * WEIGHTS

@@ -10,7 +10,9 @@ from functools import cached_property, partial
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.answers.chances import Chances, chances_of
 from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.margins import instances_of
 from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, queueing, renting, special
@@ -85,6 +87,12 @@ class Fleet:
         """The whole bill over the output tokens completed [USD per 1e6 tokens]."""
         tokens_per_second = self.load.completed_per_second * self.pools.requests.osl.mean
         return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
+
+    def chances(self, targets: Targets) -> Chances:
+        """Of TTFTs by the instances that read prompts, of TPOTs and traffic by those that decode."""
+        sides = ((self.pools.prefill, self.prefill), (self.pools.decode, self.decode))
+        reading, decoding = (instances_of(pool.services.service(index)) for pool, index in sides)
+        return chances_of(reading, decoding, self.load, targets)
 
 
 def rented(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int]) -> tuple[int, ...]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ.answers.launching.arguments import written
-from inference_econ.answers.launching.benchmark import Generator, OfferedLoad, Run, run
-from inference_econ.answers.launching.expected import Expected
+from inference_econ.answers.launching.benchmark import Expected, Generator, OfferedLoad, Run, run
 from inference_econ.answers.launching.instance import Engine, Instance, Limits, Role, Weights
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -69,16 +68,6 @@ def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[t
         part: Entry(len(numbers), *(levels.get((group, kind, part), 0.0) for kind in range(2)))
         for part, numbers in counts.items()
     }
-
-
-def shared_data(group: Group, rows: Sequence[Observed], levels: Levels) -> list[dict[str, Any]]:
-    """Levels of all models of the engine of a group that were fitted to some rows, as a file says them."""
-    counts = Counter(name for row in rows for name in row.shared)
-    return [
-        {"rows": count, "decode": round(levels[name], 4)}
-        for name, count in sorted(counts.items(), key=str)
-        if name[0] == Group(group.engine, "")
-    ]
 
 
 def known_shared(group: Group, file: MeasuredLevels) -> dict[Name, float]:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.calibration.measurements import Measurement, Pool
+from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.deployed import version_told
 from inference_econ.calibration.prediction.predict import Prediction, predict
 from inference_econ.calibration.problem import log_ratios
-from inference_econ.calibration.subjects import specs
+from inference_econ.calibration.subjects import pool_key, specs
 from inference_econ.engine import formats, has_experts, layout_key
 from inference_econ.inputs import (
     LEVELS_FORM,
@@ -114,7 +114,7 @@ def places_of(row: Measurement) -> tuple[Place, Place]:
     groups = row.dp or 1 if has_experts(model) else 1
     layouts = [layout_key(row.tp or 1, groups, row.pp or 1)] * 2
     if row.decode is not None and row.prefill is not None:
-        layouts = [_pool(row.decode), _pool(row.prefill)]
+        layouts = [pool_key(row.decode), pool_key(row.prefill)]
     decode, prefill = (Place(subject, version_told(row), way, (layout, weights)) for layout in layouts)
     return decode, prefill
 
@@ -122,10 +122,6 @@ def places_of(row: Measurement) -> tuple[Place, Place]:
 def shared_of(group: Group, row: Measurement) -> tuple[Name, ...]:
     """Levels of all models that the decode steps of a row have: that of an engine's proposed tokens."""
     return ((Group(group.engine, ""), 0, SHARED),) if row.speculates else ()
-
-
-def _pool(pool: Pool) -> str:
-    return layout_key(pool.tp, pool.dp, pool.pp)
 
 
 def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumptions]) -> list[Observed]:

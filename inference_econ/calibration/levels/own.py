@@ -84,11 +84,11 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
         raise InputError("no row has a TPOT or a TTFT that can be predicted; see inference-econ validate")
     assert shipped.levels is not None
     levels = own_levels(shipped.levels, group, seen, date=date)
-    mine = alone.model_copy(update={"levels": MeasuredLevels.build(levels, origin=group.profile)})
+    levelled = alone.model_copy(update={"levels": MeasuredLevels.build(levels, origin=group.profile)})
     measured = [row.row for row in seen]
     before, after = (
         log_ratios(predict(measured, lambda _: shipped), QUANTITIES),
-        log_ratios(predict(measured, lambda _: mine), QUANTITIES),
+        log_ratios(predict(measured, lambda _: levelled), QUANTITIES),
     )
     return OwnProfile(group, levels, tuple(measured), before, np.asarray(after))
 

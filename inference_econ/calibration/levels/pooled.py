@@ -53,10 +53,10 @@ class Spreads(NamedTuple):
     @classmethod
     def read(cls, spreads: Mapping[Quantity, LevelSpreads]) -> Spreads:
         """Those of a file."""
-        each = [spreads[name] for name in QUANTITIES]
+        by_quantity = [spreads[name] for name in QUANTITIES]
         return cls(
-            np.array([[getattr(one, depth) for depth in DEPTHS + SHARED] for one in each], dtype=float),
-            np.array([one.row for one in each], dtype=float),
+            np.array([[getattr(spread, depth) for depth in DEPTHS + SHARED] for spread in by_quantity], dtype=float),
+            np.array([spread.row for spread in by_quantity], dtype=float),
         )
 
 

@@ -97,6 +97,9 @@ def measurement(row: Row, common: Mapping[str, Any]) -> Measurement:
 def _layout(row: Row) -> dict[str, Any]:
     """Accelerators and degrees, or pools."""
     pools = {name: _pool(row, name) for name in POOLS}
+    if (pools["prefill"] is None) != (pools["decode"] is None):
+        missing = next(name for name, pool in pools.items() if pool is None)
+        raise UnusableRowError(f"{missing}_tp is blank: of two pools both are needed")
     tp, dp, pp, accelerators = (row.whole(column) for column in ("tp", "dp", "pp", "accelerators"))
     if tp is not None:
         dp, pp = dp or 1, pp or 1
@@ -105,6 +108,9 @@ def _layout(row: Row) -> dict[str, Any]:
             raise UnusableRowError(f"{accelerators} accelerators are no multiple of tp {tp} x dp {dp} x pp {pp}")
     elif accelerators is None and pools["decode"] is None:
         raise UnusableRowError("the number of accelerators is not recorded")
+    elif accelerators is None:
+        sizes = [pool.accelerators for pool in pools.values() if pool is not None]
+        accelerators = sum(size for size in sizes if size) if all(sizes) else None
     return {"accelerators": accelerators, "tp": tp, "dp": dp, "pp": pp, **pools}
 
 

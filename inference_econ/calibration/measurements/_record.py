@@ -222,6 +222,18 @@ class Measurement:
             return self.context
         return self.isl + (self.osl or 0.0) / 2
 
+    @property
+    def closed_loop_rate(self) -> float | None:
+        """Output tokens of an accelerator that a closed loop of the measured latencies completes [tokens/s].
+
+        Each of the requests in flight takes its mean TTFT, and its mean TPOT for every token after the first. None
+        where requests come at a rate, or something is not recorded.
+        """
+        ttft, tpot, requests, chips = self.ttft_seconds, self.tpot_seconds, self.concurrency, self.accelerators
+        if self.load != "concurrency" or ttft is None or not (tpot and requests and chips and self.osl):
+            return None
+        return requests * self.osl / (ttft + (self.osl - 1.0) * tpot) / chips
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:

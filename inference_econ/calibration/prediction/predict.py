@@ -164,8 +164,11 @@ def _unusable(row: Measurement) -> str:
         return "no length is recorded"
     if row.decode is None and row.accelerators is None:
         return "the number of accelerators is not recorded"
-    if row.decode is not None and row.accelerators is None:
-        return row.unknown or _WORKERS_NOT_RECORDED
+    if row.prefill is not None and row.decode is not None:
+        if None in (row.accelerators, row.prefill.workers, row.decode.workers):
+            return row.unknown or _WORKERS_NOT_RECORDED
+        if row.concurrency is None or row.load == "rate":
+            return "pools are predicted under a constant number of requests alone"
     if row.load in ("batch", "concurrency") and row.concurrency is None:
         return "the number of requests is not recorded"
     if row.load == "rate" and row.requests_per_second is None:

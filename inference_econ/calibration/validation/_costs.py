@@ -453,14 +453,10 @@ def _usable(row: Measurement) -> bool:
 def dollars_of(row: Measurement) -> float:
     """The whole bill of a measured server over its output tokens, at :data:`_PRICE` [USD per 1e6 tokens].
 
-    Without a measured rate it is that of a closed loop: each of the requests in flight takes its mean TTFT, and its
-    mean TPOT for every token after the first.
+    Without a measured rate it is that of a closed loop.
     """
-    rate = row.output_tokens_per_second_per_accelerator
-    if rate is None:
-        assert row.concurrency and row.ttft_seconds and row.tpot_seconds and row.osl and row.accelerators
-        seconds = row.ttft_seconds + (row.osl - 1.0) * row.tpot_seconds
-        rate = row.concurrency * row.osl / seconds / row.accelerators
+    rate = row.output_tokens_per_second_per_accelerator or row.closed_loop_rate
+    assert rate is not None
     return float(money.dollars_per_million_tokens(1.0, 1.0, rate, _PRICE))
 
 
@@ -609,7 +605,7 @@ def _least(offered: Sequence[Curves], speed: float) -> _State | None:
 
 def _alone(point: CostPoint, row: Measurement, offered: Sequence[Curves]) -> CostPoint:
     """A point with what its own engine answers, in its own layout as it speculates and in any."""
-    engine = [curves for curves in offered if [each.name for each in curves.services.setup.engines] == [row.engine]]
+    engine = [curves for curves in offered if [spec.name for spec in curves.services.setup.engines] == [row.engine]]
     apart, layout = row.decode is not None, layout_of(row).rpartition("+")[2]
     own = [
         curves.of_layout(layout) for curves in engine if (curves.speculates, curves.apart) == (row.speculates, apart)

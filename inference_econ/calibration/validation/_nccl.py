@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from inference_econ.calibration.validation._files import Line, preset, read
-from inference_econ.inputs import Assumptions, NcclTree, ProtocolConstants, Source, catalog
+from inference_econ.inputs import Assumptions, NcclTree, Source, catalog
 
 COLUMNS = ("nccl_version", "group", "link_or_arch", "algorithm", "LL", "LL128", "Simple", "unit")
 #: Where a constant stands in the tables: group and kind of link.
@@ -62,7 +62,7 @@ def compared(name: str, assumed: Assumptions, lines: list[Line]) -> Iterator[Con
                 if source is not None and source.ref == "nccl" and source.kind == "published":
                     for version, table in _tables(lines, source.where, kind, protocol, field):
                         yield Constant(
-                            f"{name}: {kind}.{protocol}.{field}", version, _value(protocol_constants, field), table
+                            f"{name}: {kind}.{protocol}.{field}", version, getattr(protocol_constants, field), table
                         )
 
 
@@ -80,10 +80,6 @@ def verdict() -> str:
     if wrong:
         return f"{sentence}; not all are: {'; '.join(wrong)}."
     return f"{sentence}, and equal its tuning tables of every version that they name and that is at hand ({versions})."
-
-
-def _value(protocol_constants: ProtocolConstants, field: str) -> float:
-    return float(getattr(protocol_constants, field))
 
 
 def _source(path: str, sources: Mapping[str, Source]) -> Source | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,30 +23,6 @@ _NEEDED = {"hardware": "hardware", "batch": "batch", "n_draft": "draft length", 
 _LENGTHS = re.compile(r"(\d+)K/(\d+)K")
 _DEGREE = re.compile(r"\bTP(\d+)\b")
 _USER = "tok/s/user"
-
-
-@dataclass(frozen=True, slots=True)
-class SpeculatingDeployment:
-    """Deployment that a row was measured on.
-
-    Attributes
-    ----------
-    setup : Setup
-        The target on its chips.
-    plans : Plans
-        The one layout with its batch.
-    speculation : Speculation
-        The proposer; its acceptance does not count.
-    """
-
-    setup: Setup
-    plans: Plans
-    speculation: Speculation
-
-    def times(self) -> tuple[float, float]:
-        """A plain step, and a round with the longest draft [s]."""
-        seconds = rounds(self.setup, self.plans, self.speculation).seconds[0]
-        return float(seconds[0]), float(seconds[-1])
 
 
 def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
@@ -117,7 +93,7 @@ def _deployed(line: Line, lines: Sequence[Line], assumed: Assumptions, blank: Co
     if missing:
         raise UnusableRowError(f"not recorded: {', '.join(missing)}")
     gained, length = line.needed("accept_len"), line.count("n_draft")
-    plain, whole = _deployment(line, assumed).times()
+    plain, whole = _times(line, assumed)
     baseline = line.number("baseline_value")
     if blank.unit == _USER:
         yield replace(blank, series="speed of a deployment", predicted=gained / whole)
@@ -140,8 +116,8 @@ def _deployed(line: Line, lines: Sequence[Line], assumed: Assumptions, blank: Co
         yield replace(blank, series="tokens per round, all alike", unit=unit, measured=gained, predicted=alike)
 
 
-def _deployment(line: Line, assumed: Assumptions) -> SpeculatingDeployment:
-    """Deployment that a row was measured on.
+def _times(line: Line, assumed: Assumptions) -> tuple[float, float]:
+    """A plain step of the deployment that a row was measured on, and a round with the longest draft [s].
 
     Raises
     ------
@@ -168,7 +144,10 @@ def _deployment(line: Line, assumed: Assumptions) -> SpeculatingDeployment:
     proposer = line.text("method")
     if "MTP" not in proposer:
         raise UnusableRowError(f"the proposer {proposer!r} is not known")
-    return SpeculatingDeployment(setup, plans, Speculation.of("mtp", 1.0, line.count("n_draft"), weights=kept))
+    # Its acceptance does not count.
+    speculation = Speculation.of("mtp", 1.0, line.count("n_draft"), weights=kept)
+    seconds = rounds(setup, plans, speculation).seconds[0]
+    return float(seconds[0]), float(seconds[-1])
 
 
 def _share(line: Line, column: str) -> float:

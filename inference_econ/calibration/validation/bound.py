@@ -90,7 +90,7 @@ def violations(rows: Sequence[Row]) -> list[Violation]:
     ideal = catalog.assumptions(_PRESET)
     plain = [row for row in rows if row.measurement is not None and not row.apart and not _guessed(row)]
     measured = [row.measurement for row in plain if row.measurement is not None]
-    every = _predicted(measured, ideal)
+    every = predict(measured, lambda _: ideal)
     # One prediction for all runs of a deployment that differ in their load only.
     alone = dict(_distinct(measured, ideal))
     beyond = [
@@ -113,11 +113,7 @@ def _guessed(row: Row) -> bool:
 def _distinct(rows: Sequence[Measurement], ideal: Assumptions) -> Iterator[tuple[Measurement, Prediction]]:
     """Requests by themselves on every deployment whose TTFT under load was measured."""
     alone = list(dict.fromkeys(_alone(row) for row in rows if row.ttft_seconds is not None and row.load in _LOADS))
-    return zip(alone, _predicted(alone, ideal), strict=True)
-
-
-def _predicted(rows: Sequence[Measurement], ideal: Assumptions) -> list[Prediction]:
-    return predict(rows, lambda _: ideal)
+    return zip(alone, predict(alone, lambda _: ideal), strict=True)
 
 
 def _alone(row: Measurement) -> Measurement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,33 +20,13 @@ from inference_econ.inputs import Assumptions, HardwareSpec, LayoutAssumptions, 
 _EVERY_SIZE = np.arange(1, 129)
 
 
-def pipeline_depths(batch: Array, layers: int, assumed: LayoutAssumptions) -> Array:
-    """Real-valued pipeline depths of the study for each batch [1], shape (steps + 1, *batch.shape)."""
-    deepest = np.full(batch.shape, float(layers))
-    if assumed.pipeline_deepest == "layers_or_batch":
-        deepest = np.minimum(np.maximum(batch, 1.0), layers)
-    return logarithmic_degrees(deepest, assumed.pipeline_steps)
-
-
-class Layouts(Protocol):
-    """A family of layouts to choose from for each instance."""
-
-    def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """Pipeline depths to try [1], each broadcastable to the instances; 0 where one has no such depth."""
-
-    def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
-        """Return the instances with leading axes over where attention and experts run."""
-
-    def attention_ranks(self, model: ModelSpec, assumptions: Assumptions, stage: Array) -> Array:
-        """Chips of real-valued stages that attention may run on, for bounds [1], shape (choices, *stage.shape)."""
-
-    def unpinned(self) -> Layouts:
-        """The family without pins: for a draft model, whose layout is its own."""
-
-
 @dataclass(frozen=True, slots=True)
 class ContinuousLayouts:
     """The published study's layouts: every degree is a real number.
+
+    Of each instance, ``depths`` are pipeline depths to try, 0 where it has no such depth; ``variants`` have leading
+    axes over where attention and experts run; ``attention_ranks`` are chips of real-valued stages that attention may
+    run on, for bounds; ``unpinned`` is the family for a draft model, whose layout is its own.
 
     Attributes
     ----------
@@ -57,11 +37,14 @@ class ContinuousLayouts:
     pipeline: bool
 
     def depths(self, model: ModelSpec, assumptions: Assumptions, accelerators: Array, batch: Array) -> list[Array]:
-        """1, then the study's logarithmic list."""
+        """1, then the study's logarithmic list of real numbers."""
         del accelerators
-        if not self.pipeline or assumptions.layout.pipeline_steps == 0:
+        assumed, deepest = assumptions.layout, np.full(batch.shape, float(model.layers))
+        if not self.pipeline or assumed.pipeline_steps == 0:
             return [np.ones([1] * batch.ndim)]
-        return list(pipeline_depths(batch, model.layers, assumptions.layout))
+        if assumed.pipeline_deepest == "layers_or_batch":
+            deepest = np.minimum(np.maximum(batch, 1.0), model.layers)
+        return list(logarithmic_degrees(deepest, assumed.pipeline_steps))
 
     def variants(self, model: ModelSpec, assumptions: Assumptions, plans: Plans) -> Plans:
         """Attention on T^(1 - j/steps) chips."""
@@ -157,6 +140,10 @@ class WholeLayouts:
     def unpinned(self) -> WholeLayouts:
         """All layouts."""
         return WholeLayouts(self.pipeline)
+
+
+#: A family of layouts to choose from for each instance.
+Layouts: TypeAlias = ContinuousLayouts | WholeLayouts
 
 
 def _column(values: Array, instances: Array) -> Array:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import compress, repeat
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -46,7 +46,7 @@ def rule_text(code: RuleCode, engines: Sequence[ServingEngine], model: ModelSpec
 
 def rules_of(
     engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
-) -> list[Rule]:
+) -> Iterator[Rule]:
     """The rules of an engine, with the plans that break each.
 
     Parameters
@@ -62,9 +62,9 @@ def rules_of(
     cut : {'1d', '2d'}
         How weight matrices are cut.
 
-    Returns
-    -------
-    list of Rule
+    Yields
+    ------
+    Rule
         All rules there are for the model, broken by any plan or not.
 
     Examples
@@ -76,21 +76,6 @@ def rules_of(
     >>> [rule.where.tolist() for rule in rules_of(vllm, llama, "hopper", pairs) if rule.code == "replicas"]
     [[False, True]]
     """
-    return list(_rules(engine, model, generation, plans, cut))
-
-
-def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
-    """Return whether groups of attention ranks of an engine are one instance, and not replicas of the whole model.
-
-    They share work only in experts, or where the engine cuts dense parts over all of them.
-    """
-    support = facts.support(model.architecture, generation)
-    cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
-    return support is not None and support.attention_dp and cut
-
-
-def _rules(engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout) -> Iterator[Rule]:
-    """Yield the rules of an engine with the plans that break each."""
     facts, stage, ranks = engine.facts, np.asarray(plans.stage), np.asarray(plans.attention_ranks)
     support, apart = facts.support(model.architecture, generation), stage != ranks
     if support is None:
@@ -111,14 +96,22 @@ def _rules(engine: ServingEngine, model: ModelSpec, generation: str, plans: Plan
         yield Rule("context_ranks", np.ones((), dtype=bool))
 
 
+def groups_share_work(facts: EngineFacts, model: ModelSpec, generation: str) -> bool:
+    """Return whether groups of attention ranks of an engine are one instance, and not replicas of the whole model.
+
+    They share work only in experts, or where the engine cuts dense parts over all of them.
+    """
+    support = facts.support(model.architecture, generation)
+    cut = has_experts(model) or "dense_layers" not in facts.replicated_under_attention_dp
+    return support is not None and support.attention_dp and cut
+
+
 def can_start(
     engine: ServingEngine, model: ModelSpec, generation: str, plans: Plans, cut: TensorLayout = "1d"
 ) -> npt.NDArray[np.bool_]:
     """The plans that an engine can start, broadcastable to their shape; see :func:`rules_of`."""
-    wrong = np.zeros((), dtype=bool)
-    for rule in rules_of(engine, model, generation, plans, cut):
-        wrong = wrong | rule.where
-    return np.asarray(~wrong)
+    rules = rules_of(engine, model, generation, plans, cut)
+    return np.asarray(~functools.reduce(np.logical_or, (rule.where for rule in rules)))
 
 
 def any_takes_turns(
@@ -148,17 +141,4 @@ def any_can_start(
     """The plans that at least one of some engines can start, broadcastable to their shape; all without engines."""
     if not engines:
         return np.ones((), dtype=bool)
-    able = can_start(engines[0], model, generation, plans, cut)
-    for engine in engines[1:]:
-        able = able | can_start(engine, model, generation, plans, cut)
-    return able
-
-
-def names_of_able(
-    engines: Sequence[ServingEngine], model: ModelSpec, generation: str, plans: Plans
-) -> list[tuple[str, ...]]:
-    """The engines that can start each of n plans, by name."""
-    masks = [np.broadcast_to(can_start(engine, model, generation, plans), plans.shape).tolist() for engine in engines]
-    names = [engine.name for engine in engines]
-    rows = zip(*masks, strict=True) if masks else repeat((), plans.shape[0])
-    return [tuple(compress(names, row)) for row in rows]
+    return functools.reduce(np.logical_or, (can_start(engine, model, generation, plans, cut) for engine in engines))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,8 +12,9 @@ from inference_econ.engine.layouts.divisibility import indivisible, indivisible_
 from inference_econ.engine.layouts.pins import Pins, divisors, nearest
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import RuleCode, any_can_start, rule_text, rules_of
+from inference_econ.engine.served import Served
 from inference_econ.errors import InputError
-from inference_econ.inputs import Assumptions, Attention, HardwareSpec, ModelSpec, ServingEngine, TensorLayout
+from inference_econ.inputs import Attention, ModelSpec, ServingEngine, TensorLayout
 
 #: Degrees that are tried in the place of those that are not pinned, or cannot be started [1].
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
@@ -23,30 +23,12 @@ _DEGREES = (1, 2, 4, 8, 16, 32, 64)
 _SIZE_WEIGHT, _STAGES_WEIGHT = 4.0, 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """Engines, model and chip that must be able to start a layout.
-
-    Attributes
-    ----------
-    engines : tuple of ServingEngine
-        At least one of these, if there are any.
-    model, hardware, assumptions
-        What is served, on what, and what divides.
-    """
-
-    engines: tuple[ServingEngine, ...]
-    model: ModelSpec
-    hardware: HardwareSpec
-    assumptions: Assumptions
-
-
-def check_startable(subject: Started, pins: Pins, cut: TensorLayout = "1d") -> None:
+def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None:
     """Refuse pinned degrees that no engine can start, whatever the others are.
 
     Parameters
     ----------
-    subject : Started
+    setup : Served
         Engines, model and chip; nothing is refused without engines.
     pins : Pins
         Degrees that are given, in whole numbers.
@@ -58,20 +40,20 @@ def check_startable(subject: Started, pins: Pins, cut: TensorLayout = "1d") -> N
     InputError
         Naming the engines, the rules that they break, and the nearest layout that can be started.
     """
-    if not subject.engines or not _degrees(pins):
+    if not setup.engines or not _degrees(pins):
         return
     if cut != "1d":
-        text = rule_text("cut", subject.engines, subject.model)
+        text = rule_text("cut", setup.engines, setup.model)
         raise InputError(
             f"cut {cut}: {text}; nearest that can be started: 1d; any is answered with --any-layout", option="cut"
         )
-    kept = _layouts(subject, {name: (int(value),) for name, value in _degrees(pins).items()}, pins.dcp)
-    if kept is None or _able(subject, kept).any():
+    kept = _layouts(setup, {name: (int(value),) for name, value in _degrees(pins).items()}, pins.dcp)
+    if kept is None or _able(setup, kept).any():
         return
-    free = _layouts(subject, {name: (*_DEGREES, int(value)) for name, value in _degrees(pins).items()}, 1)
+    free = _layouts(setup, {name: (*_DEGREES, int(value)) for name, value in _degrees(pins).items()}, 1)
     raise InputError(
-        f"{_text(_degrees(pins), pins.dcp)}: no layout with that can be started; {_rules(subject, kept)}. "
-        f"{_nearest(subject, free, pins)}; any layout is answered with --any-layout",
+        f"{_text(_degrees(pins), pins.dcp)}: no layout with that can be started; {_rules(setup, kept)}. "
+        f"{_nearest(setup, free, pins)}; any layout is answered with --any-layout",
         option=next(iter(_degrees(pins)), "any_layout"),
     )
 
@@ -85,43 +67,43 @@ def _text(degrees: dict[str, float], dcp: float | None) -> str:
     return ", ".join([*listed, *([f"dcp={dcp:g}"] if dcp and dcp > 1 else [])])
 
 
-def _layouts(subject: Started, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
+def _layouts(setup: Served, degrees: dict[str, Sequence[int]], dcp: float | None) -> Plans | None:
     """Layouts that have some degrees and divide what they must, one sequence each; None if there is none."""
     axes = (dict.fromkeys(degrees.get(name, _DEGREES)) for name in ("tp", "dp", "pp"))
     rows = [
         (tp * dp * pp, tp, pp, ep)
         for tp, dp, pp in itertools.product(*axes)
-        for ep in degrees.get("ep", divisors(tp, dp) if has_experts(subject.model) else (1,))
-        if tp * dp % ep == 0 and pp <= subject.model.layers
+        for ep in degrees.get("ep", divisors(tp, dp) if has_experts(setup.model) else (1,))
+        if tp * dp % ep == 0 and pp <= setup.model.layers
     ]
     if not rows:
         return None
     size, ranks, pp, ep = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     plans = Plans(size, size * pp, pp, ranks, ep, whole=True, dcp=float(dcp or 1))
-    uneven = [problem.where for problem in indivisible(subject.model, plans, "1d", subject.assumptions)]
+    uneven = [problem.where for problem in indivisible(setup.model, plans, "1d", setup.assumptions)]
     whole = ~np.any(np.broadcast_arrays(*uneven), axis=0)
     return plans.at((np.flatnonzero(np.broadcast_to(whole, plans.shape)),)) if whole.any() else None
 
 
-def _able(subject: Started, plans: Plans) -> Array:
+def _able(setup: Served, plans: Plans) -> Array:
     """Which plans an engine can start."""
-    able = any_can_start(subject.engines, subject.model, subject.hardware.generation, plans)
+    able = any_can_start(setup.engines, setup.model, setup.hardware.generation, plans)
     return np.asarray(np.broadcast_to(able, plans.shape))
 
 
-def _rules(subject: Started, plans: Plans) -> str:
+def _rules(setup: Served, plans: Plans) -> str:
     """The rule that each engine breaks most often, with all engines that do."""
     broken: dict[RuleCode, list[ServingEngine]] = {}
-    for engine in subject.engines:
-        rules = rules_of(engine, subject.model, subject.hardware.generation, plans)
+    for engine in setup.engines:
+        rules = rules_of(engine, setup.model, setup.hardware.generation, plans)
         worst = max(rules, key=lambda rule: np.broadcast_to(rule.where, plans.shape).sum())
         broken.setdefault(worst.code, []).append(engine)
-    return "; ".join(rule_text(code, engines, subject.model) for code, engines in broken.items())
+    return "; ".join(rule_text(code, engines, setup.model) for code, engines in broken.items())
 
 
-def _nearest(subject: Started, plans: Plans | None, pins: Pins) -> str:
+def _nearest(setup: Served, plans: Plans | None, pins: Pins) -> str:
     """The startable layout that is least unlike what is pinned."""
-    able = np.zeros(0, dtype=bool) if plans is None else _able(subject, plans)
+    able = np.zeros(0, dtype=bool) if plans is None else _able(setup, plans)
     if plans is None or not able.any():
         return "None like it can be"
     some = plans.at((np.flatnonzero(able),))
@@ -134,7 +116,7 @@ def _nearest(subject: Started, plans: Plans | None, pins: Pins) -> str:
     far = far + (wanted.get("pp", 1.0) == 1.0) * _STAGES_WEIGHT * np.log2(some.pp)
     best = int(np.argmin(far))
     shown = {name: float(np.asarray(column)[best]) for name, column in columns.items()}
-    if not has_experts(subject.model):
+    if not has_experts(setup.model):
         del shown["ep"]
     return f"Nearest that can be: {_text(shown, None)}"
 

@@ -111,7 +111,9 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
         traffic = matrices * table.moved_elements(hidden, width, ranks) * (moved / sparsity * busiest)
         shape = (hidden, matrices * width / ranks) if side == "in" else (width / ranks, hidden)
         if curve is not None:
-            yield _moved(table, f"expert tokens {side}", np.asarray(curve.passes * traffic))
+            # Gathered by expert and quantised, or added up, by kernels beside the products.
+            passed = np.asarray(curve.passes * traffic) * (table.activation_width / table.stage)
+            yield Operator(f"expert tokens {side}", table.precision.activations, activation_bytes_per_token=passed)
         yield Operator(
             f"experts {side}",
             dtype,
@@ -160,12 +162,6 @@ def _dispatched_width(table: OperatorTable) -> float:
     if kind == "weights" and family(dtype) in _WIRE_FORMATS:
         return min(table.activation_width, WIRE_BYTES_PER_ELEMENT[_WIRE_FORMATS[family(dtype)]])
     return table.activation_width
-
-
-def _moved(table: OperatorTable, name: str, traffic: Array) -> Operator:
-    """Tokens that are gathered by expert and quantised, or added up, by kernels beside the products."""
-    moved = traffic * (table.activation_width / table.stage)
-    return Operator(name, table.precision.activations, activation_bytes_per_token=moved)
 
 
 class _Curve(NamedTuple):

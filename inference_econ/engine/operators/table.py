@@ -13,10 +13,11 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.engine.layouts.placement import domains_spanned
 from inference_econ.engine.layouts.plans import Plans, attention_groups, copied_by_groups
+from inference_econ.engine.served import Served
 from inference_econ.formulas.attention import mean_attended, mean_attended_in_chunks
 from inference_econ.formulas.collectives import Kind
 from inference_econ.formulas.matmul import activation_elements_per_token
-from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision, TensorLayout
+from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
 
 OperatorKind = Literal["dense", "experts", "scores"]
 
@@ -199,29 +200,19 @@ class OperatorTable:
         Tokens of it that a group of attention ranks reads once for all of its sequences [tokens].
     """
 
-    def __init__(
-        self,
-        model: ModelSpec,
-        precision: Precision,
-        plans: Plans,
-        context: float,
-        link_domain: int,
-        assumptions: Assumptions,
-        spread: float = 0.0,
-        shared_prefix: float = 0.0,
-    ) -> None:
-        self.model, self.precision, self.plans, self.assumptions = model, precision, plans, assumptions
-        self.hidden = float(model.hidden_size)
-        self.link_domain = link_domain
+    def __init__(self, setup: Served, plans: Plans) -> None:
+        self.model, self.precision, self.plans = setup.model, setup.precision, plans
+        self.assumptions, self.link_domain = setup.assumptions, setup.hardware.link_domain
+        self.hidden, assumptions, precision = float(setup.model.hidden_size), setup.assumptions, setup.precision
         self.tokens = plans.micro_batch * plans.new_tokens + plans.riding
         self.stage, self.ranks = plans.stage, plans.attention_ranks
         self.groups = attention_groups(plans, assumptions.layout)
-        self.copied = copied_by_groups(model, assumptions.layout)
+        self.copied = copied_by_groups(setup.model, assumptions.layout)
         self.activation_width = BYTES_PER_ELEMENT[precision.activations]
         self.kv_width = BYTES_PER_ELEMENT[precision.kv]
-        self.context, self.spread = context, min(spread, 2.0 * context)
+        self.context, self.spread = setup.context, min(setup.spread, 2.0 * setup.context)
         once = assumptions.attention.shared_prefix == "once" and not plans.prefill and plans.dcp == 1
-        self.read_once = min(shared_prefix, context) if once else 0.0
+        self.read_once = min(setup.shared_prefix, setup.context) if once else 0.0
 
     def projection(
         self,

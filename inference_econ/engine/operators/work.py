@@ -8,7 +8,7 @@ so that they stay on the small axes until the engine multiplies.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,8 @@ from inference_econ.engine.operators.adapters import adapters, held_bytes
 from inference_econ.engine.operators.kinds import feed_forward, mixer
 from inference_econ.engine.operators.pointwise import pointwise
 from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
-from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions, ModelSpec, Precision, TensorLayout
+from inference_econ.engine.served import Served
+from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,46 +92,23 @@ def _filled(amounts: Array, share: Array | float) -> Array:
     return amounts if isinstance(share, float) and share == 1.0 else np.asarray(amounts * share)
 
 
-def decode_work(
-    model: ModelSpec,
-    precision: Precision,
-    plans: Plans,
-    context: float,
-    link_domain: int,
-    assumptions: Assumptions,
-    spread: float = 0.0,
-    shared_prefix: float = 0.0,
-) -> Work:
-    """The operator table of one decode step.
+def decode_work(setup: Served, plans: Plans) -> Work:
+    """The operator table of one decode step, or of one that reads prompts.
 
     Parameters
     ----------
-    model : ModelSpec
-        What is served.
-    precision : Precision
-        Number formats.
+    setup : Served
+        What, on what, how, at the context of the sequences.
     plans : Plans
         Deployments, shape (...).
-    context : float
-        Tokens in the cache of each sequence [tokens].
-    link_domain : int
-        Accelerators that share the fast link [1].
-    assumptions : Assumptions
-        How work is laid out and counted.
-    spread : float
-        Tokens that the contexts of sequences are spread over evenly around ``context`` [tokens].
-    shared_prefix : float
-        Tokens of the context that all sequences have in common [tokens].
 
     Returns
     -------
     Work
         Entries broadcast to ``plans.shape``.
     """
-    if assumptions.attention.cache == "recomputed":
-        plans = replace(plans, new_tokens=context + plans.new_tokens, prefill=True)
-        context = spread = shared_prefix = 0.0
-    table = OperatorTable(model, precision, plans, context, link_domain, assumptions, spread, shared_prefix)
+    model, assumptions = setup.model, setup.assumptions
+    table = OperatorTable(setup, plans)
     pace = fullest_over_mean(model.layers, plans, assumptions.layout)
     layers = rows_of_layers(table, pace)
     embedding, *sampling = after_layers(table)
@@ -168,10 +146,11 @@ def _unknown(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
         )
 
 
-def adapter_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumptions: Assumptions) -> Array | float:
+def adapter_bytes(setup: Served, plans: Plans) -> Array | float:
     """Room of adapters of low rank in the memory of an instance [B], shape (...)."""
-    table = OperatorTable(model, precision, plans, 0.0, 1, assumptions)
-    return held_bytes(table, rows_of_layers(table, fullest_over_mean(model.layers, plans, assumptions.layout)))
+    pace = fullest_over_mean(setup.model.layers, plans, setup.assumptions.layout)
+    table = OperatorTable(setup, plans)
+    return held_bytes(table, rows_of_layers(table, pace))
 
 
 def after_layers(table: OperatorTable) -> tuple[Operator, ...]:

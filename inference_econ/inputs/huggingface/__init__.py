@@ -11,13 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
-from inference_econ.inputs.huggingface import _dense, _experts, _hybrid, _latent, _mamba
+from inference_econ.inputs.huggingface import _dense, _experts, _families, _hybrid, _latent, _mamba
 from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, checkpoint_beside
-from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART, plain
+from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART, Family
 from inference_econ.inputs.huggingface._file import (
     cached_config,
     find_config,
@@ -48,18 +48,8 @@ __all__ = [
     "is_identity",
 ]
 
-#: Functions that make architectures, by the name that the table of families gives.
-_READERS: Mapping[str, Callable[[Reader], Architecture]] = {
-    reader.__name__: reader
-    for reader in (
-        *(plain, _dense.cohere2, _dense.falcon, _dense.hunyuan_v1_dense),
-        *(_experts.bailing_moe, _experts.dbrx, _experts.ernie4_5_moe, _experts.exaone_moe, _experts.gemma4),
-        *(_experts.hunyuan_v1_moe, _experts.llama4, _experts.mimo_v2, _experts.mimo_v2_flash, _experts.minimax_m2),
-        *(_experts.minimax_m3, _experts.step3p5, _hybrid.gated_delta, _hybrid.nemotron_h, _hybrid.nemotron_nas),
-        *(_latent.deepseek, _latent.deepseek_v32, _latent.deepseek_v4, _latent.deepseek_v41, _latent.glm_moe_dsa),
-        *(_latent.kimi_linear, _mamba.granitemoehybrid, _mamba.mamba2),
-    )
-}
+#: Modules with the functions that make architectures, whose names the table of families gives.
+_READERS = (_families, _dense, _experts, _hybrid, _latent, _mamba)
 _AROUND_TEXT = re.compile("|".join(TABLE["beside_text"]))
 
 
@@ -124,11 +114,17 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[Reader, Architecture
     entry = FAMILIES[family]
     try:
         entry.check(reader)
-        architecture = _READERS[entry.reader](reader)
+        architecture = _reader_of(entry)(reader)
         reader.unused(*entry.unused)
         return reader, architecture
     except SpecError as error:
         raise SpecError(_with_file(error, file, family)) from error
+
+
+def _reader_of(family: Family) -> Callable[[Reader], Architecture]:
+    """The function that makes the architectures of a family."""
+    module = next(module for module in _READERS if hasattr(module, family.reader))
+    return cast("Callable[[Reader], Architecture]", getattr(module, family.reader))
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
@@ -242,14 +238,11 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
     inner = text.get("model_type", TEXT_PART[kind])
     if not isinstance(inner, str) or inner not in FAMILIES:
         raise SpecError([f"{file}: text_config.model_type {inner!r} is not understood; for {kind}: {TEXT_PART[kind]}"])
-    unknown = [key for key, value in data.items() if value is not None and not _known_around(key)]
+    shaping = [key for key, value in data.items() if value is not None and not without_shape(key)]
+    unknown = [key for key in shaping if not _AROUND_TEXT.fullmatch(key)]
     if unknown:
         raise SpecError([f"{file}: unknown key {key!r} beside text_config (family {kind})" for key in unknown])
     return text, data, inner
-
-
-def _known_around(key: str) -> bool:
-    return without_shape(key) or _AROUND_TEXT.fullmatch(key) is not None
 
 
 def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: Path, named: object) -> dict[str, Any]:

@@ -143,11 +143,11 @@ def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
     files = sorted(config.parent.glob("*.safetensors"))
     if not files and not index.is_file():
         return None
-    size, held = _index(index) if index.is_file() else (None, {path.name: path.name for path in files})
-    named = set(held.values())
+    size, places = _index(index) if index.is_file() else (None, {path.name: path.name for path in files})
+    named = set(places.values())
     # A part of the files says nothing of the whole.
     whole = [path for path in files if path.name in named] if named <= {path.name for path in files} else []
-    tensors = [tensor for path in whole for tensor in _tensors(path)] if whole else [Tensor(name) for name in held]
+    tensors = [tensor for path in whole for tensor in _tensors(path)] if whole else [Tensor(name) for name in places]
     size = size or (sum(tensor.size for tensor in tensors) if whole else None)
     tensors = [tensor for tensor in tensors if not _BESIDE.search(tensor.name)]
     elements: Counter[tuple[str, str]] = Counter()

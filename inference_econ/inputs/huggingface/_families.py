@@ -153,13 +153,13 @@ class Family:
 
 def _entry(families: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
     """Fields of a family with those of the one that it is like."""
-    own = families[name]
-    base = _entry(families, own["like"]) if "like" in own else {}
+    fields = families[name]
+    base = _entry(families, fields["like"]) if "like" in fields else {}
     added = {
-        "only": {**base.get("only", {}), **own.get("only", {})},
-        "skip": [*base.get("skip", ()), *own.get("skip", ())],
+        "only": {**base.get("only", {}), **fields.get("only", {})},
+        "skip": [*base.get("skip", ()), *fields.get("skip", ())],
     }
-    return {**base, **own, **added}
+    return {**base, **fields, **added}
 
 
 #: Families by their ``model_type``.

@@ -115,12 +115,12 @@ def formats(
 
     def group(kind: str, narrow: Dtype) -> Dtype:
         names = _MODULES[kind]
-        own = {scheme.modules[name] for naming in names for name in naming if name in scheme.modules}
-        if len(own) > 1:
+        formats = {scheme.modules[name] for naming in names for name in naming if name in scheme.modules}
+        if len(formats) > 1:
             raise SpecError(
-                [f"{where}: {names[0][0]} and its like have the formats {', '.join(sorted(own))}; keep one"]
+                [f"{where}: {names[0][0]} and its like have the formats {', '.join(sorted(formats))}; keep one"]
             )
-        return own.pop() if own else base if _excluded(names, layers // 2, layers, scheme.excluded) else narrow
+        return formats.pop() if formats else base if _excluded(names, layers // 2, layers, scheme.excluded) else narrow
 
     return Formats(
         weights=group("dense", scheme.dtype),

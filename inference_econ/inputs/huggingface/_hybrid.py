@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from inference_econ.inputs._base import Dtype
 from inference_econ.inputs.huggingface._families import FAMILIES, attention, feed_forwards
 from inference_econ.inputs.huggingface._layers import (
     Architecture,
@@ -16,15 +15,15 @@ from inference_econ.inputs.huggingface._layers import (
     heads,
     hidden_size,
     kv_heads,
+    mamba2_mixer,
     recurrent,
-    whole_groups,
+    state_format,
 )
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers import Attention, FeedForward
 from inference_econ.inputs.layers.feed_forward import NoFeedForward
 from inference_econ.inputs.layers.mixer import NoAttention
 
-_STATE_FORMATS: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 _NEMOTRON_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 _NEMOTRON_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}
 
@@ -35,7 +34,7 @@ def gated_delta(c: Reader) -> Architecture:
     parts = feed_forwards(c, family)
     full = attention(c, family)
     sizes = [f"linear_{size}" for size in ("num_value_heads", "value_head_dim", "num_key_heads", "key_head_dim")]
-    state_dtype = _state_format(c, "mamba_ssm_dtype")
+    state_dtype = state_format(c, "mamba_ssm_dtype")
     linear = recurrent(c, "gated_delta", (*sizes, "linear_conv_kernel_dim"), state_dtype=state_dtype)
     if linear.value_heads % linear.key_heads:
         c.stop(f"linear_num_value_heads {linear.value_heads} is no multiple of linear_num_key_heads {linear.key_heads}")
@@ -44,15 +43,6 @@ def gated_delta(c: Reader) -> Architecture:
     kinds = c.marks("layer_types", ("linear_attention", "full_attention"), every)
     layers = [Layer(full if is_full else linear, part) for is_full, part in zip(kinds, parts, strict=True)]
     return architecture(c, layers, mtp_layers=c.whole("mtp_num_hidden_layers", "num_nextn_predict_layers"))
-
-
-def _state_format(c: Reader, key: str) -> Dtype:
-    _, value = c.find(key)
-    if value is None:
-        return "fp32"
-    if not isinstance(value, str) or value not in _STATE_FORMATS:
-        c.stop(f"{key} is {value!r}; understood: {', '.join(_STATE_FORMATS)}")
-    return _STATE_FORMATS[value]
 
 
 def nemotron_h(c: Reader) -> Architecture:
@@ -85,19 +75,12 @@ def _nemotron_kinds(c: Reader) -> list[str]:
 
 
 def _mamba(c: Reader) -> Layer:
-    bias = c.flag("use_bias", default=False)
-    mixer = recurrent(
-        c,
-        "mamba2",
-        ("mamba_num_heads", "mamba_head_dim", "n_groups mamba_n_groups", "ssm_state_size", "conv_kernel mamba_d_conv"),
-        convolution_bias=c.flag("use_conv_bias", default=True),
-        input_bias=bias,
-        output_bias=bias,
-        state_dtype=_state_format(c, "mamba_ssm_cache_dtype"),
-    )
+    groups, convolution = "n_groups mamba_n_groups", "conv_kernel mamba_d_conv"
+    keys = ("mamba_num_heads", "mamba_head_dim", groups, "ssm_state_size", convolution)
+    mixer = mamba2_mixer(c, keys, state="mamba_ssm_cache_dtype")
     if mixer.value_heads % mixer.key_heads:
         c.stop(f"n_groups is {mixer.key_heads}, but {mixer.value_heads} Mamba heads do not split so")
-    c.only("mamba_proj_bias", bias)
+    c.only("mamba_proj_bias", mixer.input_bias)
     return Layer(mixer, NoFeedForward(kind="none"), norms=1)
 
 
@@ -163,14 +146,10 @@ def _searched_attention(c: Reader, r: Reader) -> Attention:
     if r.flag("no_op", default=False):
         r.skip("n_heads_in_group")
         return NoAttention(kind="none")
-    group = r.size("n_heads_in_group")
-    return grouped_query(c, kv=whole_groups(c, heads(c), _divided(c, heads(c), group)))
-
-
-def _divided(c: Reader, queries: int, group: int) -> int:
+    group, queries = r.size("n_heads_in_group"), heads(c)
     if queries % group:
         c.stop(f"{queries} query heads do not split into groups of {group}")
-    return queries // group
+    return grouped_query(c, kv=queries // group)
 
 
 def _searched_feed_forward(c: Reader, r: Reader) -> FeedForward:

@@ -62,10 +62,10 @@ def _indexer_kinds(c: Reader) -> list[str]:
 def _latent(c: Reader, indexed: str | None = None) -> LatentAttention:
     c.only("qk_head_dim", c.size("qk_nope_head_dim") + c.size("qk_rope_head_dim"))
     top_k = c.size("index_topk") if indexed else None
-    own = indexed == "full"
+    picks = indexed == "full"
     index_heads, index_width = (c.size("index_n_heads"), c.size("index_head_dim")) if indexed else (None, None)
     query_rank = c.size_if("q_lora_rank")
-    if own and query_rank is None:
+    if picks and query_rank is None:
         c.stop("q_lora_rank is null or missing; the indexer reads the compressed query")
     return LatentAttention(
         kind="latent",
@@ -75,8 +75,8 @@ def _latent(c: Reader, indexed: str | None = None) -> LatentAttention:
         nope_head_dim=c.size("qk_nope_head_dim"),
         rope_head_dim=c.size("qk_rope_head_dim"),
         value_head_dim=c.size("v_head_dim"),
-        index_heads=index_heads if own else None,
-        index_head_dim=index_width if own else None,
+        index_heads=index_heads if picks else None,
+        index_head_dim=index_width if picks else None,
         index_top_k=top_k,
     )
 

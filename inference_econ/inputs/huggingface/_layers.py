@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from inference_econ.inputs._base import Dtype
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers import Attention, FeedForward
 from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward
@@ -14,6 +15,7 @@ from inference_econ.inputs.layers.recurrent import RecurrentMixer
 from inference_econ.inputs.model import UnknownPart
 
 QkNorm = Literal["none", "per_head", "full"]
+_STATE_FORMATS: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 #: Keys of the number of routed experts.
 ROUTED = ("n_routed_experts", "num_experts", "num_local_experts")
 
@@ -176,6 +178,34 @@ def recurrent(
         field: c.size(*key.split()) for field, key in zip(fields, keys, strict=True) if field not in others
     }
     return RecurrentMixer(kind="recurrent", variant=variant, **sizes, **others)
+
+
+def mamba2_mixer(
+    c: Reader,
+    keys: Sequence[str],
+    biases: tuple[str, str] = ("use_bias", "use_conv_bias"),
+    state: str = "",
+    **others: Any,
+) -> RecurrentMixer:
+    """Mixer of Mamba-2, see :func:`recurrent`; ``biases`` are keys of those of its projections and its convolution.
+
+    ``state`` is the key of the format of its state, which has 32 bits without one.
+    """
+    others["input_bias"] = others["output_bias"] = c.flag(biases[0], default=False)
+    others["convolution_bias"] = c.flag(biases[1], default=True)
+    if state:
+        others["state_dtype"] = state_format(c, state)
+    return recurrent(c, "mamba2", keys, **others)
+
+
+def state_format(c: Reader, key: str) -> Dtype:
+    """Number format of a recurrent state, of 32 bits unless a key says another."""
+    _, value = c.find(key)
+    if value is None:
+        return "fp32"
+    if not isinstance(value, str) or value not in _STATE_FORMATS:
+        c.stop(f"{key} is {value!r}; understood: {', '.join(_STATE_FORMATS)}")
+    return _STATE_FORMATS[value]
 
 
 def _routing_groups(c: Reader, count: int, active: int) -> tuple[int | None, int | None]:

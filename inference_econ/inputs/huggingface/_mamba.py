@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from inference_econ.inputs.huggingface._families import FAMILIES, attention
 from inference_econ.inputs.huggingface._layers import (
     Architecture,
@@ -10,7 +12,7 @@ from inference_econ.inputs.huggingface._layers import (
     dense,
     experts,
     hidden_size,
-    recurrent,
+    mamba2_mixer,
 )
 from inference_econ.inputs.huggingface._reader import Reader
 from inference_econ.inputs.layers import FeedForward
@@ -24,8 +26,7 @@ _KINDS = (*_FULL, "mamba", "linear_attention")
 def mamba2(c: Reader) -> Architecture:
     """Mamba-2: a recurrent mixer behind one norm is all of a layer."""
     keys = ("num_heads", "head_dim", "n_groups", "state_size", "conv_kernel")
-    bias, convolution_bias = c.flag("use_bias", default=False), c.flag("use_conv_bias", default=True)
-    mixer = recurrent(c, "mamba2", keys, convolution_bias=convolution_bias, input_bias=bias, output_bias=bias)
+    mixer = mamba2_mixer(c, keys)
     _check_heads(c, mixer, c.size_or("expand", default=2))
     return architecture(c, [Layer(mixer, NoFeedForward(kind="none"), norms=1)] * c.layers())
 
@@ -38,10 +39,10 @@ def granitemoehybrid(c: Reader) -> Architecture:
         c.stop("layer_types is missing; it says which layers are attention")
     c.skip("layers_block_type")
     expand, (_, width) = c.size_or("mamba_expand", default=2), c.find("mamba_d_head")
-    others = {"value_head_dim": hidden_size(c) * expand // c.size("mamba_n_heads")} if width == "auto" else {}
+    widened = hidden_size(c) * expand
+    others: dict[str, Any] = {"value_head_dim": widened // c.size("mamba_n_heads")} if width == "auto" else {}
     keys = ("mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv")
-    bias, convolution_bias = c.flag("mamba_proj_bias", default=False), c.flag("mamba_conv_bias", default=True)
-    mixer = recurrent(c, "mamba2", keys, convolution_bias=convolution_bias, input_bias=bias, output_bias=bias, **others)
+    mixer = mamba2_mixer(c, keys, ("mamba_proj_bias", "mamba_conv_bias"), **others)
     _check_heads(c, mixer, expand)
     part, full = _granite_feed_forward(c), attention(c, FAMILIES[c.family])
     return architecture(c, [Layer(full if kind in _FULL else mixer, part) for kind in kinds])

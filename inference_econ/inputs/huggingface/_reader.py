@@ -176,12 +176,12 @@ class Reader:
         """Whether one matrix serves as both embeddings; the key may stand at either level."""
         key = "tie_word_embeddings"
         around = Reader(self.outer, self.file, self.family).flag(key, default=default)
-        own = self.flag(key, default=around)
+        inner = self.flag(key, default=around)
         if self.outer.get(key) is not None:
             self.assumed.pop(key, None)
-        if own != around and self.outer.get(key) is not None:
-            self.stop(f"tie_word_embeddings is {_json(around)} at the top and {_json(own)} in text_config")
-        return own
+        if inner != around and self.outer.get(key) is not None:
+            self.stop(f"tie_word_embeddings is {_json(around)} at the top and {_json(inner)} in text_config")
+        return inner
 
     def inside(self, key: str) -> Reader:
         """The reader of a mapping that stands under a key."""

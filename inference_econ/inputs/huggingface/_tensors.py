@@ -13,7 +13,7 @@ from typing import Any
 
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, Tensor
-from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, heads
+from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, heads, hidden_size
 from inference_econ.inputs.huggingface._reader import TABLE, Reader
 from inference_econ.inputs.layers import Attention, FeedForward
 from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward, NoFeedForward
@@ -86,14 +86,14 @@ def architecture_of(c: Reader, checkpoint: Checkpoint) -> Architecture:
         )
     if empty := [number for number, roles in enumerate(inside) if not roles]:
         c.stop(f"num_hidden_layers is {count}, and the checkpoint has no tensor of layer {empty[0]}")
-    hidden = c.size("hidden_size", "n_embd", "d_model")
+    hidden = hidden_size(c)
     widths = {width for tensor in around["embedding"] for width in tensor.shape[-1:] if not tensor.packed}
     if widths - {hidden}:
         c.stop(f"hidden_size is {hidden}, and the embedding in the checkpoint has {widths.pop()} columns")
     # Tensors show whether embeddings are tied, and how many rows they have; one of them may be padded.
     stored = [_elements(around, role) // hidden for role in ("embedding", "output") if around[role]]
-    shown = {"tie_word_embeddings": not around["output"], **({"vocab_size": min(stored)} if min(stored) else {})}
-    c.data, c.outer = {**c.data, **shown}, {**c.outer, "tie_word_embeddings": shown["tie_word_embeddings"]}
+    counted = {"tie_word_embeddings": not around["output"], **({"vocab_size": min(stored)} if min(stored) else {})}
+    c.data, c.outer = {**c.data, **counted}, {**c.outer, "tie_word_embeddings": counted["tie_word_embeddings"]}
     windows = _windows(c, count)
     made = [_layer(c, roles, window) for roles, window in zip(inside, windows, strict=True)]
     rows = _elements(around, "positions") // hidden
@@ -119,7 +119,7 @@ def _windows(c: Reader, count: int) -> list[int | None]:
 
 
 def _layer(c: Reader, roles: Roles, window: int | None) -> Layer:
-    hidden = c.size("hidden_size", "n_embd", "d_model")
+    hidden = hidden_size(c)
     norms = [tensor for tensor in roles.get("norm", ()) if not tensor.kind or tensor.parameters == hidden]
     return Layer(
         _attention(c, roles, hidden, window), _feed_forward(c, roles, hidden), len(norms), "norm bias" in roles

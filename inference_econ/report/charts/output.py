@@ -76,7 +76,7 @@ def mime_type() -> str:
     return f"application/vnd.vegalite.{major}+json"
 
 
-def svg(chart: AnyChart, *, dark: bool = False) -> str:
+def svg(chart: AnyChart) -> str:
     """A chart as a drawing that needs no JavaScript.
 
     Raises
@@ -84,7 +84,7 @@ def svg(chart: AnyChart, *, dark: bool = False) -> str:
     InputError
         If the process may not reserve the addresses that drawing takes.
     """
-    return str(_drawing().vegalite_to_svg(specification(chart, dark=dark), vl_version=_VEGA_LITE))
+    return str(_drawing().vegalite_to_svg(specification(chart), vl_version=_VEGA_LITE))
 
 
 def write(chart: AnyChart, path: Path | str) -> None:

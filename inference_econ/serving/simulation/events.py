@@ -11,8 +11,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal, NamedTuple, get_args, overload
 
 import numpy as np
@@ -47,6 +48,14 @@ class Tier(NamedTuple):
     """From asking to the first byte [s]."""
 
 
+def _check_least(owner: Cache | Server, whose: str, **least: float) -> None:
+    """Refuse fields that are below the least that each can be."""
+    for name, number in least.items():
+        value, unit = getattr(owner, name), " token" if name == "chunk" else ""
+        if not value >= number:
+            raise InputError(f"{name}{whose} must be at least {number:g}{unit}, got {value:g}")
+
+
 @dataclass(frozen=True, slots=True)
 class Cache:
     """Memory for the cache of requests, and whom an engine lets in and out of it.
@@ -77,13 +86,11 @@ class Cache:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        for name, least in (("blocks", 1), ("block_tokens", 1), ("request_tokens", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} of a cache must be at least {least}, got {getattr(self, name)}")
+        _check_least(self, " of a cache", blocks=1, block_tokens=1, request_tokens=0)
         for name in ("own_answer", "other_answers"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"{name} of a cache must be a share from 0 to 1, got {getattr(self, name):g}")
-        if self.evicted not in ("last", "fewest_tokens", "nobody"):
+        if self.evicted not in get_args(Evicted):
             raise InputError(f"evicted must be 'last', 'fewest_tokens' or 'nobody', got {self.evicted!r}")
 
     @overload
@@ -173,28 +180,15 @@ class Server:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        if self.slots < 1:
-            raise InputError(f"slots must be at least 1, got {self.slots}")
-        if self.policy not in ("prefill_first", "chunked"):
+        _check_least(self, "", slots=1, chunk=1, stages=1, steps_ahead=0, look_steps=1, most_prompts=1, held_steps=0)
+        if self.policy not in get_args(Policy):
             raise InputError(f"policy must be 'prefill_first' or 'chunked', got {self.policy!r}")
-        if self.chunk < 1:
-            raise InputError(f"chunk must be at least 1 token, got {self.chunk}")
-        if not self.stages >= 1.0:
-            raise InputError(f"stages must be at least 1, got {self.stages:g}")
         if self.groups < 1 or (self.groups > 1 and self.lone_step_seconds is None):
             raise InputError(
                 f"groups must be at least 1, and several of them need lone_step_seconds, got {self.groups} groups"
             )
-        if self.dealing not in ("round_robin", "least_busy"):
+        if self.dealing not in get_args(Dealing):
             raise InputError(f"dealing must be 'round_robin' or 'least_busy', got {self.dealing!r}")
-        if self.steps_ahead < 0:
-            raise InputError(f"steps_ahead must be at least 0, got {self.steps_ahead}")
-        if self.look_steps < 1:
-            raise InputError(f"look_steps must be at least 1, got {self.look_steps}")
-        if not self.most_prompts >= 1:
-            raise InputError(f"most_prompts must be at least 1, got {self.most_prompts:g}")
-        if self.held_steps < 0:
-            raise InputError(f"held_steps must be at least 0, got {self.held_steps}")
 
 
 def simulate(
@@ -358,7 +352,7 @@ class Fleet:
         engines = self.all_engines()
         only, several = engines[0], len(engines) > 1
         while True:
-            engine = min(engines, key=_now) if several else only
+            engine = min(engines, key=attrgetter("now")) if several else only
             if not self._received(engine.now):
                 if engine.now == math.inf:
                     break
@@ -429,21 +423,18 @@ class Fleet:
             return engines[request % len(engines)]
         if self.router == "least_busy":
             return min(engines, key=requests_of)
-        found, busy = [engine.found(request) for engine in engines], [requests_of(engine) for engine in engines]
+        found, busy = [max(engine.found(request)) for engine in engines], [requests_of(engine) for engine in engines]
         return engines[_nearest(found, busy)]
 
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
     """Of some places the one that has most of a prompt, or where that is far busier than another the least busy."""
-    best = min(range(len(hits)), key=lambda place: (-hits[place], busy[place]))
+    most = max(hits)
+    best = min((place for place, found in enumerate(hits) if found == most), key=busy.__getitem__)
     least = min(busy)
     if busy[best] - least > _FAR_BUSIER and busy[best] > _TIMES_BUSIER * least:
         return busy.index(least)
     return best
-
-
-def _now(engine: Engine) -> float:
-    return engine.now
 
 
 def requests_of(engine: Engine) -> int:
@@ -494,7 +485,7 @@ class Engine:
         #: decoding ones by their tokens beyond whole blocks, as they were at step 0.
         self.cache = server.cache
         self.blocks, self.blocks_at_end = [0] * server.groups, [0] * server.groups
-        self.inside: list[list[int]] = [[] for _ in groups]
+        self.inside: list[dict[int, None]] = [{} for _ in groups]
         self.beyond_blocks = [[0] * (1 if server.cache is None else server.cache.block_tokens) for _ in groups]
         #: What each group, and each memory behind all of them, has of prompts; until when each of these is busy, and
         #: requests whose blocks it has brought.
@@ -557,10 +548,9 @@ class Engine:
         group = 0
         if self.server.groups > 1:
             groups = range(self.server.groups)
-            follows = self.fleet.router == "prefix_aware" and self.log.before[request]
-            if follows:
-                parts = self.parts_of(request, self.isl[request])
-                group = _nearest([self.prefixes[each].found(parts) for each in groups], self._busy(groups))
+            if self.fleet.router == "prefix_aware" and self.log.before[request]:
+                busy = [self.held[group] + len(self.waiting[group]) for group in groups]
+                group = _nearest(self.found(request), busy)
             elif self.server.dealing == "round_robin":
                 group, self.turn = self.turn, (self.turn + 1) % self.server.groups
             else:
@@ -592,13 +582,10 @@ class Engine:
         self.prefixes[number % len(self.prefixes)].keep(parts, self.cache.blocks)
         self._keep_behind(parts)
 
-    def found(self, request: int) -> int:
-        """Blocks of a request that its best group has [1]."""
+    def found(self, request: int) -> list[int]:
+        """Blocks of a request that each group has [1]."""
         parts = self.parts_of(request, self.isl[request])
-        return max(prefixes.found(parts) for prefixes in self.prefixes)
-
-    def _busy(self, groups: Iterable[int]) -> list[int]:
-        return [self.held[group] + len(self.waiting[group]) for group in groups]
+        return [prefixes.found(parts) for prefixes in self.prefixes]
 
     def parts_of(self, request: int, tokens: int) -> Parts:
         """Parts of the whole blocks of the first tokens of a request."""
@@ -670,7 +657,7 @@ class Engine:
             prefixes.take(parts)
         self.blocks[group] += prompt
         self.blocks_at_end[group] += whole
-        inside.append(request)
+        inside[request] = None
         self._make_room(group)
         return True
 
@@ -708,7 +695,7 @@ class Engine:
         assert cache is not None
         parts = self.parts_of(request, max(tokens - (tokens > log.prompts[request]), 0))
         shared = self.prefixes[group].release(parts) if parts else 0
-        self.inside[group].remove(request)
+        del self.inside[group][request]
         self.blocks[group] -= cache.held(tokens) - shared
         self.blocks_at_end[group] -= cache.held(self.isl[request] + self.osl[request]) - shared
         self._make_room(group)
@@ -736,7 +723,7 @@ class Engine:
         """The request of a group that has to go."""
         inside = self.inside[group]
         if cache.evicted == "last":
-            return inside[-1]
+            return next(reversed(inside))
         return min(reversed(inside), key=self._written)
 
     def _written(self, request: int) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,72 +45,65 @@ class Request(NamedTuple):
     """Number of its session, in the order in which they begin."""
 
 
-class Feed(Protocol):
+class Feed(ABC):
     """A source of requests."""
 
     count: int
 
+    @abstractmethod
     def first(self, block_tokens: int) -> Iterable[Sent]:
         """Requests that are sent whatever happens; blocks of the cache have so many tokens."""
 
+    @abstractmethod
     def request(self, sent: Sent) -> Request:
         """Request as the server gets it."""
 
-    def ended(self, sent: Sent, now: float) -> Iterable[Sent]:
+    def ended(self, sent: Sent, now: float) -> Iterable[Sent]:  # noqa: ARG002
         """Requests that are sent because one has ended."""
+        return ()
 
     def known(self) -> Iterable[Parts]:
         """Prompts that were read before the run, in the order of their last use."""
+        return ()
 
 
-class StreamFeed:
+class _ListedFeed(Feed):
+    """Requests whose lengths are listed, by their numbers."""
+
+    def __init__(self, requests: Stream | Loop) -> None:
+        self.count, self._parts = requests.isl.size, requests.parts
+        self._lengths = list(zip(requests.isl.tolist(), requests.osl.tolist(), strict=True))
+
+    def request(self, sent: Sent) -> Request:
+        """The one of a number."""
+        assert isinstance(sent.item, int)
+        return Request(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
+
+
+class StreamFeed(_ListedFeed):
     """Requests at times of their own."""
 
     def __init__(self, stream: Stream) -> None:
-        self.count = stream.isl.size
-        self._lengths = list(zip(stream.isl.tolist(), stream.osl.tolist(), strict=True))
+        super().__init__(stream)
         self._arrival: list[float] = stream.arrival.tolist()
-        self._parts = stream.parts
 
     def first(self, block_tokens: int) -> Iterator[Sent]:
         """All of them."""
         del block_tokens
         return (Sent(time, time, number) for number, time in enumerate(self._arrival))
 
-    def request(self, sent: Sent) -> Request:
-        """The one of a number."""
-        assert isinstance(sent.item, int)
-        isl, osl = self._lengths[sent.item]
-        return Request(isl, osl) if self._parts is None else Request(isl, osl, self._parts[sent.item])
 
-    def ended(self, sent: Sent, now: float) -> Iterable[Sent]:
-        """Nothing."""
-        del sent, now
-        return ()
-
-    def known(self) -> Iterable[Parts]:
-        """Nothing."""
-        return ()
-
-
-class LoopFeed:
+class LoopFeed(_ListedFeed):
     """Clients, each of which sends its next request when its last one has ended."""
 
     def __init__(self, loop: Loop) -> None:
-        self.count = loop.isl.size
-        self._lengths = list(zip(loop.isl.tolist(), loop.osl.tolist(), strict=True))
+        super().__init__(loop)
         self._pause, self._sent = loop.pause_seconds, min(loop.clients, self.count)
-        self._parts = loop.parts
 
     def first(self, block_tokens: int) -> Iterator[Sent]:
         """One of each client."""
         del block_tokens
         return (Sent(self._pause, 0.0, number) for number in range(self._sent))
-
-    def request(self, sent: Sent) -> Request:
-        """The one of a number."""
-        assert isinstance(sent.item, int)
-        return Request(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
         """The next one, if any is left."""
@@ -117,10 +111,6 @@ class LoopFeed:
         if self._sent < self.count:
             self._sent += 1
             yield Sent(now + self._pause, now, self._sent - 1)
-
-    def known(self) -> Iterable[Parts]:
-        """Nothing."""
-        return ()
 
 
 class _Played:
@@ -138,7 +128,7 @@ class _Played:
         self.parts: dict[int, Parts] = {}
 
 
-class SessionFeed:
+class SessionFeed(Feed):
     """Sessions, whose turns are sent when those that they wait for have ended."""
 
     def __init__(self, sessions: Sessions) -> None:

@@ -71,7 +71,6 @@ def server(
     lengths: Counts,
     *,
     prefill_first: bool = False,
-    look_steps: int = 1,
     slots: int | None = None,
     tiers: tuple[Tier, ...] = (),
 ) -> Server:
@@ -86,8 +85,6 @@ def server(
         engine.
     prefill_first : bool
         Decoding waits until all prompts that have come are read; it does so anyway where steps have no limit.
-    look_steps : int
-        See :class:`Server` [1].
     slots : int, optional
         Where what is cached is found block by block: requests in flight at most, if their blocks fit [1]. Without it,
         all requests have the cached tokens that those of the service have on average.
@@ -133,7 +130,6 @@ def server(
         lone_step_seconds=lone,
         saved_seconds=None if whole or requests.decode_steps <= 0 else _saved_table(service, groups, stages),
         round_tokens=None if service.speculation is None else _round_table(service),
-        look_steps=look_steps,
         most_prompts=math.inf if chunk else 1.0,
         held_steps=round(service.setup.held_steps) if groups > 1 else 0,
         cache=cache,

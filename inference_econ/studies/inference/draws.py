@@ -107,16 +107,16 @@ def draw(priors: Priors, surfaces: Surfaces, wanted: Sequence[Manner], samples: 
     seen = np.full((len(uniform), len(wanted), _PLACES, 4), np.nan)
     total, active = np.empty(len(uniform)), np.empty(len(uniform))
     for index, name in enumerate(names):
-        mine, kind = np.flatnonzero(family == index), priors.families[name]
-        where = [_between(kind.parameters, uniform[mine, 1])]
-        where += [_between(kind.experts, uniform[mine, 2])] if kind.experts else []
+        members, kind = np.flatnonzero(family == index), priors.families[name]
+        where = [_between(kind.parameters, uniform[members, 1])]
+        where += [_between(kind.experts, uniform[members, 2])] if kind.experts else []
         sizes = (np.exp(Surface(_axes(kind), values).at(*where)) for values in counts(kind))
-        total[mine], active[mine] = sizes
+        total[members], active[members] = sizes
         for column, manner in enumerate(wanted):
             spots = [np.repeat(coordinates[:, None], _PLACES, axis=1) for coordinates in where]
             spots += [np.broadcast_to(acceptance, spots[0].shape)] if manner.speculates else []
             spots.append(np.broadcast_to(place, spots[0].shape))
-            seen[mine, column] = surfaces.of(kind, manner).at(*spots)
+            seen[members, column] = surfaces.of(kind, manner).at(*spots)
     dearer = _normal(priors.common_price, uniform[:, 5])
     faster = np.select(
         [family == index for index in range(len(names))],

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -163,7 +162,7 @@ class Surfaces:
             If that takes too long.
         """
         families = [family for family in self.priors.families.values() if family.probability > 0]
-        cases = {case for manner in wanted for family in families for case in self._cases(family, manner)}
+        cases = {case for manner in wanted for family in families for case in self.cases(family, manner)}
         shipped = shipped_points()
         self._known |= {case: shipped[case] for case in cases if case in shipped}
         missing = sorted(cases - self._known.keys(), key=str)
@@ -184,10 +183,10 @@ class Surfaces:
         axes += [np.log(family.experts)] if family.experts else []
         axes += [np.array(accepted)] if accepted else []
         axes.append(np.linspace(0.0, 1.0, POINTS))
-        values = np.stack([self._known[case] for case in self._cases(family, manner)])
+        values = np.stack([self._known[case] for case in self.cases(family, manner)])
         return Surface(tuple(axes), values.reshape(*(len(axis) for axis in axes), 4))
 
-    def _cases(self, family: Family, manner: Manner) -> list[Case]:
+    def cases(self, family: Family, manner: Manner) -> list[Case]:
         """Frontiers that a surface needs, in the order of its axes."""
         priors, speculation = self.priors, self.priors.speculation
         accepted: Sequence[float] = speculation.acceptance if manner.speculates else (0.0,)
@@ -210,12 +209,6 @@ class Surfaces:
             )
         ]
 
-    def every_case(self) -> Iterator[Case]:
-        """All that the priors need."""
-        for family in self.priors.families.values():
-            for manner in manners(self.priors):
-                yield from self._cases(family, manner)
-
 
 def counts(family: Family) -> tuple[Array, ...]:
     """Sizes of models at the nodes of a family.
@@ -234,7 +227,7 @@ def counts(family: Family) -> tuple[Array, ...]:
 
 
 #: Columns of the shipped table that hold a number of each point, after those of :class:`Case`.
-_KEPT = ("speed", "cost", "ttft", "flight")
+KEPT = ("speed", "cost", "ttft", "flight")
 
 
 @cache
@@ -248,7 +241,7 @@ def shipped_points() -> Mapping[Case, Array]:
 
 
 def _entry(row: Mapping[str, str]) -> tuple[Case, Array]:
-    columns = [np.array([float(text) for text in row[name].split()]) for name in _KEPT]
+    columns = [np.array([float(text) for text in row[name].split()]) for name in KEPT]
     if not columns[SPEED].size:
         return _case(row), np.full((POINTS, 4), np.nan)
     slowest, fastest = columns[SPEED]
@@ -260,20 +253,6 @@ def _case(row: Mapping[str, str]) -> Case:
     fields |= {name: float(row[name]) for name in ("parameters", "acceptance", "isl", "osl")}
     fields |= {name: int(row[name]) for name in ("experts", "draft_length", "largest")}
     return Case(**fields)
-
-
-def table_head() -> str:
-    """The head of the shipped table."""
-    return ",".join((*Case._fields, *_KEPT))
-
-
-def table_line(case: Case, points: Array | None = None) -> str:
-    """A line of the shipped table, in logarithms with three decimals; computed unless its points are given."""
-    kept = points_of(case) if points is None else points
-    columns = [kept[[0, -1], SPEED], *(kept[:, column] for column in (COST, TTFT, FLIGHT))]
-    texts = [" ".join(f"{value:.3f}" for value in column if math.isfinite(value)) for column in columns]
-    named = ("" if value is None else f"{value:g}" if isinstance(value, float) else str(value) for value in case)
-    return ",".join((*named, *texts))
 
 
 @lru_cache(maxsize=256)

@@ -304,7 +304,7 @@ def _best(
     moved |= {f"{_DOLLARS}_{end}": f"{_DOLLARS}_{end} * ({moved[_DOLLARS]}) / {_DOLLARS}" for end in ("low", "high")}
     kept = ", ".join(f"{_quoted(name)} := {moved.get(name, _quoted(name))}" for name in _SHOWN)
     # Along a frontier cost and speed ascend together: the cheapest of each combination first, then that of each row.
-    each = (
+    cheapest = (
         f"WITH steps AS (SELECT *, {before} FROM points WHERE {only} "
         "WINDOW along AS (PARTITION BY combination ORDER BY point)), "
         f"reached AS (SELECT *, {between} AS back FROM steps JOIN (VALUES {least}) AS speeds(least) "
@@ -313,7 +313,7 @@ def _best(
         f"arg_min(struct_pack({kept}), {moved[_DOLLARS]}) AS kept FROM reached GROUP BY ALL"
     )
     answered = connection.execute(
-        f"SELECT row, among, least, kept FROM ({each}) "
+        f"SELECT row, among, least, kept FROM ({cheapest}) "
         "QUALIFY row_number() OVER (PARTITION BY row, least ORDER BY dollars, combination) = 1 ORDER BY least",
         list(where.values()),
     )

@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ._types import Array, Indices
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.answers.settings import promises_of
-from inference_econ.engine import error_spread
+from inference_econ.engine import likely_errors
 from inference_econ.engine.bounds import subjects_of
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import special
@@ -35,28 +35,20 @@ _PROMISES = ("ttft", "tpot", "e2e")
 _AT_ONCE = 30_000
 
 
-class Points:
-    """A frontier as samples see it."""
+def cost_at(front: AnyFrontier, speeds: Array) -> Array:
+    """Cost of 1e6 tokens at some speeds [tokens/s] over the price of a chip by the hour; infinite beyond all [h].
 
-    def __init__(self, front: AnyFrontier) -> None:
-        self.front = front
+    Of services at the batch that has the speed, of decode steps alone at the cheapest point that is as fast.
+    """
+    price, points = front.dollars_per_accelerator_hour, front.tokens_per_second
+    if not isinstance(front, ServiceFrontier):
+        return np.append(front.dollars / price, np.inf)[np.searchsorted(points, speeds)]
+    parts = np.array_split(speeds.ravel(), -(-speeds.size // _AT_ONCE))
+    return np.concatenate([front.dollars_at(part) for part in parts]).reshape(speeds.shape) / price
 
-    @property
-    def fastest(self) -> float:
-        """The fastest speed [tokens/s]."""
-        return float(self.front.tokens_per_second[-1])
 
-    def cost_at(self, speeds: Array) -> Array:
-        """Cost of 1e6 tokens at some speeds [tokens/s] over the price of a chip by the hour; infinite beyond all [h].
-
-        Of services at the batch that has the speed, of decode steps alone at the cheapest point that is as fast.
-        """
-        front = self.front
-        price, points = front.dollars_per_accelerator_hour, front.tokens_per_second
-        if not isinstance(front, ServiceFrontier):
-            return np.append(front.dollars / price, np.inf)[np.searchsorted(points, speeds)]
-        parts = np.array_split(speeds.ravel(), -(-speeds.size // _AT_ONCE))
-        return np.concatenate([front.dollars_at(part) for part in parts]).reshape(speeds.shape) / price
+def _fastest(front: AnyFrontier) -> float:
+    return float(front.tokens_per_second[-1])
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ class SampledSeries:
 
     def cost_now(self, speeds: Array) -> Array:
         """Cost at some speeds with the present inputs; infinite where none is so fast [USD per 1e6 output tokens]."""
-        return self.present.dollars_per_accelerator_hour * Points(self.present).cost_at(speeds)
+        return self.present.dollars_per_accelerator_hour * cost_at(self.present, speeds)
 
     @property
     def costly(self) -> list[int]:
@@ -157,7 +149,7 @@ class SampledSeries:
     @property
     def _promises_are_uncertain(self) -> bool:
         promised = any(getattr(self.settings, name) is not None for name in _PROMISES)
-        return promised and any(variable.name == PROFILE for variable in self.inputs.values())
+        return promised and self._column(PROFILE) is not None
 
     def costs(self, shares: Array, speeds: Array, progress: Callable[[int], None]) -> tuple[Array, Array]:
         """Cost at some speeds, and the fastest speed, in every sample.
@@ -200,18 +192,17 @@ class SampledSeries:
             none = np.full(speeds.size, np.inf)
             hours = np.stack(
                 [
-                    none if points is None else points.cost_at(speeds * tpot)
+                    none if points is None else cost_at(points, speeds * tpot)
                     for points, tpot in zip(kept, errors.tpot, strict=True)
                 ]
             )
-            fastest = np.array([0.0 if points is None else points.fastest for points in kept])
+            fastest = np.array([0.0 if points is None else _fastest(points) for points in kept])
         else:
-            points = Points(front)
-            hours, fastest = points.cost_at(np.outer(errors.tpot, speeds)), np.full(len(shares), points.fastest)
+            hours, fastest = cost_at(front, np.outer(errors.tpot, speeds)), np.full(len(shares), _fastest(front))
         return (prices * errors.cost)[:, None] * hours, fastest / errors.tpot
 
-    def _kept(self, front: AnyFrontier, tpot: float, ttft: float, e2e: float) -> Points | None:
-        """The points that keep the promises if times are so many times as long as predicted; None if none does."""
+    def _kept(self, front: AnyFrontier, tpot: float, ttft: float, e2e: float) -> ServiceFrontier | None:
+        """The frontier of what keeps the promises if times are so many times as long as predicted; None of nothing."""
         assert isinstance(front, ServiceFrontier)
         promised = promises_of(with_defaults(self.settings))
         scaled = replace(
@@ -221,14 +212,18 @@ class SampledSeries:
             e2e_seconds=promised.e2e_seconds / e2e,
         )
         try:
-            return Points(service_frontier(front.candidates, scaled))
+            return service_frontier(front.candidates, scaled)
         except NothingFitsError:
             return None
+
+    def _column(self, name: str) -> int | None:
+        """The column of an input; None where it is certain."""
+        return next((column for column, variable in self.inputs.items() if variable.name == name), None)
 
     def _prices(self, front: AnyFrontier, shares: Array) -> Array:
         """The price of a chip in some samples [USD/h]."""
         present = front.dollars_per_accelerator_hour
-        column = next((column for column, variable in self.inputs.items() if variable.name == "price"), None)
+        column = self._column("price")
         if column is None:
             return np.full(len(shares), present)
         distribution = self.inputs[column].given
@@ -237,10 +232,9 @@ class SampledSeries:
 
     def _errors(self, shares: Array) -> Errors:
         """Measured over predicted values in some samples [1]."""
-        column = next((column for column, variable in self.inputs.items() if variable.name == PROFILE), None)
+        column = self._column(PROFILE)
         if column is None:
-            certain = np.ones(len(shares))
-            return Errors(certain, certain, certain, certain)
+            return _equal(np.ones(len(shares)))
         return errors_of(self.inputs[column].given, self.present)(shares[:, column])
 
 
@@ -313,11 +307,9 @@ def _equal(times: Array) -> Errors:
 def _spread(front: AnyFrontier, quantity: Quantity) -> ErrorSpread | None:
     """The held-out errors of a quantity; None if they are not known."""
     spreads = [
-        error_spread(instances.setup.assumptions, quantity, subjects_of(instances)) for instances in front.subjects()
+        likely_errors(instances.setup.assumptions, quantity, subjects_of(instances)) for instances in front.subjects()
     ]
-    return max(
-        (errors.spread for errors in spreads if errors is not None), key=lambda instances: instances.width, default=None
-    )
+    return max((spread for spread in spreads if spread is not None), key=lambda spread: spread.width, default=None)
 
 
 def quantile(spread: ErrorSpread, shares: Array) -> Array:

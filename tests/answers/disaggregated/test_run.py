@@ -105,5 +105,3 @@ def test_a_run_has_requests() -> None:
         run((1, 1), 0, 3)
     with pytest.raises(InputError, match="a run has requests, each with at least one decode step"):
         played(few(), (0, 0), (1, 1), 1, np.zeros(0))
-    with pytest.raises(InputError, match="a run has requests, each with at least one decode step"):
-        played(few(), (0, 0), (1, 1), 1, np.zeros(3))

@@ -126,35 +126,35 @@ def test_what_is_seen_is_that_of_the_group() -> None:
         )
 
 
-def smallest_group(wanted: float, reading: float, decoding: float) -> tuple[int, int]:
-    readers, decoders, _ = _instances(np.array([[wanted]]), np.array([reading]), np.array([decoding]), NODE)
-    return int(readers.item()), int(decoders.item())
-
-
 def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() -> None:
     chips = steady(8).seen[2]
     assert np.nanmax(chips) <= LARGEST
     assert all(fills_nodes(size) for size in np.unique(chips[np.isfinite(chips)]))
-    # Of instances of sixteen chips, 6P7D would be of 208; of eight it is within what is deployed.
-    assert smallest_group(6 / 7, 16.0, 16.0) == (1, 1)
-    assert smallest_group(6 / 7, 8.0, 8.0) == (6, 7)
-    assert smallest_group(6 / 7, 80.0, 80.0) == (0, 0)
-    # Thirteen chips, five of them reading, are three too few for two machines.
-    assert smallest_group(5.0, 1.0, 8.0) == (16, 3)
-    assert smallest_group(1.0, 1.0, 1.0) == (1, 1)
-    # Two and one of a chip each are three of a machine; eight times as many are whole machines.
-    assert smallest_group(2.0, 1.0, 1.0) == (16, 8)
 
 
-def test_a_smaller_group_is_taken_where_a_larger_one_saves_a_percent() -> None:
-    """Prefill instances of 4 chips beside decode instances of 8: 15P8D has 124 for 8 that decode, 2P1D 16 for one."""
-    assert smallest_group(15 / 8, 4.0, 8.0) == (2, 1)
-
-
-def test_more_than_eight_to_one_is_no_ratio() -> None:
-    assert smallest_group(7.0, 1.0, 1.0) == (7, 1)
-    assert smallest_group(8.0, 8.0, 8.0) == (8, 1)
-    assert smallest_group(8.1, 8.0, 8.0) == (0, 0)
+@pytest.mark.parametrize(
+    ("wanted", "reading", "decoding", "group"),
+    [
+        # Of instances of sixteen chips, 6P7D would be of 208; of eight it is within what is deployed.
+        (6 / 7, 16.0, 16.0, (1, 1)),
+        (6 / 7, 8.0, 8.0, (6, 7)),
+        (6 / 7, 80.0, 80.0, (0, 0)),
+        # Thirteen chips, five of them reading, are three too few for two machines.
+        (5.0, 1.0, 8.0, (16, 3)),
+        (1.0, 1.0, 1.0, (1, 1)),
+        # Two and one of a chip each are three of a machine; eight times as many are whole machines.
+        (2.0, 1.0, 1.0, (16, 8)),
+        # Prefill instances of 4 chips beside decode instances of 8: 15P8D has 124 for 8 that decode, 2P1D 16 for one.
+        (15 / 8, 4.0, 8.0, (2, 1)),
+        # More than eight to one is no ratio.
+        (7.0, 1.0, 1.0, (7, 1)),
+        (8.0, 8.0, 8.0, (8, 1)),
+        (8.1, 8.0, 8.0, (0, 0)),
+    ],
+)
+def test_the_smallest_group_of_a_ratio(wanted: float, reading: float, decoding: float, group: tuple[int, int]) -> None:
+    readers, decoders, _ = _instances(np.array([[wanted]]), np.array([reading]), np.array([decoding]), NODE)
+    assert (int(readers.item()), int(decoders.item())) == group
 
 
 @pytest.mark.parametrize(("reading", "decoding"), [(1.0, 4.0), (1.0, 1.0), (4.0, 8.0), (8.0, 8.0), (2.0, 16.0)])

@@ -14,12 +14,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.disaggregated import budget, compare, fleets, load
+from inference_econ.answers.disaggregated.frontiers import undominated
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
 from inference_econ.answers.disaggregated.terms import Ratios, Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import pareto
 from inference_econ.inputs import Requests, catalog
 from inference_econ.serving import Gamma, loaded
 from inference_econ.serving.simulation import arrivals, events, play
@@ -298,6 +300,26 @@ def test_what_cannot_be_kept_is_said_with_how_far_off_it_is() -> None:
         compare.compare(both, Terms(Targets(soonest * (1.0 + 1e-9), percentile="p99"), ratios=Ratios.parse("1:1,1:1")))
 
 
-def test_no_time_to_the_last_token_is_promised() -> None:
-    with pytest.raises(InputError, match=r"--e2e: of pools .* only the mean time to the last token is known"):
-        Terms(Targets(e2e_seconds=10.0))
+# States that nothing beats, found by looking at few of them.
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_frontier_is_that_of_all_states(seed: int) -> None:
+    """Times rise with the load of a layout but for chance, and what a load costs is known beforehand."""
+    random = np.random.default_rng(seed)
+    rates = np.cumsum(random.uniform(0.5, 1.5, (9, 12)), axis=1)
+    chance = random.uniform(0.996, 1.0, rates.shape)
+    times = np.cumsum(random.uniform(0.01, 0.2, rates.shape), axis=1) * chance
+    dollars = random.uniform(1.0, 4.0, (9, 1)) / rates
+    looks: list[tuple[int, float]] = []
+
+    def judge(row: int, rate: float) -> tuple[float, float]:
+        looks.append((row, rate))
+        column = int(np.searchsorted(rates[row], rate))
+        return float(times[row, column]), float(dollars[row, column])
+
+    bounds = times * random.uniform(0.3, 1.0, rates.shape)
+    rows, columns = undominated(rates.copy(), bounds, dollars.copy(), judge)
+    every = np.unravel_index(pareto.undominated(times.ravel(), dollars.ravel()), rates.shape)
+    assert list(zip(rows, columns, strict=True)) == list(zip(*every, strict=True))
+    assert len(looks) == len(set(looks)) < rates.size

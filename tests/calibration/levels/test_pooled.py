@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from data.levels.fitted import shared_data
 from inference_econ._types import Array
 from inference_econ.calibration.levels.levels_file import (
     entries_of,
     known_entries,
     known_shared,
     levels_data,
-    shared_data,
 )
 from inference_econ.calibration.levels.observed import Group, Observed, Place, places_of
 from inference_econ.calibration.levels.own import own_levels

@@ -343,6 +343,10 @@ def test_pools_have_columns_of_their_own(tmp_path: Path) -> None:
     assert isinstance(row, Measurement)
     assert row.prefill == Pool(workers=1, tp=8, dp=1, pp=1, ep=None)
     assert (row.decode, row.tp) == (Pool(workers=None, tp=1, dp=8, pp=1, ep=None), None)
+    pools = {"prefill_workers": "1", "prefill_tp": "8", "decode_workers": "3", "decode_tp": "4"}
+    for workers, chips in (("3", 8 + 3 * 4), ("", None)):
+        row = _ours(tmp_path, tp="", accelerators="", **pools | {"decode_workers": workers})
+        assert isinstance(row, Measurement) and row.accelerators == chips
 
 
 def test_every_field_is_a_column() -> None:

@@ -316,6 +316,10 @@ def test_pools_without_numbers_of_workers_are_refused_and_never_guessed() -> Non
             "the numbers of workers are not recorded; give prefill_num_workers and decode_num_workers"
         )
         assert _one(unknown, unknown="nobody knows").skipped == "nobody knows"
+        assert _one(row, prefill=prefill, decode=decode).skipped == _one(unknown).skipped
+    for load in ("rate", "saturated"):
+        arrivals: dict[str, Any] = {"load": load, "concurrency": None, "requests_per_second": 3.0}
+        assert _one(row, **arrivals).skipped == "pools are predicted under a constant number of requests alone"
     known = replace(row, decode=replace(pool, workers=3))
     assert _one(known).skipped == ""
     assert _ttft(known, statistic="mean", requests=64.0) > _ttft(known)

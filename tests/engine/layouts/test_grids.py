@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 from inference_econ.engine import ContinuousLayouts, Pins, Plans, Setup, WholeLayouts, memory, whole_grid
 from inference_econ.engine.layouts.divisibility import attention_degrees, expert_degrees
 from inference_econ.errors import InputError
-from inference_econ.inputs import Precision, catalog
+from inference_econ.inputs import catalog
 from inference_econ.search.fastest import fastest
 from tests.asking import pinned
+from tests.planned import setup_of
 
 
 def _question(model: str, preset: str = "deployable", changes: tuple[str, ...] = ()) -> Setup:
-    spec = catalog.model(model)
-    assumed = catalog.assumptions(preset, changes=changes)
-    return Setup(spec, catalog.hardware("h200_sxm"), Precision.of(spec), 1000.0, assumed)
+    return setup_of(model, "h200_sxm", 1000.0, *changes, preset=preset)
 
 
 def _all_pairs(size: int, batch: float, pp: int) -> Plans:

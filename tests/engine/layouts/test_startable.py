@@ -137,6 +137,14 @@ def test_instances_are_parts_of_machines_or_whole_ones() -> None:
     assert instances.sizes(catalog.hardware("gb200_nvl72"), 300).tolist() == [1, 2, 4, 8, 16, 32, 64, 72, 144, 288]
 
 
+@pytest.mark.parametrize("largest", [3.0, 7.0, 32.0, 32_776.0, 1e9])
+def test_every_doubling_of_machines_is_a_size(largest: float) -> None:
+    sizes = instances.sizes(catalog.hardware("h100_sxm"), largest)
+    assert sizes[0] == 1.0
+    np.testing.assert_array_equal(sizes[1:] / sizes[:-1], 2.0)
+    assert largest / 2.0 < sizes[-1] <= largest
+
+
 def test_stages_are_nodes_where_a_machine_is_too_small() -> None:
     chip, sizes = catalog.hardware("h100_sxm"), np.array([8.0, 16.0, 32.0, 32.0])
     stages = np.array([2.0, 8.0, 16.0, 4.0])

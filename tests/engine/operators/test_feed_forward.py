@@ -5,28 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_econ.engine import Operator, Setup, evaluate, step_seconds
+from inference_econ.engine import Operator, evaluate, step_seconds
 from inference_econ.engine.operator_costs import operator_costs
-from inference_econ.inputs import Precision, catalog
-from tests.planned import plan_of
+from tests.planned import plan_of, row_of, setup_of
 from tests.reading import scalar
 
 #: Of Qwen3 30B A3B.
 EXPERTS, ACTIVE = 128, 8
+#: Nothing but arithmetic and memory, without curves of kernels.
+_ALONE = ("experts.kernels={}", "network.collectives=free", "host.graph_launch=0 us")
 
 
 def _experts(spread: str, *, ep: int, batch: float, scv: float = 0.0, tile: int = 0) -> Operator:
-    changes = (
-        f"experts.spread={spread}",
-        f"experts.popularity_scv={scv}",
-        f"experts.tile={tile}",
-        "experts.kernels={}",
-    )
-    assumptions = catalog.assumptions("deployable", changes=changes)
-    model = catalog.model("qwen3_30b_a3b")
-    setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
-    plans = plan_of(8, ep=ep, batch=batch)
-    return next(row for row in setup.work(plans).operators if row.name == "experts in")
+    chosen = (f"experts.spread={spread}", f"experts.popularity_scv={scv}", f"experts.tile={tile}")
+    setup = setup_of("qwen3_30b_a3b", "h100_sxm", 0.0, *chosen, "experts.kernels={}")
+    return row_of(setup, plan_of(8, ep=ep, batch=batch), "experts in")
 
 
 def _simulated(ranks: int, tokens: int) -> tuple[float, float]:
@@ -76,14 +69,8 @@ def test_the_last_tile_of_an_expert_is_half_empty() -> None:
 
 @pytest.mark.parametrize("overlap", [0.0, 0.3, 1.0])
 def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
-    changes = (
-        *(f"experts.overlap={overlap}", "experts.kernels={}", "per_family={}"),
-        *("network.collectives=free", "host.graph_launch=0 us"),
-    )
-    assumptions = catalog.assumptions("deployable", changes=changes)
-    model = catalog.model("qwen3_30b_a3b")
-    setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
-    plans = plan_of(8, batch=4096)
+    changes = (f"experts.overlap={overlap}", "per_family={}", *_ALONE)
+    setup, plans = setup_of("qwen3_30b_a3b", "h100_sxm", 0.0, *changes), plan_of(8, batch=4096)
     rows = {row.name: row for row in operator_costs(setup, plans, "1d")}
     row = rows["experts in"]
     longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
@@ -96,17 +83,9 @@ def test_what_of_experts_does_not_overlap_adds_up(overlap: float) -> None:
 
 def test_the_overlap_of_experts_is_one_of_operators() -> None:
     """Under the roofline of the whole step, and without any overlap, it changes nothing."""
-    model, plans = catalog.model("qwen3_30b_a3b"), plan_of(8, batch=4096)
     for overlap, share in (("step", 0.0), ("none", 1.0)):
-        changes = (
-            "experts.overlap=0.3",
-            "experts.kernels={}",
-            f"chip.overlap={overlap}",
-            "network.collectives=free",
-            "host.graph_launch=0 us",
-        )
-        assumptions = catalog.assumptions("deployable", changes=changes)
-        setup = Setup(model, catalog.hardware("h100_sxm"), Precision.of(model), 0.0, assumptions)
-        row = next(row for row in operator_costs(setup, plans, "1d") if row.name == "experts in")
+        changes = ("experts.overlap=0.3", f"chip.overlap={overlap}", *_ALONE)
+        setup = setup_of("qwen3_30b_a3b", "h100_sxm", 0.0, *changes)
+        row = next(row for row in operator_costs(setup, plan_of(8, batch=4096), "1d") if row.name == "experts in")
         longer, shorter = max(row.compute_seconds, row.memory_seconds), min(row.compute_seconds, row.memory_seconds)
         assert row.seconds == pytest.approx(longer + share * shorter)

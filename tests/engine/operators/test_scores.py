@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from inference_econ.engine import Operator, Plans, Setup
+from inference_econ.engine import Plans, Setup
 from inference_econ.engine.operator_costs import OperatorCosts, operator_costs
 from inference_econ.inputs import catalog
-from tests.planned import plan_of
+from tests.planned import plan_of, row_of
 
 _CURVE = (
     "{decode: {math_efficiency: 0.5, hbm_efficiency: 0.8, overlap: 0.75, extra_tokens: 100}, "
@@ -23,10 +23,6 @@ def _setup(model: str, chip: str, *changes: str, context: float = 0.0, kv: str |
 
 def _attention(setup: Setup, plan: Plans) -> OperatorCosts:
     return next(row for row in operator_costs(setup, plan, "1d") if row.name == "attention")
-
-
-def _row(setup: Setup, plan: Plans) -> Operator:
-    return next(row for row in setup.work(plan).operators if row.name == "attention")
 
 
 def test_a_decode_step_by_hand() -> None:
@@ -69,7 +65,10 @@ def test_a_prompt_by_hand() -> None:
 def test_latents_are_decoded_absorbed_and_prompts_decompressed() -> None:
     change = f"assumptions.attention.scores={{latent: {{bf16: {_CURVE}}}}}"
     setup = _setup("deepseek_v3", "h200_sxm", change, context=2000)
-    decode, prompt = _row(setup, plan_of(batch=8)), _row(setup, plan_of(batch=1, new_tokens=512, prefill=True))
+    decode, prompt = (
+        row_of(setup, plan_of(batch=8), "attention"),
+        row_of(setup, plan_of(batch=1, new_tokens=512, prefill=True), "attention"),
+    )
     assert decode.rates is not None
     assert (decode.rates.math, decode.padding, decode.kv_padding) == (0.5, 1.05, 1.05)
     # Queries and keys of 192, values of 128: heads of 160 on average; 2,255.5 past tokens.
@@ -81,7 +80,7 @@ def test_latents_are_decoded_absorbed_and_prompts_decompressed() -> None:
 def test_prompts_that_pick_their_past_attend_to_latents() -> None:
     change = f"assumptions.attention.scores={{latent: {{bf16: {_CURVE}}}}}"
     setup = _setup("deepseek_v3_2", "h200_sxm", change, context=2000)
-    prompt = _row(setup, plan_of(batch=1, new_tokens=512, prefill=True))
+    prompt = row_of(setup, plan_of(batch=1, new_tokens=512, prefill=True), "attention")
     assert prompt.rates is not None
     assert (prompt.rates.math, prompt.padding) == (0.5, 1.0)
 
@@ -93,7 +92,7 @@ def test_prompts_that_pick_their_past_attend_to_latents() -> None:
 )  # fmt: skip
 def test_without_a_curve_shares_count(model: str, chip: str, kv: str | None) -> None:
     setup = _setup(model, chip, "assumptions.attention.kv_hbm_efficiency=0.5", context=2000, kv=kv)
-    row = _row(setup, plan_of(batch=8))
+    row = row_of(setup, plan_of(batch=8), "attention")
     assert (row.rates, row.padding, row.kv_padding) == (None, 1.0, 1.0)
     assert setup.kv_bytes_per_second(row) == pytest.approx(0.5 * setup.hardware.hbm_bytes_per_second)
 
@@ -108,7 +107,7 @@ def test_indexers_and_states_have_shares() -> None:
 
 def test_an_empty_cache_takes_nothing_beside() -> None:
     setup = _setup("llama_3_8b", "h100_sxm", context=0)
-    assert _row(setup, plan_of(batch=8)).kv_padding == 1.0
+    assert row_of(setup, plan_of(batch=8), "attention").kv_padding == 1.0
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.part_names("scores") if name != "no"])
@@ -135,5 +134,5 @@ def test_ranks_that_share_the_tokens_of_a_sequence_each_pay_what_is_beside() -> 
         "deepseek_v3", "h200_sxm", f"assumptions.attention.scores={{latent: {{bf16: {_CURVE}}}}}", context=2000
     )
     plan = plan_of(8, ep=8, batch=8)
-    shared = _row(setup, replace(plan, dcp=8.0))
+    shared = row_of(setup, replace(plan, dcp=8.0), "attention")
     assert shared.kv_padding == pytest.approx(1 + 100 / (2000 / 8))

@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from inference_econ.answers.serving_frontier import ServiceFrontier, frontier
 from inference_econ.engine import Setup, Space
 from inference_econ.inputs import Traffic
 from inference_econ.report.serving_frontier import ServingFrontierPage
-from tests.charted import hovering, legend, rows_of, sound, views
+from tests.charted import Spec, hovering, legend, rows_of, sound, views
 
 
-@cache
-def _front() -> ServiceFrontier:
+@pytest.fixture(scope="module")
+def front() -> ServiceFrontier:
     setup = Setup.of("llama_3_70b", "h200_sxm", weights="fp8")
     return frontier(setup, Traffic(isl=1024, osl=1024), Space(max_accelerators=8))
 
 
-def test_a_frontier_with_its_band_and_measured_servers() -> None:
-    spec = sound(ServingFrontierPage(_front(), "cost").charts()["frontier"])
+@pytest.fixture(scope="module")
+def spec(front: ServiceFrontier) -> Spec:
+    return sound(ServingFrontierPage(front, "cost").charts()["frontier"])
+
+
+def test_hovering_over_a_frontier_says_its_deployments(spec: Spec) -> None:
     assert spec["title"]["text"] == "What do services cost at each speed?"
-    assert "Llama 3.1 70B on NVIDIA H200" in " ".join(spec["title"]["subtitle"])
-    said = legend(spec)
-    assert {
-        "Pareto frontier of services",
-        "largest speed³ / cost",
-        "80 % of measured values (profiles/trtllm_hopper)",
-    } < said
-    assert any(text.startswith("measured: vLLM") for text in said)
+    lines = {"Pareto frontier of services", "80 % of measured values (profiles/trtllm_hopper)"}
+    assert lines < legend(spec)
     details = {
-        *("layout", "GPUs", "engine", "in flight", "batch"),
-        *("TTFT ms", "TPOT ms", "$/M output", "$/M low", "$/M high"),
+        "layout",
+        "GPUs",
+        "engine",
+        "in flight",
+        "batch",
+        "TTFT ms",
+        "TPOT ms",
+        "$/M output",
+        "$/M low",
+        "$/M high",
     }
     assert any(details < hovering(view) for view in views(spec))
 
 
-def test_the_step_of_the_point_that_is_clicked_adds_up_to_its_time_per_token() -> None:
-    front = _front()
-    spec = sound(ServingFrontierPage(front, "cost").charts()["frontier"])
+def test_the_step_of_the_point_that_is_clicked_adds_up_to_its_time_per_token(
+    front: ServiceFrontier, spec: Spec
+) -> None:
     (clicked,) = [param for param in spec["params"] if param["name"] == "clicked"]
     assert clicked["value"] == [{"n": front.preferred_index()}]
     (whole,) = [

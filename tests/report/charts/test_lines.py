@@ -40,15 +40,19 @@ def marked(spec: Spec, kind: str) -> list[Spec]:
     return [view for view in views(spec) if view["mark"]["type"] == kind]
 
 
-def test_the_legend_has_every_label_once() -> None:
-    assert legend(sound(charts.line_chart(PLOT))) == {
+@pytest.fixture(scope="module")
+def spec() -> Spec:
+    return sound(charts.line_chart(PLOT))
+
+
+def test_the_legend_has_every_label_once(spec: Spec) -> None:
+    assert legend(spec) == {
         *("a line", "another", "measured: A", "the best"),
         *("a limit", "SLO: p90 TTFT <= 10 ms", "80 % of values"),
     }
 
 
-def test_a_gap_parts_a_line_into_pieces() -> None:
-    spec = sound(charts.line_chart(PLOT))
+def test_a_gap_parts_a_line_into_pieces(spec: Spec) -> None:
     _, lines = marked(spec, "line")
     rows = [row for row in rows_of(spec, lines) if row["series"] == "a line"]
     assert [(row["x"], row["piece"]) for row in rows] == [(1.0, 0), (3.0, 1), (4.0, 1)]
@@ -56,23 +60,20 @@ def test_a_gap_parts_a_line_into_pieces() -> None:
     assert lines["encoding"]["detail"]["field"] == "piece"
 
 
-def test_a_band_is_drawn_between_its_edges() -> None:
-    spec = sound(charts.line_chart(PLOT))
+def test_a_band_is_drawn_between_its_edges(spec: Spec) -> None:
     band, _ = marked(spec, "line")
     assert band["mark"]["filled"]
     assert [(row["x"], row["y"]) for row in rows_of(spec, band)] == [(1.0, 0.5), (2.0, 1.5), (1.0, 2.0)]
 
 
-def test_points_have_the_colour_of_their_line_and_those_alone_that_of_text() -> None:
-    spec = sound(charts.line_chart(PLOT))
+def test_points_have_the_colour_of_their_line_and_those_alone_that_of_text(spec: Spec) -> None:
     beside, alone = [view for view in marked(spec, "point") if "shape" in view["encoding"]]
     assert [row["series"] for row in rows_of(spec, beside)] == ["a line", "another"]
     assert "color" not in alone["encoding"]
     assert [row["kind"] for row in rows_of(spec, alone)] == ["the best"]
 
 
-def test_axes_have_their_units_and_are_logarithmic_where_they_are_to_be() -> None:
-    spec = sound(charts.line_chart(PLOT))
+def test_axes_have_their_units_and_are_logarithmic_where_they_are_to_be(spec: Spec) -> None:
     for view in marked(spec, "line"):
         across, up = view["encoding"]["x"], view["encoding"]["y"]
         assert (across["axis"]["title"], up["axis"]["title"]) == ("requests per second", "milliseconds")
@@ -80,8 +81,7 @@ def test_axes_have_their_units_and_are_logarithmic_where_they_are_to_be() -> Non
         assert across["scale"] == {"zero": True}
 
 
-def test_titles_are_no_wider_than_the_picture() -> None:
-    spec = sound(charts.line_chart(PLOT))
+def test_titles_are_no_wider_than_the_picture(spec: Spec) -> None:
     assert spec["title"]["text"] == "What is shown?"
     assert len(spec["title"]["subtitle"]) > 1
     assert all(len(line) * 5.7 <= spec["width"] for line in spec["title"]["subtitle"])
@@ -90,7 +90,7 @@ def test_titles_are_no_wider_than_the_picture() -> None:
 def test_charts_beside_each_other_share_their_colours() -> None:
     spec = sound(charts.line_charts([PLOT, PLOT], PLOT.title))
     assert spec["resolve"]["scale"]["color"] == "shared"
-    domains = [each["scale"]["domain"] for view in views(spec) for name, each in encodings(view) if name == "color"]
+    domains = [drawn["scale"]["domain"] for view in views(spec) for name, drawn in encodings(view) if name == "color"]
     assert all(domain == ["a line", "another"] for domain in domains)
     names = [param["name"] for param in spec["params"]]
     assert len(names) == len(set(names)) == 2

@@ -56,11 +56,16 @@ def test_a_page_holds_all_that_it_needs(chart: charts.AnyChart, tmp_path: Path) 
     assert text.count("</script>") == 2
 
 
-def test_the_javascript_says_what_pages_call() -> None:
+def test_the_javascript_says_what_pages_call_and_folds_legends() -> None:
+    """The pattern takes as many words as a line has room for; the browser's tests see it drawn."""
     text = charts.javascript()
     assert len(text) < 1_000_000
     assert "</script" not in text
-    assert "vegaEmbed" in text
+    assert "vegaEmbed" in text and "window,{vega" in text
+    (pattern,) = re.findall(r"regexp\('(.*?)', 'g'\)", text)
+    characters = re.escape("${Math.floor((width-60)/7)}")
+    lines = re.sub(re.sub(characters, "18", pattern), r"\1|", "80 % of measured values (profiles/hopper)")
+    assert lines.split("|") == ["80 % of measured", "values", "(profiles/hopper)", ""]
 
 
 def test_a_dark_chart_is_a_light_one_with_another_theme(chart: charts.AnyChart) -> None:
@@ -86,6 +91,8 @@ def _contrast(one: str, other: str) -> float:
 def test_words_can_be_read_and_six_colours_can_be_seen(dark: bool) -> None:
     config: dict[str, Any] = charts.config(dark=dark)
     ground = config["background"]
+    # Arial, Liberation Sans and Helvetica have one width per letter; a wider font would be cut at the edge.
+    assert config["font"] == "Arial, 'Liberation Sans', Helvetica, sans-serif"
     for colour in (config["text"]["color"], config["title"]["subtitleColor"], config["axis"]["labelColor"]):
         assert _contrast(colour, ground) >= 4.5
     palette = config["range"]["category"]

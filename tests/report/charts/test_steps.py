@@ -1,4 +1,4 @@
-"""Waterfalls of parts, and the operators of a step on the roofline of the chip."""
+"""Waterfalls of parts that end at the total, and the operators of a step below the roofs of the chip."""
 
 from __future__ import annotations
 
@@ -8,9 +8,26 @@ import math
 import pytest
 
 import inference_econ as ie
-from inference_econ.report.explain import ExplanationPage
-from inference_econ.report.step_pictures import roofline
+from inference_econ.answers.price import sheet
+from inference_econ.report.explain import ExplanationPage, named_parts
+from inference_econ.report.heading import step_heading
+from inference_econ.report.price import price_waterfall
+from inference_econ.report.step_pictures import roofline, step_waterfall
+from inference_econ.report.table import dollars
+from tests import asking
 from tests.charted import Spec, encodings, legend, rows_of, sound, views
+from tests.offered import service_of
+
+STEPS = {
+    "dense": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, batch=64, weights="fp8"),
+    "experts": lambda: asking.explain("deepseek_v3", "h200_sxm", tp=8, batch=64),
+    "prefill": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, weights="fp8", prompt=4000),
+}
+
+
+@pytest.fixture(scope="module", params=STEPS)
+def step(request: pytest.FixtureRequest) -> ie.Explanation:
+    return STEPS[request.param]()
 
 
 def marked(spec: Spec, kind: str) -> list[Spec]:
@@ -50,9 +67,44 @@ def test_the_largest_operators_are_named_and_names_cover_nothing(step: ie.Explan
         said = [line for row in rows_of(spec, ridges) for line in row["text"]]
         assert any(line.startswith(f"{unit}: ") for line in said)
         assert f"ridge: {peak / roof.bytes_per_second:.0f} FLOP/B" in said
+    # On a phone there is room for these alone.
+    assert names["mark"]["opacity"] == {"expr": "width < 450 && datum.rank >= 3 ? 0 : 1"}
     boxes = [_box(spec, names, row) for row in labels.values()]
     for one, other in itertools.combinations(boxes, 2):
         assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+def test_the_bill_of_an_hour_is_shared_by_kinds_of_tokens() -> None:
+    bill = sheet(service_of(cached=200.0), 4.0)
+    fall = price_waterfall(bill)
+    assert [bar.name for bar in fall.bars] == ["input", "cached input", "output"]
+    assert fall.total == pytest.approx(bill.dollars_per_hour)
+    assert "1000 input tokens, 200 of it cached" in fall.title
+    assert fall.bars[-1].text.endswith(f"${dollars(bill.average['output'])}/M")
+
+
+def test_no_operator_is_above_its_roof(step: ie.Explanation) -> None:
+    roof = roofline(step)
+    for point in roof.points:
+        attainable = min(point.flop_per_byte * roof.bytes_per_second, roof.peaks[point.unit])
+        assert 0.0 < point.flops_per_second < attainable * (1 + 1e-9)
+    assert [point.share for point in roof.points] == sorted((point.share for point in roof.points), reverse=True)
+    names = [point.name for point in roof.points]
+    assert len(names) == len(set(names))
+    assert "attention" in names
+    assert "norms" not in names
+    together = sum(row.seconds for row in step.operators if row.name == "attention") / step.seconds
+    assert roof.points[names.index("attention")].share == pytest.approx(together)
+    assert 0.0 <= roof.left_out < 0.2
+
+
+def test_titles_say_the_step_its_deployment_and_its_traffic(step: ie.Explanation) -> None:
+    for title in (step_waterfall(step, named_parts(step)).title, roofline(step).title):
+        assert title.splitlines()[0].endswith("?")
+        assert step_heading(step) in title
+        assert "per GPU-hour" in title
+        assert ("4000 prompt tokens" in title) is (step.prompt is not None)
+        assert ("context 2250" in title) is (step.prompt is None)
 
 
 def _box(spec: Spec, view: Spec, row: dict[str, float]) -> tuple[float, float, float, float]:

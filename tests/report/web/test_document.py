@@ -11,7 +11,7 @@ import pytest
 import inference_econ as ie
 from inference_econ._shown import Shown
 from inference_econ.report.pages import page
-from inference_econ.report.table import Amount, dollars, per_hour
+from inference_econ.report.table import Amount
 from inference_econ.report.web import Asked
 from inference_econ.report.web.section import script, section
 from tests.documents import read
@@ -50,11 +50,6 @@ def test_what_has_a_slider_is_in_proportion_to_the_price(kind: str) -> None:
         assert other.per == one.per
 
 
-def test_amounts_are_written_as_they_were() -> None:
-    assert [dollars(value) for value in (0.1234, 9.999, 10.0, 1234.5)] == ["0.123", "10.0", "10.00", "1234.50"]
-    assert per_hour(1234.5) == "1,234.50"
-
-
 def _sliders(answer: Shown) -> list[str]:
     return [slider.name for slider in section(Asked(page(answer))).sliders]
 
@@ -66,16 +61,11 @@ def test_only_what_is_exact_has_a_slider() -> None:
     assert _sliders(ie.hour_cost(ie.hardware("h100_sxm"))) == []
     layouts = ie.offer(_setup(2.0), REQUESTS, SPACE)
     assert _sliders(ie.most_traffic([layouts], ie.Means(dollars_per_hour=20.0), ie.Targets())) == []
+    sheet = answers["price"]
+    assert isinstance(sheet, ie.Sheet)
+    assert _sliders(replace(sheet, api={"input": 1.0})) == []  # margins are no proportion
     several = ie.compare(models="llama_3_8b", hardware=["h100_sxm", "h200_sxm"], tp=1)
     assert _sliders(several) == ["prices", "use"]
-
-
-def test_margins_are_no_proportion() -> None:
-    from inference_econ.report.price import PricePage
-
-    sheet = _answers(2.0)["price"]
-    assert isinstance(sheet, ie.Sheet)
-    assert section(Asked(PricePage(replace(sheet, api={"input": 1.0})))).sliders == []
 
 
 def test_a_report_of_python(tmp_path: Path) -> None:

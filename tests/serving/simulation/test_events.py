@@ -261,12 +261,6 @@ def test_a_full_server_makes_others_wait(policy: Policy) -> None:
     assert play(server, (0.0, 1, 4), (0.5, 1, 2), (9.0, 1, 1)) == [(0.0, 3.0, 0.0), (3.0, 4.0, 3.0), (9.0, 9.0, 9.0)]
 
 
-def test_a_jump_over_many_steps_ends_with_the_step_that_an_arrival_finds() -> None:
-    server = Server(lambda batch, _: float(batch), always(0.0), 2)
-    # Steps of 1 s until 700.5 finds the 701st; then both share steps of 2 s.
-    assert play(server, (0.0, 1, 1001), (700.5, 1, 11)) == [(0.0, 1010.0, 0.0), (701.0, 721.0, 701.0)]
-
-
 def test_steps_that_grow_with_the_context_add_up_as_one_by_one() -> None:
     def seconds(batch: int, context: float) -> float:
         return 0.01 + 1e-4 * batch + 2e-6 * batch * context

@@ -189,6 +189,15 @@ def test_a_loop_of_one_turn_sessions_is_a_closed_loop() -> None:
     assert ours.e2e.tolist() == pytest.approx(loop.e2e.tolist())
 
 
+@pytest.mark.parametrize("turns", [1, 10])
+def test_lengths_have_the_mean_of_their_distribution(turns: int) -> None:
+    """Two hundred single turns are drawn together: by chance their mean would be off by 7 % and more."""
+    step = Step(name="chat", turns=turns, new_tokens="lognormal:520:1", answer_tokens="lognormal:300:1")
+    drawn = draw_sessions(SessionSpec(shared_tokens=40, steps=[step]))
+    assert np.mean([turn.answer for session in drawn for turn in session]) == pytest.approx(300, rel=0.01)
+    assert np.mean([session[0].prompt for session in drawn]) == pytest.approx(560, rel=0.01 if turns == 1 else 0.2)
+
+
 def test_ten_thousand_requests_of_open_sessions_begin_at_their_rate() -> None:
     sessions = Sessions(draw_sessions(_chat()), 40, 5, 10_000, sessions_per_second=1.0)
     trace = simulate(_server(), sessions)

@@ -1,0 +1,29 @@
+"""What other packages may use; see ``__init__.py``."""
+
+from ._collections import distinct as distinct
+from ._dates import Days as Days
+from ._files import SHIPPED as SHIPPED
+from ._files import cells as cells
+from ._files import read as read
+from ._files import shipped as shipped
+from ._names import chip_count as chip_count
+from ._names import engine_name as engine_name
+from ._names import format_name as format_name
+from ._names import hardware_name as hardware_name
+from ._names import is_number as is_number
+from ._names import model_name as model_name
+from ._names import served as served
+from ._record import FULL_LOADS as FULL_LOADS
+from ._record import Load as Load
+from ._record import Measurement as Measurement
+from ._record import Pool as Pool
+from ._record import Skipped as Skipped
+from ._reports import read_report as read_report
+from ._reports import read_run as read_run
+from ._rows import Row as Row
+from ._rows import UnusableRowError as UnusableRowError
+from ._run import BenchmarkRun as BenchmarkRun
+from ._run import MeasuredServer as MeasuredServer
+from ._scrape import Scrape as Scrape
+from ._scrape import scrape as scrape
+from ._scrape import window as window

@@ -1,0 +1,38 @@
+"""What is served, on what and how: all that layouts, operator tables and memory ask of a setup."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, Precision, ServingEngine
+
+
+class Served(Protocol):
+    """One model on one chip under one set of assumptions; see :class:`inference_econ.engine.setup.Setup`."""
+
+    @property
+    def model(self) -> ModelSpec: ...  # noqa: D102
+
+    @property
+    def hardware(self) -> HardwareSpec: ...  # noqa: D102
+
+    @property
+    def precision(self) -> Precision: ...  # noqa: D102
+
+    @property
+    def assumptions(self) -> Assumptions: ...  # noqa: D102
+
+    @property
+    def context(self) -> float: ...  # noqa: D102
+
+    @property
+    def spread(self) -> float: ...  # noqa: D102
+
+    @property
+    def shared_prefix(self) -> float: ...  # noqa: D102
+
+    @property
+    def engines(self) -> tuple[ServingEngine, ...]: ...  # noqa: D102
+
+    @property
+    def most_linked(self) -> int | None: ...  # noqa: D102
