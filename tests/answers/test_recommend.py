@@ -315,7 +315,7 @@ def test_at_equal_cost_the_likelier_comes_first() -> None:
 def test_pools_at_the_same_cost_are_a_row_where_instances_hardly_keep_an_slo() -> None:
     """No pool is 5 % cheaper at this rate; one of the same cost is a row beside instances that are likely to fail."""
     setup, requests = ie.Setup.of("qwen3_32b", "h200_sxm"), Requests.build({"isl": 2000, "osl": 500}, origin="test")
-    offers, targets = market(setup, requests, ie.Space(max_accelerators=2)), Targets(1.0, 0.026)
+    offers, targets = market(setup, requests, ie.Space(max_accelerators=2)), Targets(1.0, 0.025)
 
     def likely(choice: Choice | PooledChoice) -> float:
         return least_chance(choice_chances(choice, targets))

@@ -55,7 +55,7 @@ def test_a_server_is_held_against_services_where_lengths_are_known(command: Comm
     found = verdict(command, *SERVED, "--batch", 64, *LENGTHS)
     said = (found["compared_with"], found["beside_prediction"], found["beside_frontier"])
     assert said == ("services", "faster", "ahead")
-    assert 1 / found["predicted_seconds"] == pytest.approx(32.8, rel=0.04)
+    assert 1 / found["predicted_seconds"] == pytest.approx(34.1, rel=0.04)
     assert found["measured_seconds"] < found["predicted_seconds_low"] < found["predicted_seconds"]
     asked = ("--tp", 4, "--rates", 5, "--weights", "fp8", *LENGTHS)
     assert record(command, "load", "llama_3_70b", "h100_sxm", *asked)["layout"]["tp"] == 4
