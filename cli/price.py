@@ -36,7 +36,7 @@ def price(api_prices: str | None, any_speed: bool, progress: options.Progress | 
 
 
 def _compared(model: ie.ModelSpec, text: str | None) -> dict[str, Any]:
-    """What a sheet has of prices that are typed, or of those of a provider's recorded offer."""
+    """Prices that a sheet is put beside, as its arguments: typed ones, or those of a provider's recorded offer."""
     from inference_econ.answers import buyer
 
     if text is None or "=" in text:

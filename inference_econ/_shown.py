@@ -1,4 +1,4 @@
-"""What all answers can do beside holding numbers: show themselves in a notebook, become data, and be kept in a file."""
+"""Abilities of all answers beside holding numbers: to be shown in a notebook, to become data, to be kept in files."""
 
 from __future__ import annotations
 

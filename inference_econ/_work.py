@@ -112,7 +112,7 @@ def allow(seconds: float = math.inf) -> Iterator[None]:
 
 
 def at_most(seconds: float) -> float:
-    """What work may take that nobody can estimate: a usual time, unless a block allows more or less [s]."""
+    """Time that work may take which nobody can estimate: a usual one, unless a block allows more or less [s]."""
     allowed = _allowed.get()
     return seconds if allowed == _SECONDS else allowed
 

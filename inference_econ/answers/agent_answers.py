@@ -134,7 +134,7 @@ class AgentPools(PooledChoice):
     parts : int
         Groups of instances of both kinds, as many of which as :attr:`Use.instances` were played together [1].
     broken : str
-        What fewer groups, or more agents, would break.
+        Promise that fewer groups, or more agents, would break.
     """
 
     use: Use
@@ -143,7 +143,7 @@ class AgentPools(PooledChoice):
 
     @property
     def binding(self) -> str:
-        """What fewer groups, or more agents, would break."""
+        """Promise that fewer groups, or more agents, would break."""
         return self.broken
 
 

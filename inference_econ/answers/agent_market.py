@@ -114,7 +114,7 @@ class AgentMarket:
         return some_of_each_chip(sorted(every, key=rank), most)
 
     def _cost(self, choice: AnyAgentChoice, agents: int | None, means: Means | None = None) -> float:
-        """What fleets are ranked by: the bill, the agents that are carried as a negative number, or the bill of one."""
+        """Cost that fleets are ranked by: the bill, the carried agents as a negative number, or the bill of one."""
         if means is not None:
             return -float(choice.use.agents)
         return choice.dollars_per_hour if agents is not None else dollars_per_agent(choice)
@@ -226,7 +226,7 @@ class AgentMarket:
         return self._played[name]
 
     def _group(self, candidate: int, group: PlayedGroup) -> PlayedGroup:
-        """The same group as before, if there was one of its layouts."""
+        """Group of pools as before, if there was one of its layouts."""
         before = self._played.setdefault(("apart", candidate, group.layouts), group)
         assert isinstance(before, PlayedGroup)
         return before.with_instances(*group.instances)

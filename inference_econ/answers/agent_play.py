@@ -80,11 +80,11 @@ class PlayedInstance:
         return TOGETHER
 
     def predicted(self, targets: Targets) -> Targets:
-        """What predictions must keep, so that measured instances keep the promises with confidence."""
+        """Promises that predictions must keep, so that measured instances keep those of users with confidence."""
         return targets.predicted(self.service)
 
     def sessions(self, agents: int, count: int, rate: float = 0.0) -> Sessions:
-        """What some agents do in a run of requests; or sessions that begin so that requests come at a rate [1/s]."""
+        """Sessions of some agents in a run of requests; or those that begin so that requests come at a rate [1/s]."""
         work = self.work
         return Sessions(
             work.drawn, round(work.spec.shared_tokens), agents, count, rate / work.means.turns,

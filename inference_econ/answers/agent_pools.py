@@ -84,7 +84,7 @@ class PlayedGroup(PlayedInstance):
         return reading, Writing(decoding, 1, isl, exposed, sending, receiving)
 
     def predicted(self, targets: Targets) -> Targets:
-        """What predictions must keep, so that measured pools keep the promises with confidence."""
+        """Promises that predictions must keep, so that measured pools keep those of users with confidence."""
         return _predicted(self.pools, targets)
 
     def promised(self, targets: Targets) -> Collection[str]:
@@ -102,7 +102,7 @@ class PlayedGroup(PlayedInstance):
 
     @property
     def rates(self) -> tuple[float, float]:
-        """What the instances that read, and those that decode, complete at most [1/s]."""
+        """Rates that the instances which read, and those that decode, complete at most [1/s]."""
         (reader, writer), (readers, writers) = self.layouts, self.instances
         reading, decoding = (
             self.pools.busy_seconds[reader, writer],
@@ -111,12 +111,12 @@ class PlayedGroup(PlayedInstance):
         return readers / float(reading), writers * float(decoding.max())
 
     def load(self, trace: Trace, instances: int) -> Loaded:
-        """What requests saw, of one of the groups."""
+        """Load that requests saw, of one of the groups."""
         load = super().load(trace, instances)
         return replace(load, utilization=load.requests_per_second / min(self.rates))
 
     def with_instances(self, readers: int, writers: int) -> PlayedGroup:
-        """The same layouts with other numbers of instances; what was played of these is known."""
+        """Pools of these layouts with other numbers of instances; what was played of these is known."""
         counts = readers, writers
         if counts not in self._family:
             group = self._family[counts] = replace(self, instances=counts)
@@ -311,7 +311,7 @@ def _chips(
 
 
 def _predicted(pools: Pools, targets: Targets) -> Targets:
-    """What predictions of pools must keep; the time to the last token of those that are played is known."""
+    """Promises that predictions of pools must keep; the time to the last token of those that are played is known."""
     first = Terms(replace(targets, e2e_seconds=math.inf)).predicted(pools).targets
     return replace(first, e2e_seconds=targets.e2e_seconds)
 

@@ -40,7 +40,7 @@ class AgentLot(Lot):
 
     @property
     def counted(self) -> str:
-        """What a day consists of, in words."""
+        """Unit that a day consists of, in words."""
         return "agents"
 
     @property

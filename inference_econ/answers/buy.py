@@ -175,7 +175,7 @@ class Purchase(RecordedRows):
         ]
 
     def _rate_bill(self, crossover: Crossover, rate: float) -> dict[str, Any]:
-        """What the fleet and the offer cost for some traffic."""
+        """Bill of the fleet and of the offer for some traffic."""
         return {
             "request_rate": rate,
             "accelerators": self.fleets[crossover.lot.chip].rented,

@@ -68,7 +68,7 @@ class PooledDay(NamedTuple):
     def sentences(
         self, dollars: float, ways: Collection[Way], elasticity: Elasticity, stock: Mapping[str, int], min_replicas: int
     ) -> list[str]:
-        """What they would cost beside a day of instances that do both [USD], in words; nothing where that is as much.
+        """Cost of pools beside a day of instances that do both [USD], in words; nothing where that is as much.
 
         Either kind is planned by itself, as :func:`inference_econ.answers.fleet_plan.plan` has it.
         """

@@ -107,7 +107,7 @@ class Lot:
 
     @property
     def counted(self) -> str:
-        """What a day consists of, in words."""
+        """Unit that a day consists of, in words."""
         return "requests/s"
 
     @property
@@ -117,7 +117,7 @@ class Lot:
 
     @property
     def most_carried(self) -> float:
-        """The same that a lot does, late or not."""
+        """Most of what a day consists of that a lot carries, late or not: requests per second [1/s]."""
         return self.most_requests_per_second
 
     def in_flight(self, shares: Array) -> Array:

@@ -105,7 +105,7 @@ def collective_seconds(network: Network, collective: Collective, tokens: Array) 
 def _sent(
     network: Network, model: NcclTree, collective: Collective, tokens: Array
 ) -> tuple[nccl.Kind, Array, Array, Array, Sequence[nccl.Protocol], Array]:
-    """What :func:`formulas.collectives.nccl_seconds` takes."""
+    """Arguments of :func:`formulas.collectives.nccl_seconds`."""
     size, protocols = collective.bytes_per_token * tokens, network.for_kind(collective.kind)
     per_byte = _seconds_per_byte(network, model, collective)
     return collective.kind, collective.ranks, collective.domains, size, protocols, per_byte

@@ -1,4 +1,4 @@
-"""What is served, on what and how: all that layouts, operator tables and memory ask of a setup."""
+"""Model, chip and formats as layouts, operator tables and memory ask a setup for them."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ class Setup:
         return replace(setup, left_open=left_open)
 
     def __repr__(self) -> str:
-        """What is served on what, in which formats, under which assumptions: all of it is as long as a book."""
+        """Model, chip, formats and assumptions in a line: all of a setup is as long as a book."""
         formats = f"weights {self.precision.weights}, KV {self.precision.kv}"
         return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
 

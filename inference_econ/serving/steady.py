@@ -177,7 +177,7 @@ class Steady:
         )
 
     def reading_again(self, more: Array) -> Steady:
-        """The same numbers in flight where prompts are read more than once: some share of them again, shape (...)."""
+        """Steady states of these numbers in flight where a share of the prompts is read again, shape (...)."""
         cycle = self.concurrency / self.requests_per_second
         longer = 1.0 + self.prefill_share * more
         rate = self.concurrency / (self.ttft_seconds + (cycle - self.ttft_seconds) * longer)

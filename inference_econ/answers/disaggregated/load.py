@@ -150,7 +150,7 @@ class Decoder:
         return self.requests_per_second.size
 
     def limited(self, slots: int | None) -> Decoder:
-        """The same with no more requests in flight than are told, where any number is; others wait."""
+        """Pools with no more requests in flight than are told, where any number is; others wait."""
         return replace(
             self, requests_per_second=self.requests_per_second[:slots], tpot_seconds=self.tpot_seconds[:slots]
         )
@@ -163,7 +163,7 @@ class Decoder:
     def keeping(
         self, targets: Targets, requests_per_second: float, arrival_scv: float = 1.0, instances: int = 1
     ) -> tuple[Decoder, Loaded]:
-        """The same with the most slots that keep a promised TPOT under a stream, if any do, and its load.
+        """Pools with the most slots that keep a promised TPOT under a stream, if any do, and their load.
 
         Where all slots of its memory break the promise, too many are in flight at times. Those that keep it at any load
         do, and of a mean some more; percentiles are never kept by a number between these and all.

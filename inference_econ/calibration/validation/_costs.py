@@ -149,11 +149,11 @@ class Curves:
         return layout_keys(self.services.plans, self.services.setup.assumptions.layout)
 
     def of_layout(self, name: str) -> Curves:
-        """The same with one layout alone, whatever its expert ranks, which are not always recorded."""
+        """Curves of one layout alone, whatever its expert ranks, which are not always recorded."""
         return self._without([layout.partition("ep")[0] != name for layout in self.layouts])
 
     def of_measured_layouts(self) -> Curves:
-        """The same with those layouts alone that some measured server had."""
+        """Curves of those layouts alone that some measured server had."""
         instances = Instances(self.services.setup, speculates=self.speculates, layouts=self.layouts)
         return self._without([not measured for measured in instances.measured])
 
@@ -336,7 +336,7 @@ _COVERED, _NOT_COVERED = "answers whose layout was measured", "answers that nobo
 
 
 def stages(points: Iterable[CostPoint]) -> dict[str, Stage]:
-    """What an error of answers is made of: errors of :data:`STAGES`, then of answers that were measured or not."""
+    """Parts of the error of answers: errors of :data:`STAGES`, then of answers that were measured or not."""
     judged = [point for point in points if point.measured]
     whole = [point for point in judged if all(cost_of(point) for cost_of in STAGES.values())]
     rows, before = {}, 0.0
@@ -489,7 +489,7 @@ def _points(group: Combination, servers: Sequence[Measurement], name: str, candi
 
 
 def _assumptions(row: Measurement, name: str) -> Assumptions:
-    """What a measured server itself is predicted under."""
+    """Assumptions that a measured server itself is predicted under."""
     if name in (OWN, UNSEEN):
         return of_hardware(row.hardware, row.engine, levels=name == OWN)
     return catalog.assumptions(name)

@@ -368,7 +368,7 @@ class Fleet:
         assert not any(map(requests_of, engines)), "requests wait for what nobody does"
 
     def seen(self, server: Server, measured: slice, slots: int) -> Trace:
-        """What those of the requests saw that are measured, and have come, of so many in flight at most [1]."""
+        """Record of the requests that are measured and have come, of so many in flight at most [1]."""
         log, count = self.log, self.log.count
         # As they were sent: long prompts take the host longer, and come after shorter ones that were sent later.
         order = np.argsort(log.sent[:count], kind="stable")
