@@ -164,7 +164,7 @@ class AgentRecommendation(Recommendation):
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per deployment."""
         return [
-            {**choice_record(choice, self.targets), "agent_use": choice.use.record(choice, choice.parts)}
+            {**choice_record(choice, self.targets), "agent_use": use_record(choice)}
             for choice in self
             if isinstance(choice, AnyAgentChoice)
         ]
@@ -206,4 +206,9 @@ class AgentSheet(Sheet):
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        return {**super(AgentSheet, self).record(), "agent_use": self.use.record(self, self.parts)}
+        return {**super(AgentSheet, self).record(), "agent_use": use_record(self)}
+
+
+def use_record(fleet: AnyAgentChoice | AgentSheet) -> dict[str, Any]:
+    """Return the use that agents make of a fleet, as plain data."""
+    return fleet.use.record(fleet, fleet.parts)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from inference_econ._types import Array
-from inference_econ.engine.uncertainty import Instances, Interval, Subject, likely_errors, unlike_layouts
-from inference_econ.inputs import Calibration, ErrorSpread, Quantity, Range, likely_ends
+from inference_econ.engine.uncertainty import Instances, Interval, Subject, factors_of, likely_errors, unlike_layouts
+from inference_econ.inputs import Calibration, Quantity, Range
 
 #: Probability of the intervals that are shown [1].
 LEVEL = 0.8
@@ -69,19 +68,12 @@ def _around(instances: Instances, quantities: Iterable[Quantity]) -> dict[Quanti
     have been shorter than predicted.
     """
     subjects, assumptions = subjects_of(instances), instances.setup.assumptions
-    lying = {quantity: _held(likely_errors(assumptions, quantity, subjects)) for quantity in {*quantities, "tpot"}}
+    errors = {quantity: likely_errors(assumptions, quantity, subjects) for quantity in {*quantities, "tpot"}}
+    lying = {quantity: None if spread is None else factors_of(spread, LEVEL) for quantity, spread in errors.items()}
     request, tpot = lying.get("request"), lying["tpot"]
     if request is not None and tpot is not None:
         lying["request"] = Interval(min(request.low, tpot.low), max(request.high, tpot.high))
     return lying
-
-
-def _held(errors: ErrorSpread | None) -> Interval | None:
-    """The interval of :data:`LEVEL` of some errors, as factors [1]."""
-    if errors is None:
-        return None
-    low, high = likely_ends(errors.quantiles, LEVEL)
-    return Interval(math.exp(low), math.exp(high))
 
 
 def subjects_of(instances: Instances) -> list[Subject]:

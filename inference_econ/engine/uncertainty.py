@@ -182,8 +182,14 @@ def interval(
     errors = error_spread(assumptions, quantity, subjects)
     if errors is None:
         return None
-    low, high = likely_ends(errors.spread.quantiles, level)
-    return Interval(value * math.exp(low), value * math.exp(high))
+    factors = factors_of(errors.spread, level)
+    return Interval(value * factors.low, value * factors.high)
+
+
+def factors_of(errors: ErrorSpread, level: float) -> Interval:
+    """The interval of a level [1] of errors, as factors on a predicted value [1]."""
+    low, high = likely_ends(errors.quantiles, level)
+    return Interval(math.exp(low), math.exp(high))
 
 
 class LeftOutErrors(NamedTuple):

@@ -16,6 +16,7 @@ from inference_econ.answers.agent_answers import (
     AnyAgentChoice,
     MostAgents,
     Use,
+    use_record,
 )
 from inference_econ.answers.agent_purchase import AgentPurchase, DayOfAgents
 from inference_econ.answers.launching.plan import Start
@@ -165,7 +166,7 @@ class AgentChoicesPage(RecommendationPage):
             *_notes(*(choice.use for choice in choices)),
         ]
         title = _title(self._counted, setups, use, targets)
-        rows = [{**shown_record(choice, targets), **choice.use.record(choice, choice.parts)} for choice in choices]
+        rows = [{**shown_record(choice, targets), **use_record(choice)} for choice in choices]
         least = (*_LEAST, "hit_rate", "agents_per_accelerator")
         why = ["Agents per MW: of the facility as provisioned, boards at their limit.", _meaning(setups)]
         table = choices_table(title, choices, rows, columns, notes=notes, why=why, least=least)
@@ -184,7 +185,7 @@ class AgentChoicesPage(RecommendationPage):
         """The cheapest."""
         best = self._best
         behind_router = best.fleet.prefill_instances if isinstance(best, AgentPools) else best.replicas
-        return replace(super().start(), said=agents_said(best.use.record(best, best.parts), behind_router))
+        return replace(super().start(), said=agents_said(use_record(best), behind_router))
 
     def question(self) -> str:
         """Question about the cheapest deployment, or about how many agents the means carry."""
@@ -197,7 +198,7 @@ class AgentChoicesPage(RecommendationPage):
     def conclusion(self) -> Pieces:
         """The best, and what a task costs on it."""
         best = self._best
-        record = best.use.record(best, best.parts)
+        record = use_record(best)
         most = f"carries most, {best.use.agents:,.0f} agents"
         rank = most if isinstance(self.answer, MostAgents) else "is the cheapest"
         return (
@@ -215,7 +216,7 @@ class AgentSheetPage(PricePage):
     def tables(self) -> Sequence[Table]:
         """Costs of tasks, hours of agents and requests, then of kinds of tokens."""
         sheet, use = self.answer, self.answer.use
-        record = sheet.use.record(sheet, sheet.parts)
+        record = use_record(sheet)
         tasks = record["tasks_per_hour"]
         counts = {"task": tasks, "hour of an agent": use.agents, "request": tasks * record["requests_per_task"]}
         rows = tuple((name, amount(count), dollars(sheet.dollars_per_hour / count)) for name, count in counts.items())
@@ -231,7 +232,7 @@ class AgentSheetPage(PricePage):
         """Start of the fleet that is priced."""
         sheet = self.answer
         behind_router = sheet.replicas if sheet.fleet is None else sheet.fleet.prefill_instances
-        return replace(super().start(), said=agents_said(sheet.use.record(sheet, sheet.parts), behind_router))
+        return replace(super().start(), said=agents_said(use_record(sheet), behind_router))
 
 
 class AgentDayPage(FleetPage):
