@@ -257,7 +257,7 @@ def groups(
     held = np.maximum(pools.prefill.services.slots * float(requests.isl.mean) - shared, own) / own
     # A single group is what is priced where nobody says how many agents or chips there are.
     scaled = agents is not None or math.isfinite(room)
-    found: list[tuple[PlayedGroup, int, float]] = []
+    promising: list[tuple[PlayedGroup, int, float]] = []
     for writer in range(decoding.size):
         rate, flight = _fullest(states.tpot_seconds[writer], states.requests_per_second[writer], states.batch[writer],
                                 _MEAN * limits.tpot_seconds)  # fmt: skip
@@ -266,19 +266,19 @@ def groups(
         )
         if not rate or not possible.any() or rate * pools.transfer.receiving_seconds[:, writer].min() > 1.0:
             continue
-        each = float(work.all_agents(rate, flight + rate * pools.first_token_seconds[possible, writer].min()))
-        contexts = each * work.means.side_by_side
+        per_writer = float(work.all_agents(rate, flight + rate * pools.first_token_seconds[possible, writer].min()))
+        contexts = per_writer * work.means.side_by_side
         needed = np.where(possible, np.maximum(rate * busy[:, writer] / FILLED, contexts / held), np.inf)
         # Where first tokens may wait, those that read may be busy all the time: plays say whether they may.
         busiest = np.where(possible, np.maximum(rate * busy[:, writer], contexts / held), np.inf)
-        fleet = price * _chips(busiest, reading, int(decoding[writer]), each, agents, room) if scaled else None
+        fleet = price * _chips(busiest, reading, int(decoding[writer]), per_writer, agents, room) if scaled else None
         options: list[tuple[float, int, int, int, float]] = []
         for writers in range(1, _WRITERS + 1):
-            wanted = writers * each if agents is None else min(writers * each, float(agents))
-            readers = np.ceil(needed * wanted / each - 1e-9)
+            wanted = writers * per_writer if agents is None else min(writers * per_writer, float(agents))
+            readers = np.ceil(needed * wanted / per_writer - 1e-9)
             within = np.floor((min(room, _LARGEST) - writers * decoding[writer]) / reading)
             readers = np.minimum(readers, within)
-            carried = np.where(readers >= 1.0, np.minimum(wanted, readers / needed * each), 0.0)
+            carried = np.where(readers >= 1.0, np.minimum(wanted, readers / needed * per_writer), 0.0)
             counts = np.ones_like(carried) if agents is None else np.ceil(agents / np.maximum(carried, 1e-9))
             chips = readers * reading + writers * decoding[writer]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -289,8 +289,8 @@ def groups(
         if options:
             cost_of, writers, reader, count, carries = min(options)
             group = PlayedGroup.of(pools, (reader, writer), (count, writers), work, tiers)
-            found.append((group, max(int(carries), 1), cost_of if fleet is None else float(fleet[reader])))
-    return found
+            promising.append((group, max(int(carries), 1), cost_of if fleet is None else float(fleet[reader])))
+    return promising
 
 
 def _chips(
@@ -318,8 +318,8 @@ def _predicted(pools: Pools, targets: Targets) -> Targets:
 
 def _fullest(tpot: Array, rates: Array, batches: Array, limit: float) -> tuple[float, float]:
     """The largest rate [1/s], and requests that decode [1], while steps take no longer than a limit [s]; 0 if none."""
-    known = np.isfinite(tpot) & np.isfinite(rates)
-    if not known.any() or tpot[known][0] > limit:
+    feasible = np.isfinite(tpot) & np.isfinite(rates)
+    if not feasible.any() or tpot[feasible][0] > limit:
         return 0.0, 0.0
-    slower = np.maximum.accumulate(tpot[known])
-    return float(np.interp(limit, slower, rates[known])), float(np.interp(limit, slower, batches[known]))
+    slower = np.maximum.accumulate(tpot[feasible])
+    return float(np.interp(limit, slower, rates[feasible])), float(np.interp(limit, slower, batches[feasible]))

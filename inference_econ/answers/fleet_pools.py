@@ -52,7 +52,7 @@ class PooledDay(NamedTuple):
             of_hours = [smallest(fleet.pools, rate, terms, layouts=layouts) if rate else None for rate in needed]
         except TooMuchError:
             return None
-        counts = [(0, 0) if each is None else (each.prefill_instances, each.decode_instances) for each in of_hours]
+        counts = [(0, 0) if fleet is None else (fleet.prefill_instances, fleet.decode_instances) for fleet in of_hours]
         readers, writers = zip(*counts, strict=True)
         return cls(fleet, readers, writers, f"--request-rate {busiest:.4g}")
 

@@ -135,8 +135,8 @@ class Instances(NamedTuple):
     def measured(self) -> list[bool]:
         """Whether servers were measured of each layout, served in this way, under any version of the engine."""
         levels = self.setup.levels
-        known = frozenset[str]() if levels is None else levels.served(speculates=self.speculates).deployed
-        return [bare_key(layout) in known for layout in self.layouts]
+        deployed = frozenset[str]() if levels is None else levels.served(speculates=self.speculates).deployed
+        return [bare_key(layout) in deployed for layout in self.layouts]
 
 
 def interval(

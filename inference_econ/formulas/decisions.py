@@ -100,12 +100,12 @@ def wrong_choice(costs: Array) -> Array:
     return np.asarray(np.where(some, 1.0 - cheapest(costs), 0.0))
 
 
-def value_of_knowing(known: Array, losses: Array, first_half: npt.NDArray[np.bool_]) -> Estimate:
+def value_of_knowing(values: Array, losses: Array, first_half: npt.NDArray[np.bool_]) -> Estimate:
     """Loss that is avoided by knowing one input before choosing (EVPPI), the other inputs still unknown.
 
     Parameters
     ----------
-    known : ndarray, shape (n,)
+    values : ndarray, shape (n,)
         The input, by the share of its values that are lower, 0 to 1 [1].
     losses : ndarray, shape (n, d)
         What each of d options loses, finite: dollars [USD per 1e6 tokens], or mistakes [1].
@@ -126,16 +126,16 @@ def value_of_knowing(known: Array, losses: Array, first_half: npt.NDArray[np.boo
 
     Examples
     --------
-    >>> known = np.linspace(0.0, 1.0, 1000)
-    >>> losses = np.column_stack([known, 1.0 - known])
-    >>> round(value_of_knowing(known, losses, np.arange(1000) % 2 == 0).value, 3)
+    >>> values = np.linspace(0.0, 1.0, 1000)
+    >>> losses = np.column_stack([values, 1.0 - values])
+    >>> round(value_of_knowing(values, losses, np.arange(1000) % 2 == 0).value, 3)
     0.25
     """
     unaware = losses[:, int(np.argmin(losses.mean(axis=0)))]
-    gains = np.empty(known.size)
+    gains = np.empty(values.size)
     for fitted in (first_half, ~first_half):
-        coefficients = legendre.legfit(2.0 * known[fitted] - 1.0, losses[fitted], _DEGREE)
-        expected = legendre.legval(2.0 * known[~fitted] - 1.0, coefficients)
+        coefficients = legendre.legfit(2.0 * values[fitted] - 1.0, losses[fitted], _DEGREE)
+        expected = legendre.legval(2.0 * values[~fitted] - 1.0, coefficients)
         gains[~fitted] = unaware[~fitted] - losses[~fitted, expected.argmin(axis=0)]
     return Estimate(max(float(gains.mean()), 0.0), float(gains.std(ddof=1) / np.sqrt(gains.size)))
 

@@ -68,8 +68,8 @@ class Drawn:
         if self.requests.isl.scv == 0.0:
             return np.ones(self.count)
         tokens = np.sort(self.prompts())
-        found = np.searchsorted(np.cumsum(tokens), self.shares(respect, place) * tokens.sum())
-        return np.asarray(tokens[found] / tokens.mean())
+        drawn = np.searchsorted(np.cumsum(tokens), self.shares(respect, place) * tokens.sum())
+        return np.asarray(tokens[drawn] / tokens.mean())
 
     def left(self, prompts: Array) -> Array:
         """Return the rest of some prompts, each met at a random time, over a mean one, shape (count,) [1]."""

@@ -360,14 +360,14 @@ def _stage(
 ) -> Stage:
     logs = _logs(points, cost_of)
     inside = [] if held is None else [getattr(point, held) for point in points if cost_of(point)]
-    known = [value for value in inside if value is not None]
+    judged = [value for value in inside if value is not None]
     return Stage(
         len(logs),
         math.exp(statistics.median(logs)) if logs else None,
         statistics.median(map(abs, logs)) if logs else None,
         mean,
         adds,
-        sum(known) / len(known) if known else None,
+        sum(judged) / len(judged) if judged else None,
     )
 
 

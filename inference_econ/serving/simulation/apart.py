@@ -120,7 +120,7 @@ class _Pools(Fleet):
 
     def hand_over(self, reader: _Reader, request: int) -> None:
         """Send the cache of a prompt that has been read to the instance that has least to decode."""
-        writing, writer = self.writing, min(self.writers, key=lambda one: requests_of(one) + one.coming)
+        writing, writer = self.writing, min(self.writers, key=lambda instance: requests_of(instance) + instance.coming)
         share = self.log.prompts[request] / writing.prompt_tokens
         sent = max(reader.now + share * writing.exposed_seconds, reader.sent_until + share * writing.sending_seconds)
         there = max(sent, writer.received_until + share * writing.receiving_seconds)

@@ -381,12 +381,12 @@ class Fleet:
         )  # fmt: skip
         measured = slice(measured.start, min(measured.stop, count))
         times = trace(Stream(sent, isl, osl), started, first_token, finished, slots, measured, evictions)
-        found = np.array(log.found[:count])[order][measured].T
+        tokens_found = np.array(log.found[:count])[order][measured].T
         places, size = (HBM, *(tier.name for tier in server.tiers)), server.cache.block_tokens if server.cache else 1
         return replace(
             times,
             prompt_tokens=isl[measured],
-            found_tokens=dict(zip(places, found, strict=True)),
+            found_tokens=dict(zip(places, tokens_found, strict=True)),
             known_tokens=size * np.minimum(before, (isl - 1) // size)[measured],
             tokens_read=log.tokens_read,
             sessions=sessions[measured],
@@ -423,14 +423,14 @@ class Fleet:
             return engines[request % len(engines)]
         if self.router == "least_busy":
             return min(engines, key=requests_of)
-        found, busy = [max(engine.found(request)) for engine in engines], [requests_of(engine) for engine in engines]
-        return engines[_nearest(found, busy)]
+        hits, busy = [max(engine.found(request)) for engine in engines], [requests_of(engine) for engine in engines]
+        return engines[_nearest(hits, busy)]
 
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
     """Of some places the one that has most of a prompt, or where that is far busier than another the least busy."""
     most = max(hits)
-    best = min((place for place, found in enumerate(hits) if found == most), key=busy.__getitem__)
+    best = min((place for place, hit in enumerate(hits) if hit == most), key=busy.__getitem__)
     least = min(busy)
     if busy[best] - least > _FAR_BUSIER and busy[best] > _TIMES_BUSIER * least:
         return busy.index(least)

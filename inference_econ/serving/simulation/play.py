@@ -398,8 +398,8 @@ def _parts(requests: Requests, prompts: list[int], every: int, block_tokens: int
             ends[block].add(count)
     names = count_from(0)
     of_a_block = {
-        block: [(end, next(names), end - before) for before, end in pairwise(sorted({0, *found}))]
-        for block, found in ends.items()
+        block: [(end, next(names), end - before) for before, end in pairwise(sorted({0, *counts}))]
+        for block, counts in ends.items()
     }
     return [
         tuple((name, part) for block, count in prompt for end, name, part in of_a_block[block] if end <= count)
@@ -491,8 +491,8 @@ def play(
         seen = simulate_apart(simulated, writing, stream, **shares, instances=instances, router=router)
     waits = np.full(seen.ttft.shape, apart)
     if isinstance(stream, Stream):
-        found = cached if stream.parts is None else sum(seen.found_tokens.values())
-        waits += request_seconds(setup, np.asarray(found, dtype=float))
+        tokens_found = cached if stream.parts is None else sum(seen.found_tokens.values())
+        waits += request_seconds(setup, np.asarray(tokens_found, dtype=float))
     return replace(seen, ttft=seen.ttft + waits, e2e=seen.e2e + waits)
 
 
