@@ -22,7 +22,8 @@ from typing import Any
 
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
-from inference_econ.report.page import Page, csv_text, json_text
+from inference_econ.records.plain import csv_text, json_text
+from inference_econ.report.page import Page
 
 show, main, options = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "options"))
 ROOT = Path(__file__).parents[1]

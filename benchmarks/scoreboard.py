@@ -30,7 +30,7 @@ from inference_econ.calibration.problem import CONSTANTS, Meter, problem_of, wit
 from inference_econ.calibration.rows import was_fitted
 from inference_econ.calibration.validation.servers import of_hardware
 from inference_econ.inputs import Assumptions, catalog, profiles, value_of
-from inference_econ.report.files import write_text
+from inference_econ.records.files import write_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "scoreboard.md"
 #: Engines whose rows are asked: those that every predictor here has.

@@ -33,7 +33,7 @@ from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
-from inference_econ.report.files import write_text
+from inference_econ.records.files import write_text
 
 ROOT = Path(__file__).parent.parent
 PAGE, FUZZED = ROOT / "docs" / "evidence" / "sturdiness.md", ROOT / "tests" / "fuzz" / "tried.json"

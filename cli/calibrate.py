@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import inference_econ as ie
 from inference_econ import calibration, inputs, report
 from inference_econ.errors import InputError
+from inference_econ.records import files
 
 from . import options, show
 from .help import command
@@ -68,7 +69,7 @@ def calibrate(
             changes,
             choices["description"],
         )
-        report.files.write_text(path, inputs.yaml_text(calibration.profile(fitted, folds, provenance)))
+        files.write_text(path, inputs.yaml_text(calibration.profile(fitted, folds, provenance)))
     notes = [*measured.notes(fitted, choices["most"]), *report.calibrate.not_reproduced(fitted)]
     _show(report.calibrate.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out)), notes, path, output)
 
@@ -87,7 +88,7 @@ def _fit_levels(
     mine = own_profile(measured.rows, date=date.today().isoformat())
     if path is not None:
         described = (choices["description"], choices["reference"], _data(data, choices))
-        report.files.write_text(path, inputs.yaml_text(mine.file(choices["name"] or "own levels", *described)))
+        files.write_text(path, inputs.yaml_text(mine.file(choices["name"] or "own levels", *described)))
     _show(report.calibrate.OwnLevelsPage(mine), measured.left_out_notes(), path, output)
 
 

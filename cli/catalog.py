@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from inference_econ import inputs, report
 from inference_econ.errors import InputError
 from inference_econ.inputs import Kind, catalog
-from inference_econ.report.files import check_ending
+from inference_econ.records.files import check_ending
 
 from . import options, show
 from .help import command

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from inference_econ import inputs, report
 from inference_econ.errors import InputError
+from inference_econ.records import files
 
 from . import options, show
 from .help import command
@@ -27,7 +28,7 @@ def import_model(path: str, target: str | None, output: options.Output) -> None:
         show.remark(f"reading {config}", quiet=output.quiet)
     model = inputs.huggingface.import_config(config)
     if target is not None:
-        report.files.write_text(target, inputs.spec_text(model))
+        files.write_text(target, inputs.spec_text(model))
     checkpoint = inputs.huggingface.checkpoint_beside(inputs.huggingface.find_config(config), model.layers)
     show.emit(report.import_model.ImportedModelPage(model, checkpoint), output)
     if target is not None:

@@ -11,7 +11,9 @@ import click
 import inference_econ as ie
 from inference_econ import answers, report
 from inference_econ.errors import InputError
-from inference_econ.report.files import check_ending
+from inference_econ.records import saved
+from inference_econ.records.files import check_ending
+from inference_econ.records.plain import json_text
 
 from . import agents, market, options, saved_services, show
 from .help import command
@@ -109,7 +111,7 @@ def _saved(choices: options.Choices) -> ie.SavedAnswer:
     if choices["answer"].endswith(".json") and choices["hardware"] is None:
         saved_services.check_alone(choices["answer"], _WRITING)
         return report.chosen.read(choices["answer"])
-    if report.saved.is_answer(choices["answer"]):
+    if saved.is_answer(choices["answer"]):
         raise InputError(f"{choices['hardware']} contradicts {choices['answer']}, which has settled it; leave it out")
     if choices["hardware"] is None:
         raise InputError(
@@ -144,5 +146,5 @@ def _recommended(choices: options.Choices) -> ie.SavedAnswer:
         rate = options.request_rate(question, requests)
         deployments = ie.recommend(offered, rate, targets, arrival_scv=question["arrival_scv"])
         layouts, answer = deployments.layouts, answers.recommend.recommend_record(deployments, targets)
-    record = {**report.saved.question_record("recommend", question), **answer, "layouts": layouts}
-    return report.chosen.startable(json.loads(report.page.json_text(record)), _HERE)
+    record = {**saved.question_record("recommend", question), **answer, "layouts": layouts}
+    return report.chosen.startable(json.loads(json_text(record)), _HERE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inference_econ import inputs, report
 from inference_econ.errors import InputError
+from inference_econ.records import files
 
 from . import options, show
 from .help import command
@@ -31,6 +32,6 @@ def _refresh(path: str, date: str | None, *, quiet: bool) -> None:
     taken = inputs.offer_snapshots.read_snapshot(path, date)
     place = inputs.offers.own_file()
     place.parent.mkdir(parents=True, exist_ok=True)
-    report.files.write_text(place, inputs.offer_snapshots.csv_of(taken))
+    files.write_text(place, inputs.offer_snapshots.csv_of(taken))
     catalogued = sum(bool(offer.model) for offer in taken)
     show.remark(f"wrote {place}: {len(taken)} offers, {catalogued} of models of the catalogue", quiet=quiet)

@@ -6,7 +6,7 @@ import functools
 from typing import Any, NamedTuple, cast
 
 from inference_econ.errors import InputError
-from inference_econ.report.files import ending_of
+from inference_econ.records.files import ending_of
 
 from .decorators import F
 

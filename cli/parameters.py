@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from inference_econ.errors import InputError
 from inference_econ.inputs import ALIASES, BYTES_PER_ELEMENT, catalog, check_dtype, percentiles
 from inference_econ.inputs.units import parse_quantity
-from inference_econ.report.files import CHARTS, PICTURES, check_picture, check_place
+from inference_econ.records.files import CHARTS, PICTURES, check_picture, check_place
 
 #: What stands for a number format, of which there are many.
 FORMAT = "FORMAT"

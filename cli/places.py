@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.report.files import SWEEP
+from inference_econ.records.files import SWEEP
 
 from .parameters import Name, Place
 

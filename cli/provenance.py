@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from inference_econ import report
+from inference_econ.records import saved
 
 from .parameters import E2E, TIME, TPOT, TTFT
 
@@ -18,7 +18,7 @@ def question() -> dict[str, object]:
     """The running command and all its options, given or not."""
     context = click.get_current_context()
     options = {name: value for name, value in context.params.items() if name not in SHOWN}
-    return report.saved.question_record(str(context.info_name), options)
+    return saved.question_record(str(context.info_name), options)
 
 
 def typed(command: click.Command, options: Mapping[str, object]) -> list[str]:

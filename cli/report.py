@@ -15,6 +15,8 @@ import click
 import inference_econ as ie
 from inference_econ import report as reports
 from inference_econ.errors import InputError
+from inference_econ.records import saved
+from inference_econ.records.plain import json_text
 
 from . import provenance, show
 from .help import command
@@ -146,7 +148,7 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
     InputError
         If the file is no answer, or one of another release.
     """
-    answer = reports.saved.question(path)
+    answer = saved.question(path)
     words = provenance.typed(_command(answer.kind), answer.options)
     try:
         question = _answered([answer.kind, *words], to, quiet=quiet)
@@ -158,7 +160,7 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
 def _compared(path: str, record: Mapping[str, Any], page: reports.page.Page) -> str:
     """Sentence on whether a file says what is answered now."""
     name = Path(path).name
-    if record == json.loads(reports.page.json_text(page.plain())):
+    if record == json.loads(json_text(page.plain())):
         return f"The question of {name} was asked again, and the answer is that of the file."
     return (
         f"The question of {name} was asked again, and the answer is another one than the file's: facts, fits or files "

@@ -17,7 +17,8 @@ import click
 
 from inference_econ import report
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.report.files import write_text
+from inference_econ.records.files import write_text
+from inference_econ.records.plain import json_text
 
 from . import provenance
 
@@ -149,9 +150,7 @@ def _made(page: report.page.Page, output: Output, question: Mapping[str, object]
     beside = ""
     if output.form == "json":
         record = page.record()
-        text = report.page.json_text(
-            {**question, **record} if question is not None and isinstance(record, dict) else record
-        )
+        text = json_text({**question, **record} if question is not None and isinstance(record, dict) else record)
     elif output.form == "csv":
         text = page.csv()
         if output.path is not None and not output.quiet:

@@ -7,6 +7,7 @@ from pathlib import Path
 import inference_econ as ie
 from inference_econ import inputs, report
 from inference_econ.errors import InputError
+from inference_econ.records.files import write_text
 
 from . import options, show
 from .help import command
@@ -34,7 +35,7 @@ def traffic(name: str | None, target: str | None, output: options.Output) -> Non
             report.catalog.ListingPage("traffic") if name is None else report.catalog.EntryPage("traffic", name), output
         )
         if name is not None and target is not None:
-            report.files.write_text(target, inputs.catalog.locate("traffic", name).read_text(encoding="utf-8"))
+            write_text(target, inputs.catalog.locate("traffic", name).read_text(encoding="utf-8"))
             show.remark(f"wrote {target}", quiet=output.quiet)
         return
 
@@ -45,7 +46,7 @@ def traffic(name: str | None, target: str | None, output: options.Output) -> Non
     with show.progress_bar(quiet=output.quiet):
         profile = ie.trace(name)
     if target is not None:
-        report.files.write_text(target, inputs.spec_text(profile.traffic))
+        write_text(target, inputs.spec_text(profile.traffic))
     show.answer(profile, output)
     if target is not None:
         show.remark(f"wrote {target}", quiet=output.quiet)

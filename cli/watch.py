@@ -12,6 +12,7 @@ import click
 import inference_econ as ie
 from inference_econ import answers, report
 from inference_econ.errors import InputError
+from inference_econ.records.saved import is_answer
 
 from . import metrics, options, proposals, saved_services, show
 from .help import command
@@ -93,7 +94,7 @@ def _predicted(choices: options.Choices) -> tuple[Service, ie.Targets, float]:
     """
     answer = choices["answer"]
     if choices["hardware"] is not None:
-        if choices["number"] is not None or report.saved.is_answer(answer):
+        if choices["number"] is not None or is_answer(answer):
             raise InputError(
                 "an answer has settled its hardware, and only answers have a --choice: give ANSWER.json alone",
                 option="hardware",

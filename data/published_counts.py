@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ.inputs.huggingface._reader import without_shape
-from inference_econ.report.files import write_text
+from inference_econ.records.files import write_text
 
 FOLDER = Path(__file__).parent.parent / "tests" / "fixtures" / "hf_configs"
 #: What a key that is not there is written as.

@@ -3,12 +3,13 @@
 from ._work import allow as allow
 from .answers.agents import Agents as Agents
 from .answers.assess import assess as assess
+from .answers.assessment import Assessment as Assessment
 from .answers.buy import Purchase as Purchase
 from .answers.buy import buy as buy
 from .answers.cache import cache as cache
 from .answers.conversations import Conversation as Conversation
-from .answers.disaggregated.compare import Disaggregation as Disaggregation
-from .answers.disaggregated.compare import disaggregate as disaggregate
+from .answers.disaggregate import Disaggregation as Disaggregation
+from .answers.disaggregate import disaggregate as disaggregate
 from .answers.disaggregated.pools import pools as pools
 from .answers.disaggregated.terms import Terms as Terms
 from .answers.explain import Explanation as Explanation
@@ -19,7 +20,6 @@ from .answers.fleet import DayOfFleet as DayOfFleet
 from .answers.fleet import fleet as fleet
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
-from .answers.gaps import Assessment as Assessment
 from .answers.hour_cost import hour_cost as hour_cost
 from .answers.implied import implied_hour_price as implied_hour_price
 from .answers.implied import revealed_exponents as revealed_exponents
@@ -83,9 +83,9 @@ from .inputs.scenario import Scenario as Scenario
 from .inputs.traffic import Requests as Requests
 from .inputs.traffic import Traffic as Traffic
 from .inputs.traffic import TrafficSpec as TrafficSpec
+from .records.saved import SavedAnswer as SavedAnswer
+from .records.saved import load_answer as load_answer
 from .report.gallery import reproduce as reproduce
-from .report.saved import SavedAnswer as SavedAnswer
-from .report.saved import load_answer as load_answer
 from .report.sweep_folder import load_sweep as load_sweep
 from .report.sweep_folder import sweep as sweep
 from .search.frontier import Frontier as Frontier
@@ -94,6 +94,7 @@ from .search.frontier import Sampling as Sampling
 from .search.summary import FrontierSummary as FrontierSummary
 from .studies.claims import claims as claims
 from .studies.compare import compare as compare
+from .studies.comparison import Comparison as Comparison
 from .studies.inference.infer import infer as infer
 from .studies.inference.posterior import Inferred as Inferred
 from .studies.ledger import Ledger as Ledger

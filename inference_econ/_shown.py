@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from inference_econ.errors import InputError
+from inference_econ.records.files import ending_of, write_text
+from inference_econ.records.plain import Frame, flat_frame, named
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pandas as pd
+    from inference_econ.engine import Setup
+
+#: Subjects that the text of an answer names, and characters of these at most [1].
+_NAMED, _BRIEF = 2, 100
 
 
 class Picture(Protocol):
@@ -29,26 +38,17 @@ class Picture(Protocol):
 class Shows(Protocol):
     """Module whose functions show answers."""
 
-    def frame(self, answer: Shown) -> pd.DataFrame:
-        """Rows of numbers, unrounded."""
-
-    def plain(self, answer: Shown) -> dict[str, Any]:
-        """All of an answer as plain data."""
-
     def picture(self, answer: Shown, path: str | Path | None) -> Picture:
         """Picture of an answer, written to a path as well if there is one."""
 
-    def save(self, answer: Shown, path: str | Path) -> None:
-        """Write an answer into a file that is read again."""
+    def markdown(self, answer: Shown) -> str:
+        """Document of an answer."""
 
     def report(self, answer: Shown, path: str | Path) -> None:
         """Write an answer into one file for a browser."""
 
     def launch(self, answer: Shown, to: str | None) -> str:
         """Script that starts the deployment that an answer chose."""
-
-    def line(self, answer: Shown) -> str:
-        """Kind of an answer, heading of its first table, and how many rows that has."""
 
     def html(self, answer: Shown) -> str:
         """Tables and picture of an answer for a notebook."""
@@ -71,8 +71,9 @@ def _show() -> Shows:
 class Shown:
     """An answer that can be shown.
 
-    How an answer looks is the business of :mod:`inference_econ.report`, which is imported when something is shown:
-    answers are computed without it, and only name their page.
+    Answers own their numbers: plain data, rows and files of them need nothing of how an answer looks. That is the
+    business of :mod:`inference_econ.report`, which is imported when a table, a picture or a document is wanted: answers
+    are computed without it, and only name their page.
     """
 
     __slots__ = ()
@@ -87,17 +88,30 @@ class Shown:
         """Answer whose page shows this one: itself, unless it holds another one."""
         return self
 
-    def to_frame(self) -> pd.DataFrame:
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups that were asked about; none where an answer is about none."""
+        return ()
+
+    def record(self) -> Any:
+        """Return all of the answer as plain data: under names, or a list of records where it has no names."""
+        raise NotImplementedError
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """Return the numbers behind the answer, one record per row."""
+        raise NotImplementedError
+
+    def to_frame(self) -> Frame:
         """The numbers behind the answer, one row each, unrounded; units are part of the names of columns.
 
         What is predicted has columns ``NAME_low`` and ``NAME_high`` beside it, between which 80 % of measured values
         lie; they are empty where the assumptions were fitted to nothing of the kind.
         """
-        return _show().frame(self)
+        return flat_frame(self.records())
 
     def to_dict(self) -> dict[str, Any]:
         """All of the answer as plain data, as ``--format json`` prints it: numbers in base units, texts, lists."""
-        return _show().plain(self)
+        return named(self.record())
 
     def plot(self, path: str | Path | None = None) -> Picture:
         """Draw the answer.
@@ -133,7 +147,21 @@ class Shown:
         InputError
             If the ending is another one, or the path cannot be written.
         """
-        _show().save(self, path)
+        from inference_econ.records import saved
+
+        shown = self.displayed
+        match ending_of(path):
+            case ".json":
+                text = saved.json_of(type(self).__name__, shown.to_frame(), self.to_dict())
+            case ".csv":
+                text = saved.csv_of(shown.to_frame(), shown.setups)
+            case ".md":
+                text = _show().markdown(self)
+            case ending:
+                raise InputError(
+                    f"{path}: answers are saved as .json, .csv or .md, not as {ending or 'a name without end'}"
+                )
+        write_text(path, text)
 
     def report(self, path: str | Path) -> None:
         """Write the answer into one file that a browser opens without a network: charts, tables, what to start.
@@ -170,9 +198,19 @@ class Shown:
         """
         return _show().launch(self, to)
 
+    @property
+    def about(self) -> str:
+        """Models on chips that the answer is about, in short; empty where it is about none."""
+        subjects = list(dict.fromkeys(f"{setup.model.name} on {setup.hardware.name}" for setup in self.setups))
+        further = f" and {len(subjects) - _NAMED} more" if len(subjects) > _NAMED else ""
+        return ", ".join(subjects[:_NAMED]) + further
+
     def __repr__(self) -> str:
-        """The kind of answer, the heading of its first table, and how many rows that has."""
-        return _show().line(self)
+        """Kind of the answer, what it is about, and how many rows it has."""
+        about = textwrap.shorten(self.displayed.about, _BRIEF, placeholder=" ...")
+        count = len(self.displayed.to_frame())
+        rows = f"{count} row{'' if count == 1 else 's'}"
+        return f"<{type(self).__name__}: {f'{about} ({rows})' if about else rows}>"
 
     def _repr_html_(self) -> str:
         """Tables and picture for a notebook."""

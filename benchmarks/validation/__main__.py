@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.validation import by_engine, document
 from inference_econ.calibration import validation, violations
 from inference_econ.calibration.validation import servers
+from inference_econ.records.files import write_text
 from inference_econ.report import agreement
-from inference_econ.report.files import write_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "validation.md"
 #: Assumptions whose errors stand beside those of the usual ones.

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.validation.held_out import ENOUGH, SERVERS_PROFILE, errors_text, reason_of
 from inference_econ.calibration import Quantity, Row, Servers, layout_of, overall
+from inference_econ.calibration.validation.intervals import BY_NAME, ENGINES, slices
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.inputs import UnseenErrors, catalog, percent
-from inference_econ.report.by_engine import BY_NAME, ENGINES, slices
 from inference_econ.report.table import Table
 
 _TPOT, _TTFT = BY_NAME["tpot"], BY_NAME["ttft_under_load"]

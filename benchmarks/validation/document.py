@@ -16,10 +16,12 @@ from benchmarks.validation import held_out
 from benchmarks.validation.by_engine import links, overview
 from inference_econ import calibration
 from inference_econ.calibration import Overhead
+from inference_econ.calibration.validation.intervals import BY_NAME
+from inference_econ.calibration.validation.server_records import NOTES
 from inference_econ.inputs import catalog
-from inference_econ.report.by_engine import BY_NAME, held
+from inference_econ.report.by_engine import held
 from inference_econ.report.costs import tables as cost_tables
-from inference_econ.report.servers import LEGEND, NOTES, SPECULATING, beyond, coverage, errors, missing
+from inference_econ.report.servers import LEGEND, SPECULATING, beyond, coverage, errors, missing
 from inference_econ.report.table import Table
 
 _KEYS = ("hardware", "model", "engine", "load")

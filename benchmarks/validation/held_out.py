@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from inference_econ.answers.caveats import WITHOUT
 from inference_econ.calibration import Accuracy, Measurement, Quantity, Row, Servers, by_chance, overall, scores
+from inference_econ.calibration.validation.intervals import BY_NAME
 from inference_econ.inputs import Assumptions, ErrorSpread, Unlike, catalog, percent
 from inference_econ.inputs import Quantity as Fitted
-from inference_econ.report.by_engine import BY_NAME, of_chance
-from inference_econ.report.caveats import WITHOUT
+from inference_econ.report.by_engine import of_chance
 from inference_econ.report.servers import share_inside
 from inference_econ.report.table import Table
 

@@ -17,6 +17,5 @@ from . import price as price
 from . import recommend as recommend
 from . import serving_frontier as serving_frontier
 from . import slots as slots
-from . import sources as sources
 from . import speculate as speculate
 from . import subjects as subjects

@@ -12,7 +12,6 @@ from inference_econ.answers.means import Means
 from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation, choice_record
-from inference_econ.answers.record import targets_record
 from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup, chip_power
 from inference_econ.serving import Router, Trace
@@ -159,7 +158,7 @@ class AgentRecommendation(Recommendation):
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        return {"targets": targets_record(self.targets), "choices": self.records(), "first_is_cheaper": None}
+        return {"targets": self.targets.record(), "choices": self.records(), "first_is_cheaper": None}
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per deployment."""
@@ -184,7 +183,7 @@ class MostAgents(AgentRecommendation):
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        return {"means": self.means.record(), "targets": targets_record(self.targets), "choices": self.records()}
+        return {"means": self.means.record(), "targets": self.targets.record(), "choices": self.records()}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -135,11 +135,12 @@ class AgentMarket:
             promising += [(bound, index, row, guess) for row, guess, bound in rows]
         guesses = [min(guess, agents or guess) for _, _, _, guess in promising]
         self._check([(guess, TOGETHER * guess) for guess in guesses], agents)
-        choices, found, bills, share = list[AgentChoice](), dict[str, list[float]](), dict[str, list[float]](), 1.0
+        choices, share = list[AgentChoice](), 1.0
+        costs_by_chip, bills = dict[str, list[float]](), dict[str, list[float]]()
         for number, (bound, index, row, guess) in enumerate(sorted(promising)):
             layouts, room = both[index], counts[index]
             chip = layouts.setup.hardware.name
-            costs, paid = found.setdefault(chip, []), sorted(bills.setdefault(chip, []))
+            costs, paid = costs_by_chip.setdefault(chip, []), sorted(bills.setdefault(chip, []))
             if len(costs) >= _PLAYED and bound > min(costs):
                 continue
             if self.progress is not None:
@@ -183,7 +184,7 @@ class AgentMarket:
                 if cost < least.get(chip, math.inf)
             ]
             promising.setdefault(chip, []).extend(cheaper)
-        found: list[AnyAgentChoice] = []
+        cheaper_fleets: list[AnyAgentChoice] = []
         for chip, several in promising.items():
             of_sizes = dict[tuple[int, ...], tuple[PlayedGroup, int]]()
             for group, guess, _ in sorted(several, key=lambda group: group[2]):
@@ -193,8 +194,8 @@ class AgentMarket:
             for group, guess in chosen:
                 choice = self._pooled(group, guess, agents, means)
                 if choice is not None and (1.0 + NOTICED) * self._cost(choice, agents) < least.get(chip, math.inf):
-                    found.append(choice)
-        return found
+                    cheaper_fleets.append(choice)
+        return cheaper_fleets
 
     def _pooled(self, group: PlayedGroup, guess: int, agents: int | None, means: Means | None) -> AnyAgentChoice | None:
         """The best fleet of instances of both kinds of a group, if it carries anybody."""
@@ -214,7 +215,7 @@ class AgentMarket:
 
     def _check(self, wanted: Sequence[tuple[float, float]], agents: int | None) -> None:
         """Refuse plays of numbers of agents, quick and whole ones, that take too long."""
-        looks = [float(run_of(self.work, each, quick=True)[0]) for each, _ in wanted]
+        looks = [float(run_of(self.work, count, quick=True)[0]) for count, _ in wanted]
         whole = [float(run_of(self.work, every)[0]) for _, every in wanted]
         check_runs([*looks * _LOOKS, *whole * _FLEETS], "max_instance_gpus" if agents is None else "agents")
 
@@ -234,5 +235,5 @@ class AgentMarket:
 
 def dollars_per_agent(choice: AnyAgentChoice) -> float:
     """Of machines that instances, or groups, fill [USD/h]."""
-    setup, each = choice.service.setup, choice.accelerators / choice.parts
-    return choice.parts * float(setup.dollars_per_hour_in_bulk(each)) / choice.use.agents
+    setup, accelerators = choice.service.setup, choice.accelerators / choice.parts
+    return choice.parts * float(setup.dollars_per_hour_in_bulk(accelerators)) / choice.use.agents

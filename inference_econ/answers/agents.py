@@ -261,9 +261,9 @@ class Agents(AgentSessions):
         market = self._market(offers, targets, router, tiers, progress)
         number = agents or int(market.fleets(most=1)[0].use.agents)
         best = market.fleets(number, most=1)[0]
-        found = found_tokens(best.use.trace, self.requests)
+        found_in_cache = found_tokens(best.use.trace, self.requests)
         if isinstance(best, AgentPools):
-            bill = fleet_sheet(best.fleet, found)
+            bill = fleet_sheet(best.fleet, found_in_cache)
         else:
             bill = PlayedInstance(best.service, self, ()).bill(best.use.trace, best.replicas, best.load)
         pick = Pick(f"the cheapest fleet that carries {number:,} agents", sum(map(len, market.candidates)))
@@ -406,8 +406,8 @@ class Agents(AgentSessions):
             As that function and :meth:`check` say.
         """
         self.check(layouts)
-        known, rate = self.requests.cached, requests_per_second
-        offloading = offload(layouts, tiers, prefix_tokens=known, requests_per_second=rate)
+        cached, rate = self.requests.cached, requests_per_second
+        offloading = offload(layouts, tiers, prefix_tokens=cached, requests_per_second=rate)
         instance, rate = PlayedInstance(offloading.service, self, tuple(tiers)), offloading.requests_per_second
         hits = instance.play(max(round(float(self.agents(rate, instance.in_flight(rate)))), 1), rate=rate).hit_rates
         readings = (replace(reading, hit_rate=hits[reading.tier]) for reading in offloading.readings)

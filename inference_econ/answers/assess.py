@@ -8,8 +8,9 @@ import numpy as np
 
 from inference_econ._types import Array, Progress
 from inference_econ.answers.assess_service import assess_service
+from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.frontier import decode_frontier, make_grid
-from inference_econ.answers.gaps import Assessment, Gap, Shortage, StepPart, gap, step_parts
+from inference_econ.answers.gaps import Gap, Shortage, StepPart, gap, step_parts
 from inference_econ.answers.operating_point import ROUNDING, Observation, OperatingPoint, operating_point
 from inference_econ.engine import (
     ContinuousLayouts,

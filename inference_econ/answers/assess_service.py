@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Progress
+from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.gaps import Assessment, Gap, Shortage, SteadyService, gap, step_parts, useful_seconds
+from inference_econ.answers.gaps import Gap, Shortage, SteadyService, gap, step_parts, useful_seconds
 from inference_econ.answers.offer import offer
 from inference_econ.answers.operating_point import ROUNDING, Observation, OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
+from inference_econ._shown import Shown
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual, prices_of
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.likely import Likely, chance_below, of_throughput
 from inference_econ.answers.lots import Lot, Way, best_of_chips, lots
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import AnyChoice, as_candidates
-from inference_econ.answers.record import RecordedRows, targets_record
 from inference_econ.answers.subjects import under_load
+from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import Offer, Requests
 from inference_econ.serving import Services
@@ -90,7 +91,7 @@ class Crossover:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Purchase(RecordedRows):
+class Purchase(Shown):
     """Ways to have the answers of a model for a month.
 
     Attributes
@@ -140,10 +141,15 @@ class Purchase(RecordedRows):
         """The bill of an offer for some traffic [USD/month]."""
         return 3600.0 * MONTH_HOURS * requests_per_second * self.offers[offer]
 
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of all chips."""
+        return [service.setup for service in {lot.chip: lot.service for lot in self.lots}.values()]
+
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
         return {
-            "targets": targets_record(self.targets),
+            "targets": self.targets.record(),
             "offers": [
                 {"offer": name, "dollars_per_request": dollars, **self._in_tokens(dollars)}
                 for name, dollars in self.offers.items()
@@ -235,17 +241,17 @@ def buy(
     services = [candidate.services for candidate in candidates]
     left_out: list[str] = []
 
-    def found(promised: Targets) -> tuple[Lot, ...]:
+    def promised_lots(promised: Targets) -> tuple[Lot, ...]:
         left_out.clear()
         best = best_of_chips(candidates, None, promised, arrival_scv=arrival_scv, note=left_out.append)
         return lots(best, promised, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
 
     usual = None
     if targets is None:
-        offered, usual = priced_as_usual(services[0].setup.model, found)
+        offered, usual = priced_as_usual(services[0].setup.model, promised_lots)
         targets = usual.targets
     else:
-        offered = found(targets)
+        offered = promised_lots(targets)
     fleets: dict[str, AnyChoice] = {}
     if request_rate is not None:
         chips = {lot.chip for lot in offered}

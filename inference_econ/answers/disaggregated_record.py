@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from inference_econ.answers.chances import chances, chances_record
-from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
@@ -15,10 +14,11 @@ from inference_econ.answers.disaggregated.pool import Pool
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.power import fleet_power
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.record import bound, facts
-from inference_econ.answers.service_record import SEEN, bounded_load, layout_of, load_record
+from inference_econ.answers.service_record import bounded_load, layout_of, load_record
 from inference_econ.answers.together import Choice
 from inference_econ.engine import Instances, bounds
+from inference_econ.records.deviations import SEEN, calibration_record
+from inference_econ.records.facts import bound, facts
 
 #: Of the columns of a point, those that come from its pool; what it costs under a given load is certain.
 _SPEED, _FIRST = ({name: bounds.FULL[name]} for name in ("tokens_per_second_per_user", "ttft_seconds"))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from inference_econ.answers.deviations import calibration_record
+from inference_econ._shown import Shown
 from inference_econ.answers.pinned import deployments
-from inference_econ.answers.record import HEAD, Recorded, facts
 from inference_econ.engine import (
     MEASURED,
     Contexts,
@@ -34,6 +34,9 @@ from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, Quantity, TensorLayout, Traffic
+from inference_econ.records.deviations import calibration_record
+from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.texts import PART_NAMES
 from inference_econ.search import no_room
 
 #: Larger degrees and batches are typing errors [1].
@@ -45,7 +48,7 @@ _USUAL = Traffic(isl=DEFAULT_ISL, osl=DEFAULT_OSL)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Explanation(Recorded):
+class Explanation(Shown):
     """One step of one deployment, taken apart.
 
     Attributes
@@ -144,6 +147,11 @@ class Explanation(Recorded):
         layouts = [recorded_key(self.layout)]
         return (Instances(self.setup, [self.accelerators], [self.batch], isl, layouts=layouts),)
 
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the step."""
+        return [self.setup]
+
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
         costs, (instances,) = self.costs, self.subjects()
@@ -181,6 +189,17 @@ class Explanation(Recorded):
             "bytes_per_accelerator": dict(self.held),
         }
         return bounds.bounded(record, ends)
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return the parts of the step, and how far off it may be as a whole; of a part nobody knows."""
+        (instances,), total = self.subjects(), self.seconds
+        errors = bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
+        low, high = (None if factor is None else 1e3 * factor * total for factor in errors["step_seconds"])
+        parts: list[Mapping[str, Any]] = [
+            {"part": part_name(self, name), "ms": 1e3 * seconds, "share %": 100.0 * seconds / total}
+            for name, seconds in shown_parts(self)
+        ]
+        return [*parts, {"part": "step", "ms": 1e3 * total, "share %": 100.0, "ms_low": low, "ms_high": high}]
 
 
 def explain(
@@ -451,6 +470,22 @@ def _does_not_fit(setup: Setup, deployment: plans.Plans, needed: memory.Memory, 
 def quantities_of(explanation: Explanation) -> tuple[Quantity, ...]:
     """Quantities of a server that have the errors of such a step: nothing does for prefill."""
     return ("tpot",) if explanation.prompt is None else ()
+
+
+def shown_parts(explanation: Explanation) -> list[tuple[str, float]]:
+    """Parts that take time, largest first [s]; what servers were measured to take beyond them is last."""
+    parts = sorted(seconds_by_part(explanation.costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
+    return [(name, seconds) for name, seconds in parts if seconds > 0 or (name == MEASURED and seconds)]
+
+
+def part_name(explanation: Explanation, name: str) -> str:
+    """A part for people; what servers were measured to take beyond operators with the factor, and of how many rows."""
+    levels = explanation.setup.levels
+    if name != MEASURED or levels is None:
+        return PART_NAMES[name]
+    level = levels.level(recorded_key(explanation.layout))
+    assert level is not None
+    return f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
 
 
 def seconds_by_part(costs: StepCosts) -> dict[str, float]:

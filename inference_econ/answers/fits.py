@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ.answers.offer import check_setup, offer
-from inference_econ.answers.record import RecordedRows, facts
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Setup, Space, attention_groups, memory, needed_memory, node
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HourPrice, Requests, Traffic
+from inference_econ.records.facts import facts
 from inference_econ.serving import Service, Services
 
 #: Longest request that is looked for where a model has no end of its own [tokens].
@@ -41,7 +42,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Fits(RecordedRows):
+class Fits(Shown):
     """Instances that hold a model, the smallest first.
 
     Attributes
@@ -61,6 +62,11 @@ class Fits(RecordedRows):
     def setup(self) -> Setup:
         """Model, chip and formats."""
         return self.instances[0].service.setup
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup of each size."""
+        return [fit.service.setup for fit in self.instances]
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
@@ -173,17 +179,17 @@ def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) 
 def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
     """The layouts that hold the model, as each engine runs it where it is open who serves."""
     runs = [setup.run_by(engine) for engine in setup.engines] if setup.has_recipes else []
-    found, reasons = [], []
+    services, reasons = [], []
     for run in runs or [setup]:
         try:
-            found.append(offer(run, requests, space))
+            services.append(offer(run, requests, space))
         except (InputError, NothingFitsError) as reason:
             reasons.append(reason)
-    if not found:
+    if not services:
         # What is missing whoever serves is said first.
         offer(setup, requests, space)
         raise reasons[0]
-    return found
+    return services
 
 
 def _fit(service: Service) -> Fit:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.disaggregated.terms import NOTICED
@@ -28,7 +29,7 @@ from inference_econ.answers.fleet_pools import PooledDay
 from inference_econ.answers.lots import EVERY_WAY, WAYS, Lot, Way, best_of_chips, lots
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import as_candidates
-from inference_econ.answers.record import RecordedRows, targets_record
+from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import Arrivals, Elasticity, catalog
@@ -41,7 +42,7 @@ MOST_HOURS = 168
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DayOfFleet(RecordedRows):
+class DayOfFleet(Shown):
     """A day of a fleet.
 
     Attributes
@@ -91,10 +92,15 @@ class DayOfFleet(RecordedRows):
         """Of the day [tokens]."""
         return 3600.0 * sum(self.rates) * self.lots[0].service.requests.osl.mean
 
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of all chips."""
+        return list({lot.chip: lot.setup for lot in self.lots}.values())
+
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
         return {
-            "targets": targets_record(self.targets),
+            "targets": self.targets.record(),
             "lots": self.lot_records(),
             "runs": self.run_records(),
             "policy": self.policy,
@@ -351,8 +357,8 @@ def check_day(
         With what was given.
     """
     if not 2 <= len(day) <= MOST_HOURS:
-        each = "a rate" if option == "rates" else option
-        raise InputError(f"a day has from 2 to {MOST_HOURS} hours with {each} each, got {len(day)}", option=option)
+        entry = "a rate" if option == "rates" else option
+        raise InputError(f"a day has from 2 to {MOST_HOURS} hours with {entry} each, got {len(day)}", option=option)
     if not all(0.0 <= count <= 1e9 for count in day) or not any(day):
         raise InputError(f"{option} by hour must be {counted} from 0 to 1e9, one above 0", option=option)
     if policy not in policies:

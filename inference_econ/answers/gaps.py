@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.answers.operating_point import ROUNDING, OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier
@@ -261,8 +260,8 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Assessment(Shown):
-    """A measured deployment held against frontiers and a bound.
+class Assessed:
+    """A measured deployment held against frontiers and a bound, before anything is said of it.
 
     Attributes
     ----------
@@ -288,8 +287,6 @@ class Assessment(Shown):
     shortage : Shortage or None
         Why there is no prediction, or one of fewer requests in flight.
     """
-
-    page = "report.assess:AssessmentPage"
 
     setup: Setup
     requests: Requests | None
@@ -334,6 +331,11 @@ class Assessment(Shown):
     def unexplained_seconds(self) -> float | None:
         """Measured time per token beyond the predicted one [s], negative if it is less; None without a prediction."""
         return self.parts[-1].seconds if self.parts else None
+
+    @property
+    def gaps(self) -> dict[str, Gap]:
+        """Gaps to the frontiers by their names in records."""
+        return {"any_size": self.anywhere, "same_size": self.same_size, "ideal": self.ideal}
 
 
 def step_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from inference_econ.answers.record import Recorded, node_record
+from inference_econ._shown import Shown
 from inference_econ.engine import pricing
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, power
 from inference_econ.inputs import Grid, HardwareSpec, Ownership, catalog
+from inference_econ.records.facts import node_record
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class HourCost(Recorded):
+class HourCost(Shown):
     """An hour in use of one accelerator.
 
     Attributes
@@ -63,6 +65,15 @@ class HourCost(Recorded):
             "parts": {name: float(value) for name, value in self.parts._asdict().items()},
             "terms": self.terms.model_dump(exclude={"name", "description", "sources"}),
         }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return the dollars of an hour in use by cause, and all of them."""
+        total = float(self.parts.total)
+        parts = {name: float(value) for name, value in self.parts._asdict().items()}
+        return [
+            {"part": name, "dollars_per_accelerator_hour": dollars, "share": dollars / total}
+            for name, dollars in {**parts, "total": total}.items()
+        ]
 
 
 def hour_cost(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from inference_econ._shown import Shown
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
-from inference_econ.engine import Instances
+from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
+from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.plain import attributes
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -57,6 +61,33 @@ class ImpliedHour(Shown):
     def subjects(self) -> tuple[Instances, ...]:
         """The service as an instance that may be unlike what was measured."""
         return self.front.subjects([self.point])
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup without its price, which is a unit: the price is what was asked for."""
+        return [replace(self.front.setup, price=None)]
+
+    def ends(self) -> tuple[float | None, float | None]:
+        """Interval of 80 % of the price, as more throughput pays for more [USD/h]; None where nobody knows."""
+        (instances,) = self.subjects()
+        likely, price = bounds.around(instances, "throughput"), self.dollars_per_accelerator_hour
+        return (None, None) if likely is None else (price * likely.low, price * likely.high)
+
+    def record(self) -> dict[str, Any]:
+        """Return the price of an hour, and what it follows from, as plain data."""
+        low, high = self.ends()
+        inputs = "dollars_per_million_input_tokens dollars_per_million_output_tokens tokens_per_second"
+        return {
+            **facts(self.front.setup, *HEAD),
+            **attributes(self, f"{inputs} price_over_cost dollars_per_accelerator_hour"),
+            "dollars_per_accelerator_hour_low": low,
+            "dollars_per_accelerator_hour_high": high,
+            "point": self.point.record(),
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return the same as one row."""
+        return [self.record()]
 
 
 def implied_hour_price(
@@ -123,6 +154,29 @@ class RevealedExponents(Shown):
     tokens_per_second: tuple[float, ...]
     dollars: tuple[float, ...]
     exponents: money.Exponents
+
+    @property
+    def pairs(self) -> list[tuple[float, float]]:
+        """Least and largest exponent that choose each offer [1]; none lies between where the first is larger."""
+        return list(zip(self.exponents.low.tolist(), self.exponents.high.tolist(), strict=True))
+
+    def record(self) -> list[Mapping[str, Any]]:
+        """Return one entry per offer."""
+        return self.records()
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per offer; one that nobody chooses has no exponents, the fastest no upper one."""
+        columns = zip(self.labels, self.tokens_per_second, self.dollars, self.pairs, strict=True)
+        return [
+            {
+                "offer": label,
+                "tokens_per_second": speed,
+                "dollars_per_million_tokens": price,
+                "exponent_low": low if low <= high else None,
+                "exponent_high": high if low <= high and math.isfinite(high) else None,
+            }
+            for label, speed, price, (low, high) in columns
+        ]
 
 
 def revealed_exponents(

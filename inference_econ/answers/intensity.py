@@ -10,14 +10,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.answers.explain import ridge, stepped
-from inference_econ.answers.record import HEAD, Recorded, facts
 from inference_econ.engine import OperatorCosts, Pins, Plans, Setup, largest_sparsity, memory
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError
 from inference_econ.formulas import roofline
 from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
+from inference_econ.records.facts import HEAD, facts
 
 #: What can be varied: sequences decoded together, tokens in the cache of each, tokens that a step reads of each.
 Axis = Literal["batch", "context", "prompt"]
@@ -70,7 +71,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Intensity(Recorded):
+class Intensity(Shown):
     """Arithmetic and memory traffic of a step over one thing that is varied.
 
     Attributes
@@ -116,6 +117,11 @@ class Intensity(Recorded):
         """Chips of the deployment [1]."""
         return float(self.layout["stage"]) * float(self.layout["pp"])
 
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the step."""
+        return [self.setup]
+
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data; null where nothing is moved."""
         setup = self.setup
@@ -133,6 +139,19 @@ class Intensity(Recorded):
             "step": _record(self.step),
             "operators": [_record(sweep) for sweep in self.operators],
         }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return a row for each operator, and for the step, at each value."""
+        return [
+            {
+                "operator": sweep.name or STEP,
+                self.over: value,
+                **{name: getattr(sweep, name)[index] for name in COLUMNS},
+                "turns_at": np.nan if sweep.turns_at is None else sweep.turns_at,
+            }
+            for sweep in (*self.operators, self.step)
+            for index, value in enumerate(self.values)
+        ]
 
 
 def intensity(

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from inference_econ import _work
+from inference_econ._shown import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.chances import Chances, chances, chances_record
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.record import RecordedRows, finite_or_none, targets_record
 from inference_econ.answers.service_record import Pick, bounded_load, pick_record, service_record
+from inference_econ.engine import Setup
 from inference_econ.errors import InputError
+from inference_econ.records.plain import finite_or_none
 from inference_econ.serving import Loaded, Service, Services, Trace, arrivals_of, is_unproven, kept_share, loaded, seen
 from inference_econ.serving.simulation import play
 
@@ -102,7 +104,7 @@ class LoadPoint:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LoadCurve(RecordedRows):
+class LoadCurve(Shown):
     """A fleet under some loads.
 
     Attributes
@@ -126,6 +128,11 @@ class LoadCurve(RecordedRows):
     arrival_scv: float
     bursts: Burstiness | None
     pick: Pick
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the fleet."""
+        return [self.points[0].sheet.service.setup]
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
@@ -305,7 +312,7 @@ def load_sweep_record(points: Sequence[LoadPoint], targets: Targets) -> dict[str
         **service_record(first.service, first.replicas, *(point.load for point in points)),
         "dollars_per_accelerator_hour": first.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": first.dollars_per_hour,
-        "targets": targets_record(targets),
+        "targets": targets.record(),
         "points": [point.record(targets) for point in points],
     }
 

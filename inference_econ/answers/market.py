@@ -270,5 +270,5 @@ def _named(practice: Practice | None, *, apart: bool) -> list[tuple[int, int, in
     if practice is None:
         return []
     if not apart:
-        return [(each["tp"], each["dp"], each["pp"]) for each in practice.layouts]
-    return [(each.tp, each.dp, each.pp) for pools in practice.pools for each in (pools.prefill, pools.decode)]
+        return [(layout["tp"], layout["dp"], layout["pp"]) for layout in practice.layouts]
+    return [(pool.tp, pool.dp, pool.pp) for pools in practice.pools for pool in (pools.prefill, pools.decode)]

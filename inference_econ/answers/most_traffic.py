@@ -23,9 +23,9 @@ from inference_econ.answers.recommend import (
     choice_record,
     some_of_each_chip,
 )
-from inference_econ.answers.record import targets_record
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.answers.together import Choice
+from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, calmest, is_unproven, loaded, served
 
@@ -51,11 +51,16 @@ class MostTraffic(Recommendation):
 
     means: Means
 
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of all deployments."""
+        return [choice.service.setup for choice in self]
+
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
         return {
             "means": self.means.record(),
-            "targets": targets_record(self.targets),
+            "targets": self.targets.record(),
             "choices": self.records(),
         }
 

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from inference_econ import _work
+from inference_econ._shown import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.pinned import deployments
 from inference_econ.answers.prompt_processes import Chain, Processes, Way, check_kept, read_whole
-from inference_econ.answers.record import HEAD, RecordedRows, facts
 from inference_econ.engine import Instances, Pins, Plans, Setup, memory
 from inference_econ.engine.shared_prompt import moved_bytes, reading_seconds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import DEFAULT_ISL
+from inference_econ.records.facts import HEAD, facts
 
 #: What the ways are called.
 WAYS: Mapping[str, str] = {
@@ -75,7 +76,7 @@ class SharedPrompt:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PrefillWays(RecordedRows):
+class PrefillWays(Shown):
     """Ways to read prompts on several chips.
 
     Attributes
@@ -131,6 +132,12 @@ class PrefillWays(RecordedRows):
         """The largest deployment of one kind of chips, for what is said of errors."""
         ranks = max((row.ranks for row in self.rows if self.alike(row)), default=self.process_chips)
         return (Instances(self.setup, [float(ranks)], [1.0], self.longest),)
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups that read the prompts, each kind of chips once."""
+        kinds = {id(setup): setup for row in self.rows for setup, _ in row.stages}
+        return list({id(self.setup): self.setup, **kinds}.values())
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""

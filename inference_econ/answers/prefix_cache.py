@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.answers.conversations import Conversation, Reuse, reuse
-from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
-from inference_econ.answers.record import HEAD, RecordedRows, facts
 from inference_econ.answers.service_record import layout_of
-from inference_econ.engine import Instances, bounds, kv_bytes_per_sequence, layout_keys, request_seconds
+from inference_econ.engine import Instances, Setup, bounds, kv_bytes_per_sequence, layout_keys, request_seconds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import TierSpec
+from inference_econ.records.deviations import calibration_record
+from inference_econ.records.facts import HEAD, facts
 from inference_econ.serving import Service, Services, Tier, check_rate, loaded
 
 #: What the memory of the accelerators is called among the tiers.
@@ -75,7 +76,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Offloading(RecordedRows):
+class Offloading(Shown):
     """A repeated prefix on an instance: computed again, or read.
 
     Attributes
@@ -140,6 +141,11 @@ class Offloading(RecordedRows):
     def keeping_seconds(self) -> float:
         """How long a prefix may wait in HBM until computing it again is cheaper [s]; Gray and Putzolu (1987)."""
         return _HOUR * self.computing_dollars_per_million / self.holding_dollars_per_million_hour
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup of an instance."""
+        return [self.service.setup]
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data; what never happens is null."""

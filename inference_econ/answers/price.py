@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual
 from inference_econ.answers.candidates import Candidate
@@ -16,10 +17,9 @@ from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.power import fleet_power, power_record, together_watts
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
 from inference_econ.answers.recommend import PooledChoice, as_candidates, choice_record, natural_rate, recommend
-from inference_econ.answers.record import RecordedRows, targets_record
 from inference_econ.answers.service_record import Pick, bounded_load, pick_record, service_record
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Instances, bounds
+from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import Offer
@@ -32,7 +32,7 @@ _HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Sheet(RecordedRows):
+class Sheet(Shown):
     """The bill of a service, and what a million tokens of each kind cost.
 
     Attributes
@@ -128,9 +128,14 @@ class Sheet(RecordedRows):
         """Revenue of the traffic at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""
         return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / 1e6 for kind in KINDS)
 
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the fleet."""
+        return [self.service.setup]
+
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        promised = {"targets": targets_record(self.targets), **chances_record(sheet_chances(self, self.targets))}
+        promised = {"targets": self.targets.record(), **chances_record(sheet_chances(self, self.targets))}
         return {**price_record(self, self.api), **promised, **pick_record(self.pick)}
 
     def records(self) -> list[Mapping[str, Any]]:

@@ -14,6 +14,7 @@ from inference_econ.answers.margins import Margins, margins
 from inference_econ.engine import Setup, check_confidence
 from inference_econ.errors import InputError
 from inference_econ.inputs import percentiles
+from inference_econ.records.plain import finite_or_none
 from inference_econ.serving import Loaded, Service, Services, new_tokens, quantiles
 
 #: What is promised: time to first token, per output token, and to the last token.
@@ -92,6 +93,14 @@ class Targets:
     def every(self) -> dict[str, float]:
         """All three by name; ``inf`` where nothing is promised [s]."""
         return {name: getattr(self, f"{name}_seconds") for name in NAMES}
+
+    def record(self) -> dict[str, object]:
+        """Return the promises as plain data; null where there is none."""
+        return {
+            **{f"{name}_seconds": finite_or_none(seconds) for name, seconds in self.every.items()},
+            **{f"{name}_percentile": self.percentile_of(name) for name in self.every},
+            "confidence": self.confidence,
+        }
 
     @property
     def given(self) -> dict[str, float]:

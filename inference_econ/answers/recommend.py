@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.candidates import Candidate
@@ -22,12 +23,13 @@ from inference_econ.answers.disaggregated_record import fleet_record
 from inference_econ.answers.likely import chance_below, of_throughput
 from inference_econ.answers.power import fleet_power, power_record, together_watts
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
-from inference_econ.answers.record import HEAD, RecordedRows, facts, targets_record
 from inference_econ.answers.service_record import bounded_load, layout_of, service_record
 from inference_econ.answers.subjects import under_load
 from inference_econ.answers.together import Choice as Choice
 from inference_econ.answers.together import cheapest, rank
+from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
+from inference_econ.records.facts import HEAD, facts
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, check_rate
 
 
@@ -99,7 +101,7 @@ ChoiceT = TypeVar("ChoiceT", bound=AnyChoice)
 
 
 @dataclass(frozen=True, repr=False)
-class Recommendation(RecordedRows, Sequence[AnyChoice]):
+class Recommendation(Shown, Sequence[AnyChoice]):
     """Deployments that keep some promises, the best first.
 
     Attributes
@@ -123,6 +125,11 @@ class Recommendation(RecordedRows, Sequence[AnyChoice]):
     layouts: int
     arrival_scv: float
     startable: AnyChoice | None = field(default=None, kw_only=True)
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of all deployments."""
+        return [choice.service.setup for choice in self]
 
     def __len__(self) -> int:
         return len(self.choices)
@@ -378,7 +385,7 @@ def recommend_record(choices: Sequence[AnyChoice], targets: Targets) -> dict[str
     """Choices as plain data."""
     chance, place = first_before_second(choices)
     return {
-        "targets": targets_record(targets),
+        "targets": targets.record(),
         "choices": [choice_record(choice, targets) for choice in choices],
         "first_is_cheaper": None if chance is None else {"than_choice": place + 1, "probability": chance},
     }

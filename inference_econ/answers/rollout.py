@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from inference_econ import _work
+from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices, Progress
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.recommend import as_candidates
-from inference_econ.answers.record import RecordedRows
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
@@ -281,7 +281,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Rollout(RecordedRows):
+class Rollout(Shown):
     """Deployments that generate batches, the cheapest trajectories first.
 
     Attributes
@@ -299,6 +299,11 @@ class Rollout(RecordedRows):
     runs: tuple[Run, ...]
     batch: Batch
     learner: Learner | None = None
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of all deployments."""
+        return [run.service.setup for run in self.runs]
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""

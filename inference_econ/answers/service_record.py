@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.promises import NAMES, Targets
-from inference_econ.answers.record import HEAD, facts, finite_or_none
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import bounds
-from inference_econ.inputs import Quantity
+from inference_econ.records.deviations import SERVED, calibration_record
+from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.plain import finite_or_none
 from inference_econ.serving import Loaded, Service, listed
-
-#: What users see of a service.
-SEEN: tuple[Quantity, ...] = ("tpot", "ttft")
-#: What users and the operator of a service see.
-SERVED: tuple[Quantity, ...] = (*SEEN, "throughput")
 
 
 def layout_of(service: Service) -> dict[str, float | str]:

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,10 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HardwareSpec, ModelSpec, Requests, Traffic
 from inference_econ.inputs.catalog import Name
+from inference_econ.records.deviations import SERVED, calibration_record
+from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.sources import UsedSource, power_sources, priced_sources, source_records
 from inference_econ.search import Choosable, Metric, Saving
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Where frontiers begin that nobody promises anything on: slower services are not sold [s].
 SLOWEST = 0.1
@@ -171,7 +171,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         return self.candidate(self.preferred_index()).setup
 
     @property
-    def setups(self) -> list[Setup]:
+    def setups(self) -> Sequence[Setup]:
         """Setups of every candidate that has a point."""
         return [self.candidates[number].setup for number in self.shown]
 
@@ -338,12 +338,35 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             layouts.update(zip(mine.tolist(), records, strict=True))
         return [layouts[index] for index in at.tolist()]
 
-    def to_frame(self) -> pd.DataFrame:
-        """All points as a table, one row each, with low and high beside what is uncertain."""
-        import pandas as pd
+    @property
+    def sources(self) -> tuple[UsedSource, ...]:
+        """Every source that the frontier rests on."""
+        shown = [self.candidates[number] for number in self.shown]
+        every = [used for candidate in shown for used in priced_sources(candidate.setup, candidate.speculation)]
+        return tuple(dict.fromkeys([*every, *power_sources(self.setup.hardware)]))
 
+    def record(self) -> dict[str, Any]:
+        """Return every point as plain data, the fastest last; null where the hardware file has no watts."""
+        return {
+            **facts(
+                self.setup,
+                *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached", "shared_prefix"),
+                requests=self.requests,
+            ),
+            "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
+            "speculation": None if self.speculation is None else self.speculation.record(),
+            "promises": self.promises.record(),
+            "calibration": {instances.label: calibration_record(instances, SERVED) for instances in self.subjects()},
+            "summary": self.summary_record(),
+            "points": [record for record, _ in self.bounded_points()],
+            "sources": source_records(self.sources),
+            **self.saving_record(),
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per point, with low and high beside what is uncertain."""
         rows = [{**record, **layout} for record, layout in self.bounded_points()]
-        return pd.DataFrame(rows).drop(columns=["layout", "speculation"])
+        return [{name: value for name, value in row.items() if name not in ("layout", "speculation")} for row in rows]
 
     def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
         """Every point as plain data with low and high beside what is uncertain, and its layout."""

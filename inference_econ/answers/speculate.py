@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
-from inference_econ.answers.deviations import calibration_record
 from inference_econ.answers.offer import offer
-from inference_econ.answers.record import HEAD, RecordedRows, facts
-from inference_econ.answers.service_record import SEEN, finite, layout_of
+from inference_econ.answers.service_record import finite, layout_of
 from inference_econ.engine import (
     PROPOSERS,
     Instances,
@@ -32,6 +31,8 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.formulas import speculation as formulas
 from inference_econ.inputs import Requests, read_text
+from inference_econ.records.deviations import SEEN, calibration_record
+from inference_econ.records.facts import HEAD, facts
 from inference_econ.serving import Service, Steady, slots_of
 from inference_econ.serving.services import services
 
@@ -48,7 +49,7 @@ _TARGET, _DRAFT, _POSITION = "target_logprob", "draft_logprob", "position"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Speculated(RecordedRows):
+class Speculated(Shown):
     """One deployment with and without speculation; arrays of shape (n,) over the requests in flight.
 
     Attributes
@@ -136,6 +137,11 @@ class Speculated(RecordedRows):
             float(self.dollars(service.at(service.slots))) for service in (self.plain, self.speculating)
         )
         return plain, speculating
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup without speculation."""
+        return [self.plain.setup]
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""

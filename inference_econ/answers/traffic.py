@@ -15,8 +15,8 @@ from zlib import crc32
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array
-from inference_econ.answers.record import RecordedRows
 from inference_econ.errors import InputError
 from inference_econ.formulas.stack_distance import StackDistances
 from inference_econ.inputs import Requests, TrafficSpec, traces
@@ -72,7 +72,7 @@ class Sessions:
 
 
 @dataclass(frozen=True, repr=False)
-class TraceProfile(RecordedRows):
+class TraceProfile(Shown):
     """Description of a trace.
 
     Attributes

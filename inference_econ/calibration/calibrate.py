@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from inference_econ._shown import Shown
-from inference_econ._types import Progress
+from inference_econ._types import Array, Progress
 from inference_econ.calibration import measurements
 from inference_econ.calibration.fit import Fit, fit
-from inference_econ.calibration.holdout import Fold, all_folds
+from inference_econ.calibration.holdout import GROUPS, Fold, all_folds, held_out
 from inference_econ.calibration.measurements import MeasuredServer, Measurement, Skipped
+from inference_econ.calibration.problem import CONSTANTS
 from inference_econ.calibration.rows import chosen, thinned
-from inference_econ.inputs import MOST_DEPLOYMENTS, USUAL_CONSTANTS, Unlike, catalog, profiles
+from inference_econ.calibration.spread import coverage
+from inference_econ.inputs import MOST_DEPLOYMENTS, USUAL_CONSTANTS, Unlike, catalog, profiles, value_of
+from inference_econ.records.plain import attributes, finite_or_none
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,6 +41,63 @@ class Calibrated(Shown):
     fitted: Fit
     folds: Mapping[Unlike, list[Fold]]
     left_out: Mapping[str, int]
+
+    def record(self) -> dict[str, Any]:
+        """Return constants and errors as plain data, in base units."""
+        fitted = self.fitted
+        return {
+            "rows": len(fitted.rows),
+            "left_out": dict(self.left_out),
+            "constants": {row.pop("constant"): row for row in self.records()},
+            "median_errors": {target: finite_or_none(fitted.median_error(target)) for target in fitted.targets},
+            "base": fitted.base.name,
+            "base_median_errors": _medians(fitted, fitted.base_errors),
+            "left_out_errors": [
+                {
+                    **attributes(fold, "by left_out"),
+                    "rows": len(fold.rows),
+                    "median_errors": _medians(fitted, fold.errors),
+                }
+                for fold in shown_folds(self.folds)
+            ],
+            "coverage_of_80_percent": {target: self._covered(target) for target in fitted.targets},
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per constant: value, standard error, that of the base, whether rows determine it."""
+        fitted = self.fitted
+        columns = zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True)
+        return [
+            {
+                "constant": name,
+                "value": float(value),
+                "unit": CONSTANTS[name].unit,
+                "log_error": float(error),
+                "base": value_of(fitted.base, name),
+                "determined": not unknown,
+                "why_not": unknown,
+            }
+            for name, value, error, unknown in columns
+        ]
+
+    def _covered(self, target: str) -> dict[str, float | None]:
+        """Share of rows inside of intervals of 80 % that were made without their group, by what was left out."""
+        index = self.fitted.targets.index(target)
+        return {by: finite_or_none(coverage(held_out(self.folds, by, index))) for by in GROUPS}
+
+
+def shown_folds(folds: Mapping[Unlike, Sequence[Fold]]) -> list[Fold]:
+    """Return the fits that left a chip or a model out."""
+    kinds: tuple[Unlike, ...] = ("hardware", "model")
+    return [fold for by in kinds for fold in folds.get(by, ())]
+
+
+def _medians(fitted: Fit, errors: Array) -> dict[str, float | None]:
+    """Median size of the errors of each target, of rows that have one [1]."""
+    sizes = {
+        target: np.abs(column[np.isfinite(column)]) for target, column in zip(fitted.targets, errors.T, strict=True)
+    }
+    return {target: float(np.median(column)) if column.size else None for target, column in sizes.items()}
 
 
 def calibrate(

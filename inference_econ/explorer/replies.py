@@ -88,7 +88,7 @@ def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["v
 
 def _json(answer: Answer) -> str:
     """The answer as data and as tables."""
-    from inference_econ.report.page import json_text
+    from inference_econ.records.plain import json_text
 
     document: dict[str, Any] = {"command": answer.command, "remarks": answer.remarks, "text": answer.text}
     if answer.page is not None:

@@ -24,8 +24,8 @@ def templates() -> Environment:
 
 def text(question: str, fields: Fields, answer: Answer) -> str:
     """The answer as JSON: ``html``, ``charts`` by name, ``series`` to choose from, and ``runs`` that were measured."""
+    from inference_econ.records.plain import json_text
     from inference_econ.report import charts
-    from inference_econ.report.page import json_text
 
     shown = {} if answer.page is None else answer.page.charts()
     specifications = {name: charts.specification(chart) for name, chart in shown.items()}
@@ -63,7 +63,7 @@ def _runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
 
 
 def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
-    from inference_econ.report.table import amount, layout_label, size
+    from inference_econ.records.texts import amount, layout_label, size
 
     layout = record["layout"]
     groups = layout["dp"] * layout["pp"]  # each decodes as many

@@ -1,8 +1,8 @@
-"""Answers on their way to ink: tables, data, pictures, documents, and how far off they may be.
+"""Answers on their way to ink: tables, pictures and documents.
 
-What belongs here: one module per question that makes a page of its answer (``page``: tables, a record, a frame,
-charts), the caveats below it, files that are written whole or not at all, the study's figures. The only package with
-Altair and matplotlib.
+What belongs here: one module per question that makes a page of its answer (``page``: tables, charts, sentences), the
+glossary of fields, the study's figures. Numbers are the answers' own: a page writes them, and computes none. The only
+package with Altair and matplotlib.
 
 ``cli`` uses the modules of this package; nothing below does.
 """

@@ -8,7 +8,6 @@ from . import charts as charts
 from . import chosen as chosen
 from . import compare as compare
 from . import explain as explain
-from . import files as files
 from . import frontier as frontier
 from . import gallery as gallery
 from . import import_model as import_model
@@ -18,7 +17,6 @@ from . import page as page
 from . import pages as pages
 from . import recommend as recommend
 from . import sampling_rule as sampling_rule
-from . import saved as saved
 from . import schema as schema
 from . import serving_frontier as serving_frontier
 from . import sweep as sweep

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from inference_econ.answers.launching.benchmark import UNITS
 from inference_econ.answers.launching.plan import Part
 from inference_econ.calibration import Held, Suspect
-from inference_econ.report.fields import attributes
+from inference_econ.records.plain import attributes
+from inference_econ.records.texts import PART_NAMES, digits
 from inference_econ.report.page import Page
 from inference_econ.report.service import fleet_label
-from inference_econ.report.table import PART_NAMES, Table, digits
+from inference_econ.report.table import Table
 
 #: What a yes or no is called.
 _KEPT = {True: "kept", False: "BROKEN", None: ""}

@@ -19,20 +19,22 @@ from inference_econ.answers.agent_answers import (
     use_record,
 )
 from inference_econ.answers.agent_purchase import AgentPurchase, DayOfAgents
+from inference_econ.answers.heading import heading
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
-from inference_econ.answers.service_record import SEEN
+from inference_econ.answers.startable import doubts, grounds
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import amount, assumptions_label, dollars, per_hour
 from inference_econ.report import charts
 from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import agents_said, start_of_sheet
 from inference_econ.report.fields import view
 from inference_econ.report.fleet import FleetPage
-from inference_econ.report.heading import heading
-from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.price import PricePage
 from inference_econ.report.promises import chances_column
 from inference_econ.report.recommend import (
@@ -43,8 +45,7 @@ from inference_econ.report.recommend import (
     shown_record,
 )
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked
-from inference_econ.report.startable import doubts, grounds
-from inference_econ.report.table import Table, amount, assumptions_label, dollars, per_hour
+from inference_econ.report.table import Table
 
 #: What all tables say of agents, and which of it a narrow page leaves out.
 _UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_hour")
@@ -53,7 +54,7 @@ _LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "in_flight_pe
 _SHOWN = 40
 
 
-class AgentCurvePage(RowsPage[AgentCurve]):
+class AgentCurvePage(AnswerPage[AgentCurve]):
     """A fleet with more and more agents, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
@@ -116,10 +117,6 @@ class AgentCurvePage(RowsPage[AgentCurve]):
             f"wait {milliseconds(point.load.ttft_seconds['p90'])} ms or less, and a task costs $",
             dollars(record["dollars_per_task"]), ".",
         )  # fmt: skip
-
-    def setups(self) -> Sequence[Setup]:
-        """The setup of the fleet."""
-        return [self.answer.points[0].sheet.service.setup]
 
 
 class AgentChoicesPage(RecommendationPage):

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
-from inference_econ.answers.deviations import calibration_record
-from inference_econ.answers.gaps import Assessment, Deployment, Gap, SteadyService
-from inference_econ.answers.record import HEAD, facts
-from inference_econ.answers.sources import priced_sources, source_records
-from inference_econ.engine import Setup, bounds
+from inference_econ.answers.assess_findings import NAMES, findings, verdict
+from inference_econ.answers.assessment import Assessment
+from inference_econ.answers.gaps import Deployment, Gap
+from inference_econ.answers.heading import frontiers_title, subject_label
+from inference_econ.answers.startable import doubts
+from inference_econ.records.texts import amount, chips_label, dollars, layout_label, size
 from inference_econ.report import charts
-from inference_econ.report.assess_findings import NAMES, findings, verdict
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import attributes
-from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
-from inference_econ.report.speed_cost import frontiers_title
-from inference_econ.report.startable import doubts, with_engines
-from inference_econ.report.table import Frame, Table, amount, chips_label, dollars, frame_of, layout_label, size
+from inference_econ.report.startable import with_engines
+from inference_econ.report.table import Table
 
 
 class AssessmentPage(AnswerPage[Assessment]):
@@ -38,14 +34,6 @@ class AssessmentPage(AnswerPage[Assessment]):
         lines = "".join(f"{line}\n\n" for line in verdict(self.answer))
         return lines + super().markdown()
 
-    def record(self) -> object:
-        """Gaps, parts of the step, and findings."""
-        return assessment_record(self.answer)
-
-    def frame(self) -> Frame:
-        """The measured point and every deployment beside it."""
-        return assessment_frame(self.answer)
-
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Draw the frontiers and the measured point."""
         return {"assessment": charts.line_chart(assessment_chart(self.answer))}
@@ -62,10 +50,6 @@ class AssessmentPage(AnswerPage[Assessment]):
         """The verdict, beside the prediction and beside other deployments."""
         predicted, others, _ = verdict(self.answer)
         return (f"{predicted} {others}",)
-
-    def setups(self) -> Sequence[Setup]:
-        """The setup of the measured point."""
-        return [self.answer.setup]
 
 
 def assessment_table(assessment: Assessment) -> Table:
@@ -100,12 +84,7 @@ def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
     """Gaps to the frontiers by their names for people, after that of the profile they are of, if it is wanted."""
     chips, of = chips_label(assessment.measured.instance_accelerators), f"{profile}, " if profile else ""
     names = f"{of}any size", f"{of}{chips}", f"ideal, {chips}"
-    return dict(zip(names, _named_gaps(assessment).values(), strict=True))
-
-
-def _named_gaps(assessment: Assessment) -> dict[str, Gap]:
-    """Gaps to the frontiers by their names in records."""
-    return {"any_size": assessment.anywhere, **attributes(assessment, "same_size ideal")}
+    return dict(zip(names, assessment.gaps.values(), strict=True))
 
 
 def _cells(point: Deployment | None, ratio: str, *, bound: bool = False) -> tuple[str, ...]:
@@ -142,95 +121,6 @@ def step_table(assessment: Assessment) -> Table | None:
         "unexplained where less was measured than is predicted.",
     )
     return Table(title, columns, tuple(rows), why=notes)
-
-
-def assessment_record(assessment: Assessment) -> dict[str, object]:
-    """An assessment as plain data."""
-    gaps = _named_gaps(assessment)
-    return {
-        **facts(
-            assessment.setup,
-            *(*HEAD, "calibration", "weights", "activations", "kv", "context"),
-            *(() if assessment.requests is None else ("isl", "osl", "cached", "shared_prefix")),
-            requests=assessment.requests,
-            calibration=calibration_record(*assessment.subjects()),
-        ),
-        "dollars_per_accelerator_hour": assessment.setup.dollars_per_accelerator_hour,
-        "verdict": verdict_record(assessment),
-        "measured": asdict(assessment.measured),
-        "frontiers": {name: _gap_record(gap, fits=assessment.predicted is not None) for name, gap in gaps.items()},
-        "predicted": _point_record(assessment.predicted, assessment.same_size),
-        "parts": [
-            attributes(part, "name seconds ideal_seconds")
-            | {f"closes_of_{name}": part.closes(gap) for name, gap in gaps.items()}
-            for part in assessment.parts
-        ],
-        "unexplained_seconds": assessment.unexplained_seconds,
-        "shortage": asdict(assessment.shortage) if assessment.shortage else None,
-        "findings": list(findings(assessment)),
-        "sources": source_records(priced_sources(assessment.setup)),
-    }
-
-
-def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
-    likely = gap.likely_seconds if fits else None
-    return {
-        **attributes(gap, "verdict speed_factor"),
-        "tokens_per_second_lost": gap.speed_lost,
-        "cost_factor": gap.cost_factor,
-        "dollars_lost": gap.dollars_lost,
-        "gap_seconds": gap.seconds,
-        "on_it_seconds": gap.on_it_seconds,
-        "on_it_seconds_low": None if likely is None else likely.low,
-        "on_it_seconds_high": None if likely is None else likely.high,
-        "beyond_uncertainty": gap.certain if fits else None,
-        "equal_cost": _point_record(gap.faster, gap),
-        "equal_speed": _point_record(gap.cheaper, gap),
-    }
-
-
-def verdict_record(assessment: Assessment) -> dict[str, object]:
-    """The verdict as plain data: beside the prediction and the frontier, and what that rests on."""
-    predicted, likely = assessment.predicted, assessment.likely_seconds
-    return {
-        "compared_with": "decode steps" if assessment.requests is None else "services",
-        "beside_prediction": assessment.expected,
-        "beside_frontier": assessment.anywhere.verdict,
-        "measured_seconds": assessment.measured.seconds,
-        "predicted_seconds": None if predicted is None else 1.0 / predicted.tokens_per_second_per_user,
-        "predicted_seconds_low": None if likely is None else likely.low,
-        "predicted_seconds_high": None if likely is None else likely.high,
-        "layouts_tried": assessment.tried,
-        "lines": list(verdict(assessment)),
-    }
-
-
-def _point_record(point: Deployment | None, gap: Gap) -> dict[str, object] | None:
-    if point is None:
-        return None
-    follows = bounds.FULL if isinstance(point, SteadyService) else bounds.STEP
-    return bounds.bounded(point.record(), bounds.ends(gap.instances(point), follows))
-
-
-def assessment_frame(assessment: Assessment) -> Frame:
-    """The measured point and every deployment beside it, one row each, seconds by part included."""
-    measured = asdict(assessment.measured)
-    measured |= {"unexplained_seconds": assessment.unexplained_seconds}
-    rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
-    points = {"predicted": (assessment.predicted, assessment.same_size)}
-    for name, gap in _named_gaps(assessment).items():
-        points |= {f"{name}_equal_cost": (gap.faster, gap), f"{name}_equal_speed": (gap.cheaper, gap)}
-    for name, (point, gap) in points.items():
-        row = _point_record(point, gap)
-        if point is None or row is None:
-            continue
-        del row["layout"], row["seconds_per_token"]
-        if isinstance(point, SteadyService):
-            row["throughput"] = point.throughput
-        parts = {f"{part}_seconds": seconds for part, seconds in point.parts.items()}
-        throughput = point.batch * point.tokens_per_second_per_user
-        rows.append({"deployment": name, "throughput": throughput, **row, **point.layout, **parts})
-    return frame_of(rows)
 
 
 def assessment_chart(assessment: Assessment) -> Plot:

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
+from inference_econ.answers import caveats
 from inference_econ.engine import Setup, bounds
-from inference_econ.report import caveats
 from inference_econ.report.charts.plot import Band
 
 #: With more lines their bands would lie over each other.

@@ -6,24 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from inference_econ.answers import caveats
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
 from inference_econ.answers.chances import Chances, chances, least_chance
 from inference_econ.answers.lots import Lot
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import AnyChoice, PooledChoice, choice_chances
-from inference_econ.answers.service_record import SEEN
+from inference_econ.answers.startable import doubts
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Setup
-from inference_econ.report import caveats, charts
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import amount, assumptions_label, chance_percent
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Record, view
 from inference_econ.report.fleet import lot_prices
-from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import kept_with
 from inference_econ.report.recommend import choice_label
 from inference_econ.report.service import service_title
-from inference_econ.report.startable import doubts
-from inference_econ.report.table import Table, amount, assumptions_label, chance_percent
+from inference_econ.report.table import Table
 from inference_econ.serving import Service
 
 #: Steps of a fleet that are drawn one by one [1], and what is shown beyond the first and the last crossover [1].
@@ -32,7 +33,7 @@ _STEPS, _BEYOND = 12, 5.0
 _LINES = 6
 
 
-class BuyPage(RowsPage[Purchase]):
+class BuyPage(AnswerPage[Purchase]):
     """Ways to have answers for a month, ready to be shown."""
 
     #: Offers are in no proportion to the price of a chip.
@@ -163,10 +164,6 @@ class BuyPage(RowsPage[Purchase]):
     def traffic(self, crossover: Crossover) -> str:
         """The traffic from which one lot is cheaper, in words."""
         return f"{amount(crossover.first or 0.0)} requests/s"
-
-    def setups(self) -> Sequence[Setup]:
-        """Setups of all chips."""
-        return [service.setup for service in self.services()]
 
 
 def _chances(lot: Lot, targets: Targets) -> Chances:

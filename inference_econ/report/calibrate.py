@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.record import finite_or_none
+from inference_econ.answers.caveats import WITHOUT
 from inference_econ.calibration import CONSTANTS, GROUPS, Fit, Fold, Measurement, coverage, days_of, held_out, joined
-from inference_econ.calibration.calibrate import Calibrated
+from inference_econ.calibration.calibrate import Calibrated, shown_folds
 from inference_econ.calibration.levels.levels_file import known_entries, known_shared
 from inference_econ.calibration.levels.observed import QUANTITIES, places_of, shared_of
 from inference_econ.calibration.levels.own import OwnProfile
 from inference_econ.inputs import MeasuredLevels, Unlike, percent, value_of
-from inference_econ.report.caveats import WITHOUT
-from inference_econ.report.fields import attributes
+from inference_econ.records.texts import prefixed
 from inference_econ.report.page import AnswerPage, Page, Pieces
-from inference_econ.report.table import Table, prefixed
+from inference_econ.report.table import Table
 
 _LEGEND = (
     "error: median of the larger of predicted and measured over the smaller, less 1; bias: median of predicted over "
@@ -40,10 +39,6 @@ class CalibrationPage(AnswerPage[Calibrated]):
         """The constants, then the errors, then those of fits that left something out."""
         fitted, folds = self.answer.fitted, self.answer.folds
         return constants_table(fitted), errors_table(fitted, folds), left_out_table(fitted, folds)
-
-    def record(self) -> object:
-        """Constants and errors."""
-        return record(self.answer.fitted, self.answer.folds, self.answer.left_out)
 
     def question(self) -> str:
         """Question about the constants that describe the rows."""
@@ -75,7 +70,7 @@ def errors_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table:
     rows = [("all", *_line(fitted.errors))]
     rows.append((f"all, by the base ({fitted.base.name})", *_line(fitted.base_errors)))
     rows += [(label, *_line(errors)) for label, errors in _slices(fitted.rows, fitted.errors)]
-    rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in _shown(folds)]
+    rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in shown_folds(folds)]
     return Table("Errors", ("rows of", "number", *kinds), tuple(rows), why=(_LEGEND,))
 
 
@@ -88,11 +83,6 @@ def not_reproduced(fitted: Fit) -> list[str]:
         for target in fitted.targets
         if (error := fitted.median_error(target)) > _POOR
     ]
-
-
-def _shown(folds: Mapping[Unlike, Sequence[Fold]]) -> list[Fold]:
-    kinds: tuple[Unlike, ...] = ("hardware", "model")
-    return [fold for by in kinds for fold in folds.get(by, ())]
 
 
 def _slices(rows: Sequence[Measurement], errors: Array) -> Iterator[tuple[str, Array]]:
@@ -130,52 +120,6 @@ def _left_out_cells(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], by: Unl
         share = coverage(groups)
         yield _middle(np.abs(joined(groups))) if groups else "-"
         yield f"{100 * share:.0f} %" if math.isfinite(share) else "-"
-
-
-def _covered(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], target: str) -> dict[str, float | None]:
-    """Share of rows inside of intervals of 80 % that were made without their group, by what was left out."""
-    index = fitted.targets.index(target)
-    return {by: finite_or_none(coverage(held_out(folds, by, index))) for by in GROUPS}
-
-
-def record(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], left_out: Mapping[str, int]) -> dict[str, object]:
-    """Record of a fit as plain data, in base units."""
-    columns = zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True)
-    return {
-        "rows": len(fitted.rows),
-        "left_out": dict(left_out),
-        "constants": {
-            name: {
-                "value": float(value),
-                "unit": CONSTANTS[name].unit,
-                "log_error": float(error),
-                "base": value_of(fitted.base, name),
-                "determined": not unknown,
-                "why_not": unknown,
-            }
-            for name, value, error, unknown in columns
-        },
-        "median_errors": {target: finite_or_none(fitted.median_error(target)) for target in fitted.targets},
-        "base": fitted.base.name,
-        "base_median_errors": _medians(fitted, fitted.base_errors),
-        "left_out_errors": [
-            {
-                **attributes(fold, "by left_out"),
-                "rows": len(fold.rows),
-                "median_errors": _medians(fitted, fold.errors),
-            }
-            for fold in _shown(folds)
-        ],
-        "coverage_of_80_percent": {target: _covered(fitted, folds, target) for target in fitted.targets},
-    }
-
-
-def _medians(fitted: Fit, errors: Array) -> dict[str, float | None]:
-    """Median size of the errors of each target, of rows that have one [1]."""
-    sizes = {
-        target: np.abs(column[np.isfinite(column)]) for target, column in zip(fitted.targets, errors.T, strict=True)
-    }
-    return {target: float(np.median(column)) if column.size else None for target, column in sizes.items()}
 
 
 def _amount(name: str, value: float) -> str:

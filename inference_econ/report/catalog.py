@@ -9,8 +9,9 @@ from typing import TypeAlias
 
 from inference_econ import inputs
 from inference_econ.answers import buyer
-from inference_econ.answers.record import node_record
-from inference_econ.report.fields import GIGABYTES, attributes
+from inference_econ.records.facts import node_record
+from inference_econ.records.plain import attributes
+from inference_econ.report.fields import GIGABYTES
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 

@@ -18,12 +18,11 @@ from inference_econ.answers.offer import offer
 from inference_econ.answers.prefix_cache import HBM
 from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.record import targets_record
 from inference_econ.answers.service_record import bounded_load, layout_of
 from inference_econ.engine import Setup, Space, Speculation, instance_pins, key_degrees
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests
-from inference_econ.report.saved import SavedAnswer, of_command, read_json
+from inference_econ.records.saved import SavedAnswer, of_command, read_json
 from inference_econ.serving import Loaded, Service
 
 Record = Mapping[str, Any]
@@ -339,7 +338,7 @@ def start_of_sheet(sheet: Sheet, targets: Targets, pick: str) -> Start:
 def start_of_instances(service: Service, replicas: int, load: Loaded, targets: Targets, pick: str) -> Start:
     """Equal instances that prefill and decode, with the load of one of them."""
     record = bounded_load(service, load, replicas, targets)
-    expected = expected_under_load(record, targets_record(targets), service.requests.osl.mean)
+    expected = expected_under_load(record, targets.record(), service.requests.osl.mean)
     return Start([Part(service, replicas)], _offered(load, replicas), expected, pick)
 
 
@@ -349,7 +348,7 @@ def start_of_fleet(fleet: Fleet, targets: Targets, pick: str) -> Start:
     reading = layout_of(pools.prefill.services.service(fleet.prefill)), fleet.prefill_instances
     writing = layout_of(pools.decode.services.service(fleet.decode)), count
     record = fleet_record(fleet, targets)
-    expected = expected_under_load(record, targets_record(targets), pools.requests.osl.mean)
+    expected = expected_under_load(record, targets.record(), pools.requests.osl.mean)
     parts = parts_of_pools(pools, reading, writing, fleet.load.in_flight / count, fleet.slots)
     return Start(parts, _offered(fleet.load, 1), expected, pick)
 

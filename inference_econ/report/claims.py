@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from inference_econ.answers.sources import UsedSource, source_records
 from inference_econ.inputs import Basis, Claim, Published
-from inference_econ.report.fields import attributes
+from inference_econ.records.plain import attributes
+from inference_econ.records.sources import UsedSource, source_records
+from inference_econ.records.texts import prefixed
 from inference_econ.report.page import AnswerPage, Pieces, listed
-from inference_econ.report.table import Frame, Table, frame_of, prefixed
+from inference_econ.report.table import Table
 from inference_econ.studies.ledger import BASES, Finding, Ledger
 
 #: From here on numbers are whole [1].
@@ -41,25 +42,6 @@ class ClaimsPage(AnswerPage[Ledger]):
             _table(seed, findings, *((last, self._references()) if index == len(groups) - 1 else ((), ())))
             for index, (seed, findings) in enumerate(groups)
         )
-
-    def record(self) -> object:
-        """One record per claim, and the sources."""
-        return {
-            "claims": [_record(finding) for finding in self.answer.findings],
-            "sources": source_records(self.answer.sources),
-        }
-
-    def frame(self) -> Frame:
-        """One row per claim; bounds of what was published are apart."""
-        rows = [
-            {
-                name: value
-                for key, entry in _record(finding).items()
-                for name, value in (_apart(key, entry) if isinstance(entry, dict) else {key: entry}).items()
-            }
-            for finding in self.answer.findings
-        ]
-        return frame_of(rows)
 
     def markdown(self) -> str:
         """A page of the documents: a section per publication, and why claims do not hold below its table."""
@@ -125,11 +107,6 @@ def _ours(finding: Finding, basis: Basis) -> str:
     return "nothing fits" if basis in finding.missing else "-"
 
 
-def _apart(name: str, entries: dict[str, object]) -> dict[str, object]:
-    """Entries of a record as columns."""
-    return {f"{name}_{key}": value for key, value in entries.items()}
-
-
 def _within(claim: Claim) -> str:
     """Words for the tolerance of a claim."""
     return f" (+-{100 * claim.tolerance:g} %)" if claim.tolerance else ""
@@ -158,24 +135,6 @@ def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:
 def _as_counted(verdict: str, count: int) -> str:
     """So many claims with a verdict: ``1 holds``, ``2 do not hold``."""
     return f"{count} {verdict if count == 1 else verdict.replace('holds', 'hold').replace('does', 'do')}"
-
-
-def _record(finding: Finding) -> dict[str, object]:
-    claim = finding.claim
-    return {
-        "id": claim.id,
-        "seed": finding.seed,
-        **attributes(claim, "claim where unit"),
-        "published": {
-            name: None if text is None else float(text)
-            for name, text in attributes(claim.published, "value at_least at_most").items()
-        },
-        "tolerance": claim.tolerance,
-        **{basis: finding.ours.get(basis) for basis in BASES},
-        **{f"{basis}_holds": finding.holds(basis) for basis in BASES},
-        "verdict": finding.verdict,
-        "why": claim.why,
-    }
 
 
 def published_text(published: Published, unit: str) -> str:

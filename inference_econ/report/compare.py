@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from inference_econ.answers.likely import chance_below
+from inference_econ.answers.heading import frontiers_title
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
-from inference_econ.answers.sources import UsedSource, source_records
-from inference_econ.engine import Setup, bounds
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
+from inference_econ.records.sources import UsedSource
+from inference_econ.records.texts import amount, dollars, layout_label, size
 from inference_econ.report import bands, charts, curves
 from inference_econ.report.charts.plot import Plot
 from inference_econ.report.frontier import DECODED, PREFILL_TOO
 from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.scenario import curve_frame
 from inference_econ.report.service import milliseconds
 from inference_econ.report.serving_frontier import COUNTED, MEANS
-from inference_econ.report.speed_cost import curve_line, frontiers_title, speed_cost_chart
-from inference_econ.report.startable import is_bound, with_engines, with_notes
-from inference_econ.report.table import Frame, Table, amount, chance_percent, dollars, frame_of, layout_label, size
+from inference_econ.report.speed_cost import curve_line, speed_cost_chart
+from inference_econ.report.startable import with_engines, with_notes
+from inference_econ.report.table import Table
 from inference_econ.search import Metric, Point
-from inference_econ.studies.results import AnyFrontier, Curve, Result, common_speeds
-
-#: That the first is cheaper than the second: with less it is no winner [1].
-_ALIKE = 0.55
-#: From which probability on a series may well be the cheapest [1].
-_MAY_BE = 0.2
+from inference_econ.studies.comparison import Comparison, Winner
+from inference_econ.studies.results import Curve
 
 
 @dataclass(frozen=True)
-class ComparisonPage(AnswerPage[Result]):
+class ComparisonPage(AnswerPage[Comparison]):
     """Several frontiers, ready to be shown.
 
     Attributes
@@ -54,7 +49,7 @@ class ComparisonPage(AnswerPage[Result]):
         """Columns of the table [tokens/s per user]."""
         if self.wanted_speeds or self.costs:
             return self.wanted_speeds
-        return common_speeds([curve.tokens_per_second for curve in self.answer.curves])
+        return self.answer.speeds
 
     def tables(self) -> Sequence[Table]:
         """One row per series."""
@@ -67,11 +62,7 @@ class ComparisonPage(AnswerPage[Result]):
 
     def record(self) -> object:
         """Every series with its points."""
-        return comparison_record(self.answer, self.speeds, self.costs)
-
-    def frame(self) -> Frame:
-        """Every point of every series."""
-        return comparison_frame(self.answer)
+        return self.answer.record(self.speeds, self.costs)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontiers."""
@@ -85,7 +76,7 @@ class ComparisonPage(AnswerPage[Result]):
     def conclusion(self) -> Pieces:
         """Sentence on the costs of the series at a speed in the middle, the cheapest first."""
         series = self.answer.curves
-        speeds = self.speeds or common_speeds([curve.tokens_per_second for curve in series])
+        speeds = self.speeds or self.answer.speeds
         speed = speeds[len(speeds) // 2]
         costs = {curve.label: cost for curve in series if (cost := curve.dollars_at(speed)) is not None}
         pieces = [f"At {speed:g} tokens/s per user "]
@@ -95,74 +86,17 @@ class ComparisonPage(AnswerPage[Result]):
         slow = [curve.label for curve in series if curve.label not in costs]
         return (*pieces, *([f"; {_listed(slow, 'and')} cannot be as fast"] if slow else []), ".")
 
-    def setups(self) -> Sequence[Setup]:
-        """Setups of all series."""
-        return curves.setups_of(self.answer.curves)
-
     def sources(self) -> Sequence[UsedSource]:
         """Sources of all series."""
         return self.answer.sources
 
 
-@dataclass(frozen=True)
-class Winner:
-    """Cheapest series at a speed, and how probably it is that.
-
-    Attributes
-    ----------
-    speed : float
-        Of a user [tokens/s].
-    label, second : str
-        The series that is the cheapest, and the next one.
-    chance : float or None
-        That the first is cheaper than the second [1]; None where nobody knows.
-    rivals : tuple of str
-        Series that may well be the cheapest too: that are so with :data:`_MAY_BE` at least.
-    """
-
-    speed: float
-    label: str
-    second: str
-    chance: float | None
-    rivals: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """Words for the cheapest series."""
-        if self.chance is not None and self.chance < _ALIKE:
-            return f"at {self.speed:g} {self.label} or {self.second}, alike within errors"
-        probability = "" if self.chance is None else f" with {chance_percent(self.chance)} %"
-        return f"at {self.speed:g} {self.label} before {self.second}{probability}"
-
-
-def winners(result: Result, speeds: Sequence[float]) -> list[Winner]:
-    """Cheapest series at each speed that several series reach; none where they serve different requests.
-
-    Bounds do not compete with what was fitted and can be started.
-    """
-    fronts = (curve.frontier for curve in result.curves)
-    if len({front.requests for front in fronts if isinstance(front, ServiceFrontier)}) > 1:
-        return []
-    bound = _bounds(result)
-    competing = [curve for curve in result.curves if curve.label not in bound] or result.curves
-    best = []
-    for speed in speeds:
-        costs = {curve.label: likely for curve in competing if (likely := curve.likely_at(speed)) is not None}
-        if len(costs) < 2:
-            continue
-        first, second, *_ = sorted(costs, key=lambda label: costs[label].dollars)
-        beaten = {label: chance_below(costs[first], costs[label]) for label in costs if label != first}
-        rivals = [label for label, chance in beaten.items() if chance is not None and chance <= 1.0 - _MAY_BE]
-        best.append(Winner(speed, first, second, beaten[second], tuple(rivals)))
-    return best
-
-
-def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[float] = ()) -> Table:
+def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequence[float] = ()) -> Table:
     """One row per series: its cost at some speeds, its speed and size at some costs, and its preferred point.
 
     Parameters
     ----------
-    result : Result
+    result : Comparison
         From :func:`inference_econ.studies.compare.compare`.
     speeds : sequence of float
         [tokens/s per user]
@@ -178,8 +112,8 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
         *(f"{what} at ${cost:g}" for cost in costs for what in ("tok/s", "GPUs")),
         "fastest", "best", "$", "GPUs", "layout", *last,
     )  # fmt: skip
-    rows, best, bound = [], winners(result, speeds), _bounds(result)
-    for label in _labels(result):
+    rows, best, bound = [], result.winners(speeds), result.bounds
+    for label in result.labels:
         if label in by_label:
             rivals = {winner.speed for winner in best if label in winner.rivals}
             rows.append((_marked(label, label, bound), *_row(by_label[label], speeds, costs, rivals)))
@@ -203,7 +137,7 @@ def comparison_table(result: Result, speeds: Sequence[float], costs: Sequence[fl
     table = Table(frontiers_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
     shown = {label: front.preferred().layout for label, front in fronts.items()}
     setups = [front.setup for front in fronts.values()]
-    return with_engines(table, [shown.get(label, {}) for label in _labels(result)], setups)
+    return with_engines(table, [shown.get(label, {}) for label in result.labels], setups)
 
 
 def _winners_note(best: Sequence[Winner], bound: Sequence[str]) -> list[str]:
@@ -217,20 +151,9 @@ def _winners_note(best: Sequence[Winner], bound: Sequence[str]) -> list[str]:
     return [" ".join(note)] if note else []
 
 
-def _bounds(result: Result) -> list[str]:
-    """Labels of the series of services that were fitted to no server, or that no known engine can start."""
-    fronts = {curve.label: curve.frontier for curve in result.curves if isinstance(curve.frontier, ServiceFrontier)}
-    return [label for label, front in fronts.items() if is_bound(front.setup)]
-
-
 def _marked(label: str, shown: str, bound: Collection[str]) -> str:
     """Label of a series, which says so where the series is a bound."""
     return f"{shown} (bound)" if label in bound else shown
-
-
-def _labels(result: Result) -> list[str]:
-    """The series in the order in which they were asked for."""
-    return [series.label for series in getattr(result.scenario.ask, "series", ())]
 
 
 def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
@@ -263,11 +186,11 @@ def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
     return (size(best.batch),)
 
 
-def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
+def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
     """The frontiers to be drawn, where measured values lie, and of cost measured servers like them."""
     from inference_econ.report.measured_points import Drawn, measured_lines
 
-    bound, undrawn = _bounds(result), _undrawn(result, y)
+    bound, undrawn = result.bounds, _undrawn(result, y)
     fronts = {
         _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.front
         for curve in result.curves
@@ -290,7 +213,7 @@ def comparison_chart(result: Result, y: Metric = "cost") -> Plot:
     return speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
 
 
-def _undrawn(result: Result, y: Metric) -> dict[str, str]:
+def _undrawn(result: Comparison, y: Metric) -> dict[str, str]:
     """Reasons for which some series have nothing to be held against speed, by their labels."""
     reasons = {}
     for curve in result.curves:
@@ -305,59 +228,6 @@ def _titled(part: str) -> str:
     if part in catalog.names("hardware"):
         return catalog.hardware(part).name
     return catalog.model(part).name if part in catalog.names("models") else part
-
-
-def comparison_record(result: Result, speeds: Sequence[float], costs: Sequence[float] = ()) -> dict[str, object]:
-    """All series as plain data: points, also those at some speeds and costs and the preferred one; why nothing fits."""
-    by_label = {curve.label: curve for curve in result.curves}
-    series: list[dict[str, object]] = []
-    for label in _labels(result):
-        if label not in by_label:
-            series.append({"label": label, "points": [], "reason": result.missing[label]})
-            continue
-        front = by_label[label].front
-        record = curves.curve_record(front)
-        record.pop("sources")
-        record["costs"] = [_cost_record(by_label[label], speed) for speed in speeds]
-        record["at_costs"] = [_speed_record(front, cost) for cost in costs]
-        best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
-        series.append({"label": label, **record, "preferred": best})
-    return {
-        "title": frontiers_title([curve.front for curve in result.curves]),
-        "series": series,
-        "cheapest": [asdict(winner) for winner in winners(result, speeds)],
-        "sources": source_records(result.sources),
-    }
-
-
-def _cost_record(curve: Curve, speed: float) -> dict[str, object]:
-    """The cost of a series at a speed, and where it probably is; nulls where nothing is as fast."""
-    record: dict[str, object] = {"tokens_per_second_per_user": speed, "dollars": curve.dollars_at(speed)}
-    if isinstance(curve.frontier, ServiceFrontier):
-        likely = curve.likely_at(speed)
-        low, high = (None, None) if likely is None else (likely.low, likely.high)
-        return {**record, "dollars_low": low, "dollars_high": high}
-    return bounds.bounded(record, {"dollars": curve.front.ends()["dollars_per_million_output_tokens"]})
-
-
-def _speed_record(front: AnyFrontier, cost: float) -> dict[str, object]:
-    """The fastest point of a series at a cost; null where nothing is as cheap."""
-    point = front.fastest_at(cost)
-    return {"dollars": cost, "point": None if point is None else point.record()}
-
-
-def comparison_frame(result: Result) -> Frame:
-    """All points of all series, one row each, and one row with the reason for a series that fits nowhere."""
-    points = [_bounded(curve).assign(reason="") for curve in result.curves]
-    if not result.missing:
-        return curves.stacked(points)
-    missing = frame_of({"series": list(result.missing), "reason": list(result.missing.values())})
-    return curves.stacked([*points, missing])
-
-
-def _bounded(curve: Curve) -> Frame:
-    """Points of a curve, and how far off they may be."""
-    return frame_of(bounds.bounded(dict(curve_frame(curve)), curve.front.ends()))
 
 
 def _listed(names: Sequence[str], last: str) -> str:

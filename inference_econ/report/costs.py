@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from inference_econ.calibration import CostPoint, CostScore, Report, Stage, cost_score, stages
-from inference_econ.report.by_engine import ENGINES
+from inference_econ.calibration.validation.report_records import COST_KEYS, grouped, points_of
 from inference_econ.report.table import Table
 
 #: Combinations of fewer points have no line among the worst [1].
@@ -17,12 +17,6 @@ _HEADS = (
     *("servers", "compared", "answered/measured", "median error", "> 25 % dearer", "> 25 % cheaper", "out of reach"),
     *("in 80 % band", "median error, measured layouts", "own layouts"),
 )
-#: What points are grouped by, beside all of them.
-_KEYS: Mapping[str, Callable[[CostPoint], str]] = {
-    "servers": lambda point: point.series,
-    "model and chip": lambda point: point.combination.partition(",")[0],
-    "engine and chips": lambda point: f"{ENGINES.get(point.engine, point.engine)}, {point.chips.capitalize()}",
-}
 _LEGEND = (
     "Error: |ln(answered / measured)| of the cost at the same speed; 0.1 is about 10 %, 0.69 a factor of two. Shares "
     "are of points that are compared or out of reach."
@@ -37,11 +31,6 @@ _STAGED = (
     "version is what answers deploy, with its usual settings and numbers of instances. Means are of the servers that "
     "have a cost in every line; what each line adds to them makes up the error of the answer."
 )
-
-
-def points_of(report: Report, name: str) -> list[CostPoint]:
-    """The points of a report under some assumptions."""
-    return [point for point in report.points if isinstance(point, CostPoint) and point.assumptions == name]
 
 
 def tables(report: Report) -> tuple[Table, ...]:
@@ -81,18 +70,10 @@ def _stage_cells(stage: Stage) -> tuple[str, ...]:
 def overview(points: Sequence[CostPoint]) -> tuple[tuple[str, ...], ...]:
     """Lines of all points, and by what they are of."""
     lines = [("all", *_cells(cost_score(points)))]
-    for key in _KEYS.values():
+    for key in COST_KEYS.values():
         groups = grouped(points, key)
         lines += [(label, *_cells(cost_score(groups[label]))) for label in sorted(groups)]
     return tuple(lines)
-
-
-def grouped(points: Sequence[CostPoint], key: Callable[[CostPoint], str]) -> dict[str, list[CostPoint]]:
-    """Points by a text of theirs."""
-    groups: dict[str, list[CostPoint]] = {}
-    for point in points:
-        groups.setdefault(key(point), []).append(point)
-    return groups
 
 
 def worst(points: Sequence[CostPoint], title: str) -> Table:
@@ -149,22 +130,6 @@ def _reading(points: Sequence[CostPoint], assumptions: str = "") -> str:
         f"measured servers cost at their speed{tried}; {_percent(score.dearer)} are dearer by more than a quarter, "
         f"{_percent(score.out_of_reach)} of the servers are out of reach.{alike}"
     )
-
-
-def record(report: Report) -> dict[str, object]:
-    """The errors as plain data, by assumptions: of all points, and by groups."""
-    return {
-        name: {
-            "all": cost_score(points)._asdict(),
-            "made_of": {label: stage._asdict() for label, stage in stages(points).items()},
-            **{
-                which: {label: cost_score(part)._asdict() for label, part in grouped(points, key).items()}
-                for which, key in _KEYS.items()
-            },
-        }
-        for name in report.assumptions
-        for points in [points_of(report, name)]
-    }
 
 
 def _cells(score: CostScore) -> tuple[str, ...]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from inference_econ.answers.service_record import SERVED
+from inference_econ.answers.heading import frontiers_title
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.engine import Instances, Setup
+from inference_econ.answers.startable import doubts, grounds
+from inference_econ.engine import Instances
 from inference_econ.inputs import Quantity
+from inference_econ.records.deviations import SERVED
 from inference_econ.report import frontier as decoding
 from inference_econ.report import serving_frontier as serving
-from inference_econ.report.speed_cost import frontiers_title, speed_question
-from inference_econ.report.startable import doubts, grounds
-from inference_econ.report.table import Frame, frame_of, scale_notes
+from inference_econ.report.speed_cost import speed_question
+from inference_econ.report.table import scale_notes
 from inference_econ.search import Frontier, Metric
-from inference_econ.studies.results import AnyFrontier, Curve
+from inference_econ.studies.results import AnyFrontier
 
 
 def picture_title(fronts: Sequence[AnyFrontier], y: Metric = "cost") -> str:
@@ -32,44 +33,11 @@ def measured_lengths(front: AnyFrontier) -> tuple[float, float] | None:
     return (requests.isl.mean, requests.osl.mean) if serving.measured_alike(front) else None
 
 
-def curve_record(front: AnyFrontier) -> dict[str, object]:
-    """A frontier as plain data, the fastest point last."""
-    if isinstance(front, ServiceFrontier):
-        return serving.service_frontier_record(front)
-    return decoding.frontier_record(front)
-
-
 def curve_details(front: AnyFrontier) -> dict[str, list[float | str]]:
     """Texts of hovering over the points of a frontier."""
     if isinstance(front, ServiceFrontier):
         return serving.point_details(front)
     return decoding.point_details(front)
-
-
-def curve_columns(curve: Curve) -> dict[str, object]:
-    """The numbers of a curve by their names, those of services with their latencies; arrays of shape (n,)."""
-    columns: dict[str, object] = {
-        "tokens_per_second_per_user": curve.tokens_per_second,
-        "dollars_per_million_output_tokens": curve.dollars,
-        "accelerators": curve.accelerators,
-        "batch": curve.batch,
-    }
-    if isinstance(curve.frontier, ServiceFrontier):
-        front = curve.frontier
-        columns |= {
-            "ttft_seconds": front.ttft_seconds,
-            "tpot_seconds": front.tpot_seconds,
-            "concurrency": front.concurrency,
-        }
-    return columns
-
-
-def stacked(frames: Iterable[Frame]) -> Frame:
-    """Rows of several frames as one; what a frame has no column or no value for is missing.
-
-    Row by row, since releases of pandas differ in what a column becomes that one frame has no value of.
-    """
-    return frame_of([row for frame in frames for row in frame.to_dict("records")])
 
 
 def warned(fronts: Mapping[str, AnyFrontier]) -> list[str]:
@@ -101,8 +69,3 @@ def _preferred(fronts: Mapping[str, AnyFrontier]) -> list[Instances]:
         for label, front in fronts.items()
         for instances in front.preferred_subjects()
     ]
-
-
-def setups_of(curves: Sequence[Curve]) -> list[Setup]:
-    """Setups of series that have a frontier."""
-    return [curve.frontier.setup for curve in curves if curve.frontier is not None]

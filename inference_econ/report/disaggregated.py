@@ -8,31 +8,33 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.disaggregated.compare import Comparison, Disaggregation
+from inference_econ.answers.disaggregate import Disaggregation
+from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pool import Pool
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import NOTICED
-from inference_econ.answers.disaggregated_record import both_records, comparison_record, pool_layout
+from inference_econ.answers.disaggregated_record import pool_layout
+from inference_econ.answers.heading import heading, lengths_label, subject_label
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.power import fleet_power
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.record import flat_frame
-from inference_econ.answers.service_record import SEEN, layout_of
+from inference_econ.answers.service_record import layout_of
+from inference_econ.answers.startable import doubts, grounds
 from inference_econ.answers.together import Choice
-from inference_econ.engine import Setup
 from inference_econ.inputs.percentiles import MEAN
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import assumptions_label, dollars, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import start_of_fleet
-from inference_econ.report.heading import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import kept_with
 from inference_econ.report.service import milliseconds, power_notes, slots_notes, spread_label
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
-from inference_econ.report.startable import doubts, grounds, with_engines
-from inference_econ.report.table import Frame, Table, assumptions_label, dollars, layout_label
+from inference_econ.report.startable import with_engines
+from inference_econ.report.table import Table
 
 #: Speeds of a table at most [1].
 _SPEEDS = 10
@@ -44,14 +46,6 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
     def tables(self) -> Sequence[Table]:
         """Both frontiers at common speeds."""
         return (comparison_table(self.answer.comparison, self.answer.fleet, self.answer.together),)
-
-    def record(self) -> object:
-        """Every point of both frontiers, and the fleets."""
-        return comparison_record(self.answer.comparison, self.answer.fleet, self.answer.together)
-
-    def frame(self) -> Frame:
-        """Every point of both frontiers, unrounded."""
-        return flat_frame(both_records(self.answer.comparison))
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The frontiers of both ways."""
@@ -65,11 +59,6 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
     def conclusion(self) -> Pieces:
         """Sentence on the speeds at which disaggregated serving is cheaper."""
         return (verdict(self.answer.comparison),)
-
-    def setups(self) -> Sequence[Setup]:
-        """Setups of both pools."""
-        pools = self.answer.comparison.pools
-        return [pools.prefill.setup, pools.decode.setup]
 
     def start(self) -> Start | None:
         """The best fleet, if a traffic or means were given."""

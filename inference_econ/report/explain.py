@@ -8,19 +8,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inference_econ.answers.explain import Explanation, operator_records, quantities_of, ridge, seconds_by_part
-from inference_econ.engine import MACHINE, MEASURED, Setup, bounds, recorded_key
+from inference_econ.answers import caveats
+from inference_econ.answers.explain import (
+    Explanation,
+    operator_records,
+    part_name,
+    quantities_of,
+    ridge,
+    seconds_by_part,
+    shown_parts,
+)
+from inference_econ.answers.heading import step_heading, subject_label
+from inference_econ.answers.startable import doubts, startable_notes
+from inference_econ.engine import MACHINE, bounds
 from inference_econ.errors import InputError
-from inference_econ.report import caveats, charts, step_pictures, table
+from inference_econ.records.plain import Frame, frame_of
+from inference_econ.records.texts import PART_NAMES, amount, dollars, layout_label, words
+from inference_econ.report import charts, step_pictures, table
 from inference_econ.report.fields import view
-from inference_econ.report.heading import step_heading, subject_label
-from inference_econ.report.page import Bar, Block, Pieces, RecordPage
+from inference_econ.report.page import AnswerPage, Bar, Block, Pieces
 from inference_econ.report.service import milliseconds, power_basis
-from inference_econ.report.startable import doubts, startable_notes, started
+from inference_econ.report.startable import started
 
 
 @dataclass(frozen=True)
-class ExplanationPage(RecordPage[Explanation]):
+class ExplanationPage(AnswerPage[Explanation]):
     """One step, ready to be shown.
 
     Attributes
@@ -48,7 +60,7 @@ class ExplanationPage(RecordPage[Explanation]):
             *([memory_table(self.answer)] if (wanted if self.memory is None else self.memory) else []),
         )
 
-    def frame(self) -> table.Frame:
+    def frame(self) -> Frame:
         """The parts of the step, or its operators, or what takes the memory, if they are wanted."""
         if self.operators and self.memory:
             raise InputError(
@@ -57,7 +69,7 @@ class ExplanationPage(RecordPage[Explanation]):
             )
         if self.memory:
             return memory_frame(self.answer)
-        return table.frame_of(operator_records(self.answer)) if self.operators else part_frame(self.answer)
+        return frame_of(operator_records(self.answer)) if self.operators else super().frame()
 
     def blocks(self) -> Sequence[Block]:
         """The tables, with a bar of the parts below the first."""
@@ -84,41 +96,21 @@ class ExplanationPage(RecordPage[Explanation]):
         step, parts = self.answer, named_parts(self.answer)
         largest, total = sorted(parts.items(), key=lambda part: -part[1])[:3], sum(parts.values())
         shares = ", ".join(f"{100 * value / total:.0f} % {name}" for name, value in largest)
-        time = f"It takes {milliseconds(step.seconds)} ms, limited by {table.PART_NAMES[step.limited_by]}: {shares}"
-        cost = [] if step.dollars is None else ["; a million tokens cost $", table.dollars(step.dollars)]
+        time = f"It takes {milliseconds(step.seconds)} ms, limited by {PART_NAMES[step.limited_by]}: {shares}"
+        cost = [] if step.dollars is None else ["; a million tokens cost $", dollars(step.dollars)]
         return (time, *cost, ".")
-
-    def setups(self) -> Sequence[Setup]:
-        """Setup of the step."""
-        return [self.answer.setup]
 
 
 def explain_table(explanation: Explanation) -> table.Table:
     """The parts of one step, largest first."""
     total = explanation.seconds
     rows = tuple(
-        (_part_name(explanation, name), f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
-        for name, seconds in _shown_parts(explanation)
+        (part_name(explanation, name), f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
+        for name, seconds in shown_parts(explanation)
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
     notes, why = _explain_notes(explanation), _explain_why(explanation)
     return table.Table(step_heading(explanation), ("part", "ms", "share %"), rows, notes, why)
-
-
-def _shown_parts(explanation: Explanation) -> list[tuple[str, float]]:
-    """Parts that take time, largest first [s]; what servers were measured to take beyond them is last."""
-    parts = sorted(seconds_by_part(explanation.costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
-    return [(name, seconds) for name, seconds in parts if seconds > 0 or (name == MEASURED and seconds)]
-
-
-def _part_name(explanation: Explanation, name: str) -> str:
-    """A part for people; what servers were measured to take beyond operators with the factor, and of how many rows."""
-    levels = explanation.setup.levels
-    if name != MEASURED or levels is None:
-        return table.PART_NAMES[name]
-    level = levels.level(recorded_key(explanation.layout))
-    assert level is not None
-    return f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
 
 
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
@@ -126,16 +118,16 @@ def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
     setup = explanation.setup
     kind, cost = "output" if explanation.prompt is None else "prompt", "no price known"
     if explanation.dollars is not None:
-        cost = f"${table.dollars(explanation.dollars)} per million {kind} tokens"
+        cost = f"${dollars(explanation.dollars)} per million {kind} tokens"
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
     replicas = float(explanation.layout["dp"])
     share = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)"
-    layout = f"{table.layout_label(explanation.layout)}{started(explanation.layout)}"
+    layout = f"{layout_label(explanation.layout)}{started(explanation.layout)}"
     return (
         f"Layout {layout}, batch {explanation.batch:g}{share if replicas > 1 else ''}.",
-        f"Limited by {table.PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
+        f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
         *_drawn(explanation),
         *_beside(explanation),
         *doubts([setup], explanation.subjects()),
@@ -153,7 +145,7 @@ def _drawn(explanation: Explanation) -> list[str]:
     drawn, limit = explanation.joules / explanation.seconds, chip.watts
     tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
     return [
-        f"Each board draws {drawn:.0f} of {limit:g} W, {table.amount(explanation.joules / tokens)} J "
+        f"Each board draws {drawn:.0f} of {limit:g} W, {amount(explanation.joules / tokens)} J "
         f"per token ({power_basis(explanation.setup)}){cap}."
     ]
 
@@ -170,7 +162,7 @@ def _beside(explanation: Explanation) -> list[str]:
             f"With all sequences at the mean of {setup.context:g} tokens it takes {alone}, "
             f"{100 * (1 / times - 1):+z.2f} %; the longest has {longest:g}."
         ]
-    return [f"No cache is kept: with one the step takes {alone}, {table.amount(times)} times less."]
+    return [f"No cache is kept: with one the step takes {alone}, {amount(times)} times less."]
 
 
 def _explain_why(explanation: Explanation) -> tuple[str, ...]:
@@ -273,7 +265,7 @@ def _mesh(explanation: Explanation) -> list[str]:
 
 
 #: What takes the memory of an accelerator, as people read it.
-_HELD_NAMES = table.words("memory")
+_HELD_NAMES = words("memory")
 
 
 def memory_table(explanation: Explanation) -> table.Table:
@@ -285,26 +277,13 @@ def memory_table(explanation: Explanation) -> table.Table:
     return table.Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
 
 
-def memory_frame(explanation: Explanation) -> table.Frame:
+def memory_frame(explanation: Explanation) -> Frame:
     """Rows of the memory of each accelerator by use, as in the table: bytes, and the share of all."""
     held, total = explanation.held, sum(explanation.held.values())
     rows = [(name, held[name], held[name] / total) for name in _HELD_NAMES if held.get(name)]
-    return table.frame_of(rows, columns=["part", "bytes", "share"])
-
-
-def part_frame(explanation: Explanation) -> table.Frame:
-    """The parts of a step as in the table, unrounded, and how far off the step may be; of a part nobody knows."""
-    (instances,), total = explanation.subjects(), explanation.seconds
-    parts = _shown_parts(explanation)
-    errors = bounds.PREFILL if explanation.prompt is not None else bounds.ends(instances, bounds.STEP)
-    ends = (None if factor is None else 1e3 * factor * total for factor in errors["step_seconds"])
-    rows: list[tuple[object, ...]] = [
-        (_part_name(explanation, name), 1e3 * seconds, 100.0 * seconds / total, None, None) for name, seconds in parts
-    ]
-    rows.append(("step", 1e3 * total, 100.0, *ends))
-    return table.frame_of(rows, columns=["part", "ms", "share %", "ms_low", "ms_high"])
+    return frame_of(rows, columns=["part", "bytes", "share"])
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:
     """Seconds by part under the names that people read."""
-    return {table.PART_NAMES[name]: seconds for name, seconds in seconds_by_part(explanation.costs).items()}
+    return {PART_NAMES[name]: seconds for name, seconds in seconds_by_part(explanation.costs).items()}

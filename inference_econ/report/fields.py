@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from inference_econ.report.table import PART_NAMES, Table, amount, chance_percent, dollars, layout_label, per_hour, size
+from inference_econ.records.texts import PART_NAMES, amount, chance_percent, dollars, layout_label, per_hour, size
+from inference_econ.report.table import Table
 
 #: Plain data of one row.
 Record: TypeAlias = Mapping[str, Any]
@@ -86,11 +87,6 @@ class Field(NamedTuple):
         """Factor from the value to the written number: 1000 where seconds are written as milliseconds."""
         first, *form = self.writing.split()
         return float(first) if form else 1.0
-
-
-def attributes(owner: object, names: str) -> dict[str, Any]:
-    """Return attributes by their names: what a record has as an object has it."""
-    return {name: getattr(owner, name) for name in names.split()}
 
 
 @cache

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inference_econ.answers.fits import Fits
-from inference_econ.engine import Setup
+from inference_econ.answers.heading import heading, lengths_label, subject_label
+from inference_econ.records.texts import assumptions_label, chips_label, layout_label
 from inference_econ.report.fields import view
-from inference_econ.report.heading import heading, lengths_label, subject_label
-from inference_econ.report.page import Pieces, RowsPage
-from inference_econ.report.table import Table, assumptions_label, chips_label, layout_label
+from inference_econ.report.page import AnswerPage, Pieces
+from inference_econ.report.table import Table
 
 
-class FitsPage(RowsPage[Fits]):
+class FitsPage(AnswerPage[Fits]):
     """Sizes of instances that hold a model, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
@@ -42,7 +42,3 @@ class FitsPage(RowsPage[Fits]):
             f"On {where}: {first.service.slots:,.0f} requests at a time, the longest of "
             f"{first.largest_context:,} tokens.",
         )
-
-    def setups(self) -> Sequence[Setup]:
-        """Setup of each size."""
-        return [fit.service.setup for fit in self.answer.instances]

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from inference_econ.answers import caveats
 from inference_econ.answers.fleet import DayOfFleet
+from inference_econ.answers.heading import promises_label
 from inference_econ.answers.lots import Lot
-from inference_econ.answers.service_record import SEEN
+from inference_econ.answers.startable import doubts
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Instances, Setup
-from inference_econ.report import caveats, charts
+from inference_econ.engine import Instances
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import amount, assumptions_label, words
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
-from inference_econ.report.heading import promises_label
-from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.service import service_title
-from inference_econ.report.startable import doubts
-from inference_econ.report.table import Table, amount, assumptions_label, words
+from inference_econ.report.table import Table
 
 #: What an autoscaler looks at, in words.
 _LOOKS = words("policy")
 
 
-class FleetPage(RowsPage[DayOfFleet]):
+class FleetPage(AnswerPage[DayOfFleet]):
     """A day of a fleet, ready to be shown."""
 
     #: Prices of several kinds have no one price of a chip.
@@ -152,10 +154,6 @@ class FleetPage(RowsPage[DayOfFleet]):
             f"Autoscaled it takes {amount(float(day.gpu_hours.sum()))} GPU-hours and ${day.dollars.sum():,.2f}, and "
             f"{100 * day.kept_share:.4g} % of the requests come while it meets the SLOs. {self._saved()}",
         )
-
-    def setups(self) -> Sequence[Setup]:
-        """Setups of all chips."""
-        return list({lot.chip: lot.setup for lot in self.answer.lots}.values())
 
 
 def lot_prices(lots: Iterable[Lot]) -> list[str]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from inference_econ.answers.deviations import calibration_record
-from inference_econ.answers.record import HEAD, facts
-from inference_econ.answers.sources import source_records, sources
-from inference_econ.engine import Instances, bounds
+from inference_econ.answers.heading import frontiers_title, subject_label
+from inference_econ.records.plain import Frame
+from inference_econ.records.texts import PART_NAMES
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.heading import subject_label
 from inference_econ.report.metrics import AXES
-from inference_econ.report.table import PART_NAMES, Frame, Table
+from inference_econ.report.table import Table
 from inference_econ.search import Frontier, Metric, PlanTable
 
 #: What a point is, in words.
@@ -41,9 +39,9 @@ class FrontierPage(speed_cost.CurvePage[Frontier]):
         points = frontier_table(self.answer, self.y)
         return (points,) if self.plans is None else (points, plans_table(self.plans))
 
-    def points_record(self) -> dict[str, object]:
+    def record(self) -> dict[str, object]:
         """Every point, and every plan."""
-        return frontier_record(self.answer, self.plans)
+        return self.answer.record(self.plans)
 
     def frame(self) -> Frame:
         """Every point, or every plan."""
@@ -86,7 +84,7 @@ def frontier_chart(front: Frontier, y: Metric = "cost") -> Plot:
         drawn = [Drawn(lines[0].label, front.setup, lengths)]
         lines += measured_lines(drawn, Drawn.dollars_per_million_output_tokens, PREFILL_TOO)
     question = speed_cost.speed_question(y, "What does decoding cost at each speed?")
-    return speed_cost.speed_cost_chart(f"{question}\n{speed_cost.frontiers_title([front])}", lines, [front.setup], y)
+    return speed_cost.speed_cost_chart(f"{question}\n{frontiers_title([front])}", lines, [front.setup], y)
 
 
 def point_details(front: Frontier) -> dict[str, list[float | str]]:
@@ -115,34 +113,6 @@ def lengths_of(front: Frontier) -> tuple[float, float] | None:
     if traffic is None or traffic.isl is None or traffic.osl is None or front.speculation is not None:
         return None
     return traffic.isl, traffic.osl
-
-
-def _listed(front: Frontier, plans: PlanTable | None) -> tuple[Instances]:
-    """Every point of a frontier, or every plan that is listed instead."""
-    (points,) = front.subjects()
-    if plans is None:
-        return (points,)
-    (listed,) = plans.subjects()
-    return (listed._replace(isl=points.isl, osl=points.osl, speculates=points.speculates),)
-
-
-def frontier_record(front: Frontier, plans: PlanTable | None = None) -> dict[str, object]:
-    """A frontier as plain data, the fastest point last; with every plan of its grid, if they are given."""
-    (instances,) = _listed(front, plans)
-    factors = bounds.ends(instances, bounds.STEP)
-    formats = "weights", "expert_weights", "activations", "kv", "formats", "math_unit"
-    record: dict[str, object] = {
-        **facts(front.setup, *HEAD, *formats, "context", *(["contexts"] if front.setup.contexts else [])),
-        **speed_cost.common_record(front),
-        "calibration": calibration_record(instances),
-        "summary": speed_cost.summary_record(front),
-        "points": [bounds.bounded(point.record(), factors) for point in front.points()],
-        "sources": source_records(sources(front)),
-    }
-    if plans is not None:
-        listed = [bounds.bounded(plan, factors) for plan in plans.records()]
-        record |= {"plans": listed, "infeasible": dict(plans.infeasible)}
-    return record
 
 
 def plans_table(plans: PlanTable) -> Table:

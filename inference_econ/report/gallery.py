@@ -14,10 +14,10 @@ from pathlib import Path
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, catalog
-from inference_econ.report import figures, files, scenario_figure
-from inference_econ.report.fields import attributes
-from inference_econ.report.page import Page, csv_text
-from inference_econ.report.scenario import cells, result_frame
+from inference_econ.records import files
+from inference_econ.records.plain import attributes, csv_text
+from inference_econ.report import figures, scenario_figure
+from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 from inference_econ.studies.exhibits import Cell
 from inference_econ.studies.results import Result
@@ -115,7 +115,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
             if progress is not None:
                 progress(index / len(names), name.removeprefix("paper/"))
             result = run(name)
-            compared += cells(result)
+            compared += result.cells
             drawings.append(artist.submit(write, result, target / name.removeprefix("paper/")))
         for drawing in drawings:
             written += drawing.result()
@@ -152,7 +152,7 @@ def _places(scenario: Scenario, stem: Path) -> list[Path]:
 def write(result: Result, stem: Path) -> list[Path]:
     """Write the figure (SVG and PNG) of a scenario if it has one, and the data behind figure or table as CSV."""
     *pictures, data = made = _places(result.scenario, stem)
-    files.write_text(data, csv_text(result_frame(result)))
+    files.write_text(data, csv_text(result.to_frame()))
     if pictures:
         figures.save(scenario_figure.draw(result), pictures)
     return made

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inference_econ.answers.hour_cost import HourCost
-from inference_econ.answers.record import node_record
-from inference_econ.report.page import Pieces, RecordPage
-from inference_econ.report.table import Table, amount, words
+from inference_econ.records.facts import node_record
+from inference_econ.records.texts import amount, words
+from inference_econ.report.page import AnswerPage, Pieces
+from inference_econ.report.table import Table
 
 #: The parts of an hour, as people call them.
 _PARTS = words("hour")
 
 
-class HourCostPage(RecordPage[HourCost]):
+class HourCostPage(AnswerPage[HourCost]):
     """The cost of an hour, ready to be shown."""
 
     proportional = False

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from inference_econ.answers import caveats
+from inference_econ.answers.heading import lengths_label
 from inference_econ.answers.implied import ImpliedHour, RevealedExponents
-from inference_econ.answers.record import HEAD, facts, flat_frame
-from inference_econ.engine import Setup, bounds
-from inference_econ.report import caveats, charts
+from inference_econ.records.plain import attributes
+from inference_econ.records.texts import amount, dollars, formats_label, layout_label
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.fields import attributes, view
-from inference_econ.report.heading import lengths_label
+from inference_econ.report.fields import view
 from inference_econ.report.page import AnswerPage, Page, Pieces
-from inference_econ.report.table import Frame, Table, amount, dollars, formats_label, layout_label
+from inference_econ.report.table import Table
 
 #: What the published study takes (eq. 45) [1].
 _STUDY = 3.0
@@ -28,7 +29,7 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
     def tables(self) -> Sequence[Table]:
         """The price of an hour, and the service that it is of."""
         implied, point = self.answer, self.answer.point
-        low, high = self._ends()
+        low, high = implied.ends()
         ends = "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
         rows = (
             ("$ per GPU-hour at most", f"{implied.dollars_per_accelerator_hour:.3g}"),
@@ -49,30 +50,6 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         )
         return (Table(title, ("", ""), rows, tuple(caveats.warnings(implied.subjects())), why),)
 
-    def record(self) -> dict[str, object]:
-        """The price of an hour, and what it follows from."""
-        implied = self.answer
-        low, high = self._ends()
-        inputs = "dollars_per_million_input_tokens dollars_per_million_output_tokens tokens_per_second"
-        return {
-            **facts(implied.front.setup, *HEAD),
-            **attributes(implied, f"{inputs} price_over_cost dollars_per_accelerator_hour"),
-            "dollars_per_accelerator_hour_low": low,
-            "dollars_per_accelerator_hour_high": high,
-            "point": implied.point.record(),
-        }
-
-    def frame(self) -> Frame:
-        """One row, unrounded."""
-        return flat_frame([self.record()])
-
-    def _ends(self) -> tuple[float | None, float | None]:
-        """Interval of 80 % of the price, as more throughput pays for more."""
-        (instances,) = self.answer.subjects()
-        likely = bounds.around(instances, "throughput")
-        price = self.answer.dollars_per_accelerator_hour
-        return (None, None) if likely is None else (price * likely.low, price * likely.high)
-
     def question(self) -> str:
         """Question about the price of an hour that tokens pay for."""
         setup = self.answer.front.setup
@@ -82,10 +59,6 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         """The price of an hour, at most."""
         hour, speed = self.answer.dollars_per_accelerator_hour, amount(self.answer.tokens_per_second)
         return (f"At most ${hour:.3g} per GPU-hour, at {speed} tokens/s per user.",)
-
-    def setups(self) -> Sequence[Setup]:
-        """The setup without its price, which is a unit: the price is what was asked for."""
-        return [replace(self.answer.front.setup, price=None)]
 
 
 @dataclass(frozen=True)
@@ -116,34 +89,21 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
 
     def tables(self) -> Sequence[Table]:
         """The exponents that choose each offer."""
-        revealed, records = self.answer, self.record()
+        revealed, records = self.answer, self.answer.records()
         chosen = [
-            label for label, (low, high) in zip(revealed.labels, self._pairs(), strict=True) if low <= _STUDY <= high
+            label
+            for label, (low, high) in zip(revealed.labels, self.answer.pairs, strict=True)
+            if low <= _STUDY <= high
         ]
         notes = [f"{len(records)} offers; a buyer of the study, with an exponent of {_STUDY:g}, takes {chosen[0]}."]
         why = ("A buyer maximises speed^a / price (eq. 45). Where no a is given, another offer is better for every a.",)
-        exponents = ("exponent a", [_words(low, high) for low, high in self._pairs()])
+        exponents = ("exponent a", [_words(low, high) for low, high in self.answer.pairs])
         columns = ("offer", "tokens_per_second", "dollars_per_million_tokens", exponents)
         return (view("Which buyers would choose which offer", records, columns, notes=notes, why=why),)
 
-    def record(self) -> list[dict[str, object]]:
-        """One entry per offer; an offer that nobody chooses has no exponents, the fastest no upper one."""
-        revealed = self.answer
-        columns = zip(revealed.labels, revealed.tokens_per_second, revealed.dollars, self._pairs(), strict=True)
-        return [
-            {
-                "offer": label,
-                "tokens_per_second": speed,
-                "dollars_per_million_tokens": price,
-                "exponent_low": low if low <= high else None,
-                "exponent_high": high if low <= high and math.isfinite(high) else None,
-            }
-            for label, speed, price, (low, high) in columns
-        ]
-
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The speed that is bought, over the exponent."""
-        pairs = zip(self.answer.tokens_per_second, self._pairs(), strict=True)
+        pairs = zip(self.answer.tokens_per_second, self.answer.pairs, strict=True)
         steps = [
             (low, high if math.isfinite(high) else max(2.0 * low, 2.0 * _STUDY), speed) for speed, (low, high) in pairs
         ]
@@ -158,10 +118,6 @@ class ExponentsPage(AnswerPage[RevealedExponents]):
             {"the study's": _STUDY},
         )
         return {"exponents": charts.line_chart(plot)}
-
-    def _pairs(self) -> list[tuple[float, float]]:
-        exponents = self.answer.exponents
-        return list(zip(exponents.low.tolist(), exponents.high.tolist(), strict=True))
 
     def question(self) -> str:
         """Question about which buyers choose which offer."""

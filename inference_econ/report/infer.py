@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from inference_econ.records.texts import amount
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
-from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.table import Frame, Table, amount, frame_of
+from inference_econ.report.table import Table
 from inference_econ.studies.inference import Inferred, Interval, Served, predictive
 from inference_econ.studies.inference.frontiers import manners
 from inference_econ.studies.inference.posterior import interval
@@ -30,42 +30,6 @@ class InferencePage(AnswerPage[Inferred]):
     def tables(self) -> Sequence[Table]:
         """Sizes; kinds, chips and formats; the offers."""
         return (sizes_table(self.answer), options_table(self.answer), offers_table(self.answer))
-
-    def record(self) -> object:
-        """The answer as plain data."""
-        inferred = self.answer
-        record: dict[str, object] = {
-            "priors": inferred.priors.name,
-            "samples": int(inferred.weights.size),
-            "effective_samples": inferred.effective,
-            "total_parameters": inferred.total_parameters._asdict(),
-            "active_parameters": inferred.active_parameters._asdict(),
-            "families": inferred.families,
-            **_manners(inferred),
-            "speculation": _manners(inferred)["speculation"]["yes"],
-            "offers": [_offer_record(served) for served in inferred.served],
-        }
-        truth = inferred.truth
-        if truth is not None:
-            record["truth"] = {
-                "model": truth.name,
-                **attributes(truth, "total_parameters active_parameters"),
-                "total_inside": inferred.total_parameters.holds(truth.total_parameters),
-                "active_inside": inferred.active_parameters.holds(truth.active_parameters),
-            }
-        return record
-
-    def frame(self) -> Frame:
-        """Models drawn from the priors with their weights, one row each, unrounded."""
-        inferred, draws = self.answer, self.answer.draws
-        return frame_of(
-            {
-                "family": [draws.families[index] for index in draws.family],
-                "total_parameters": draws.total,
-                "active_parameters": draws.active,
-                "weight": inferred.weights,
-            }
-        )
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Active parameters before and after, and prices by speed beside those that were seen."""
@@ -120,7 +84,7 @@ def options_table(inferred: Inferred) -> Table:
         "weights": _summed((str(manner.weights), share) for manner, share in likely.items()),
         "speculation": {"yes": priors.speculation.probability},
     }
-    served = _manners(inferred)
+    served = inferred.manners
     after = {**served, "model": inferred.families, "chip": served["chips"]}
     rows = [
         (what, name, f"{100 * share:.0f}", f"{100 * after[what].get(name, 0.0):.0f}")
@@ -131,15 +95,6 @@ def options_table(inferred: Inferred) -> Table:
     heads = ("what", "", "before %", "after %")
     notes = ("Chips, formats and speculation: means over the offers.",) if len(inferred.offers) > 1 else ()
     return Table("Kinds of models, and how they are served", heads, tuple(rows), (), notes)
-
-
-def _manners(inferred: Inferred) -> dict[str, dict[str, float]]:
-    """Probabilities of chips, formats and speculation, in the mean over the offers."""
-    return {
-        "chips": inferred.mean_of(lambda served: served.chips),
-        "weights": inferred.mean_of(lambda served: served.formats),
-        "speculation": inferred.mean_of(lambda served: {"yes": served.speculation}),
-    }
 
 
 def _summed(pairs: Any) -> dict[str, float]:
@@ -200,18 +155,6 @@ def _why(inferred: Inferred) -> list[str]:
         f"{inferred.weights.size} models drawn, {inferred.effective:.0f} effective. A request has {priors.isl:g} input "
         f"and {priors.osl:g} output tokens.",
     ]
-
-
-def _offer_record(served: Served) -> dict[str, Any]:
-    intervals = {name: getattr(served, name) for name in ("acceptance", "in_flight", "price_over_cost", "hour_price")}
-    return {
-        **served.offer.model_dump(exclude_none=True, exclude_unset=True),
-        "stray": served.stray,
-        "chips": dict(served.chips),
-        "weights": dict(served.formats),
-        "speculation": served.speculation,
-        **{name: None if value is None else value._asdict() for name, value in intervals.items()},
-    }
 
 
 def inferred_charts(inferred: Inferred) -> tuple[Plot, ...]:

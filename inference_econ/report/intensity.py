@@ -9,15 +9,16 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.explain import ridge
-from inference_econ.answers.intensity import COLUMNS, STEP, Axis, Intensity, Sweep
-from inference_econ.engine import Setup
+from inference_econ.answers.heading import heading, subject_label
+from inference_econ.answers.intensity import STEP, Axis, Intensity, Sweep
+from inference_econ.answers.startable import cannot_start
 from inference_econ.formulas.roofline import attainable
+from inference_econ.records.texts import amount, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.heading import heading, subject_label
-from inference_econ.report.page import Pieces, RecordPage
-from inference_econ.report.startable import cannot_start, started
-from inference_econ.report.table import Frame, Table, amount, frame_of, layout_label, remarks, warnings
+from inference_econ.report.page import AnswerPage, Pieces
+from inference_econ.report.startable import started
+from inference_econ.report.table import Table, remarks, warnings
 
 #: What is varied: in a sentence, at the head of an axis, and a value of it.
 _WORDS: Mapping[Axis, tuple[str, str, str]] = {
@@ -29,27 +30,12 @@ _WORDS: Mapping[Axis, tuple[str, str, str]] = {
 _LINES = 3
 
 
-class IntensityPage(RecordPage[Intensity]):
+class IntensityPage(AnswerPage[Intensity]):
     """Page of the turn of a step from memory traffic to arithmetic."""
 
     def tables(self) -> Sequence[Table]:
         """A line for each operator, and one for the step."""
         return (intensity_table(self.answer),)
-
-    def frame(self) -> Frame:
-        """A row for each operator and the step at each value."""
-        answer = self.answer
-        rows = [
-            {
-                "operator": sweep.name or STEP,
-                answer.over: value,
-                **{name: getattr(sweep, name)[index] for name in COLUMNS},
-                "turns_at": np.nan if sweep.turns_at is None else sweep.turns_at,
-            }
-            for sweep in (*answer.operators, answer.step)
-            for index, value in enumerate(answer.values)
-        ]
-        return frame_of(rows)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Intensity over what is varied, and the same operators on their way along the roofline."""
@@ -63,10 +49,6 @@ class IntensityPage(RecordPage[Intensity]):
     def conclusion(self) -> Pieces:
         """Sentence on what the whole step waits for."""
         return [step_sentence(self.answer)]
-
-    def setups(self) -> Sequence[Setup]:
-        """Setup of the step."""
-        return [self.answer.setup]
 
 
 def intensity_title(answer: Intensity) -> str:

@@ -6,23 +6,25 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from inference_econ.answers.burstiness import POISSON
+from inference_econ.answers.heading import subject_label
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.load import LoadCurve, LoadPoint
 from inference_econ.answers.promises import NAMES, Targets
-from inference_econ.answers.service_record import SEEN
+from inference_econ.answers.startable import doubts, grounds
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Setup, bounds
+from inference_econ.engine import bounds
 from inference_econ.inputs.percentiles import in_order
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import amount, dollars
 from inference_econ.report import bands, charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import start_of_sheet
 from inference_econ.report.fields import Column, view
-from inference_econ.report.heading import subject_label
-from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import arrivals_label, burstiness_note, chances_column, chances_notes
 from inference_econ.report.service import fleet_label, fleet_name, milliseconds, picked, power_columns, service_title
-from inference_econ.report.startable import doubts, grounds, with_notes
-from inference_econ.report.table import Table, amount, dollars
+from inference_econ.report.startable import with_notes
+from inference_econ.report.table import Table
 from inference_econ.serving import Gamma, Loaded, arrivals_of, is_unproven, seen, served
 
 #: Percentiles of each latency that are shown beside those that are promised.
@@ -35,7 +37,7 @@ _FULLEST = 0.85
 _DRAWN = ("p50", "p90")
 
 
-class LoadPage(RowsPage[LoadCurve]):
+class LoadPage(AnswerPage[LoadCurve]):
     """A fleet under some loads, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
@@ -75,10 +77,6 @@ class LoadPage(RowsPage[LoadCurve]):
             f"{milliseconds(load.tpot_seconds['p90'])} ms or less for each further one, at $",
             dollars(point.sheet.dollars_per_million_output_tokens), " per million output tokens.",
         )  # fmt: skip
-
-    def setups(self) -> Sequence[Setup]:
-        """The setup of the fleet."""
-        return [self.answer.points[0].sheet.service.setup]
 
     def start(self) -> Start:
         """The fleet, at a load that is fit to be run."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from inference_econ.calibration.alike import MeasuredServer, servers_like
+from inference_econ.calibration.validation.intervals import ENGINES
 from inference_econ.engine import Setup
 from inference_econ.formulas import money
-from inference_econ.report.by_engine import ENGINES
 from inference_econ.report.charts.plot import Series
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from inference_econ.answers.heading import promises_label
 from inference_econ.answers.most_traffic import MostTraffic, output_record
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import choice_chances
-from inference_econ.engine import Setup
-from inference_econ.report.heading import promises_label
-from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.records.texts import assumptions_label, per_hour
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_column, planned_notes
 from inference_econ.report.recommend import choices_table, several_chips, shown_record
 from inference_econ.report.service import fleet_name, service_title
-from inference_econ.report.table import Table, assumptions_label, per_hour
+from inference_econ.report.table import Table
 
 
-class MostTrafficPage(RowsPage[MostTraffic]):
+class MostTrafficPage(AnswerPage[MostTraffic]):
     """Deployments that carry the most with some means, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
@@ -65,10 +65,6 @@ class MostTrafficPage(RowsPage[MostTraffic]):
         best = self.answer[0]
         rate, fleet = best.load.requests_per_second * best.replicas, fleet_name(best.service, best.replicas)
         return (f"{rate:.4g} requests/s on {fleet}, for $", per_hour(best.dollars_per_hour), " per hour.")
-
-    def setups(self) -> Sequence[Setup]:
-        """Setups of all deployments."""
-        return [choice.service.setup for choice in self.answer]
 
     @property
     def proportional(self) -> bool:

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from inference_econ.answers.record import Recorded, RecordedRows, without_signed_zeros
+from inference_econ._shown import Shown
+from inference_econ.records.files import CHARTS, PICTURES
+from inference_econ.records.plain import Frame, named
+from inference_econ.records.saved import csv_of
 from inference_econ.report import charts
-from inference_econ.report.files import CHARTS, PICTURES
-from inference_econ.report.table import Frame, Table
+from inference_econ.report.table import Table
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Start
-    from inference_econ.answers.sources import UsedSource
     from inference_econ.engine import Setup
+    from inference_econ.records.sources import UsedSource
 
-Answer = TypeVar("Answer")
-Owner = TypeVar("Owner", bound=Recorded)
-RowsOwner = TypeVar("RowsOwner", bound=RecordedRows)
+Answer = TypeVar("Answer", bound=Shown)
 #: Parts of a sentence: texts, and amounts (:class:`.table.Amount`) that follow the price of a chip.
 Pieces = Sequence[str]
-
-#: What is said of a result that no spreadsheet and no program can read.
-_INFINITE = "a result is not finite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +98,7 @@ class Page(ABC):
 
     def plain(self) -> dict[str, Any]:
         """The answer as plain data under names; what has no names of its own are ``rows``."""
-        record = without_signed_zeros(self.record())
-        return record if isinstance(record, dict) else {"rows": record}
+        return named(self.record())
 
     def frame(self) -> Frame:
         """The answer as rows, for spreadsheets: the first table, unless there is more to say."""
@@ -120,15 +114,7 @@ class Page(ABC):
         OverflowError
             If a number is infinite.
         """
-        frame, setups = self.frame(), self.setups()
-        chips = [setup.hardware.name for setup in setups if setup.is_bound]
-        if chips and "bound" not in frame:
-            if "hardware" in frame:
-                named = frame["hardware"].isin(chips)
-                frame = frame.assign(bound=named.where(named))
-            elif len(chips) == len(setups):
-                frame = frame.assign(bound=True)
-        return csv_text(frame)
+        return csv_of(self.frame(), self.setups())
 
     def markdown(self) -> str:
         """The answer as a Markdown text: the tables with all that is said below them, unless there is more to say."""
@@ -189,7 +175,7 @@ class Page(ABC):
 
     def sources(self) -> Sequence[UsedSource]:
         """Sources of the answer: those of setups that have a price."""
-        from inference_econ.answers.sources import priced_sources
+        from inference_econ.records.sources import priced_sources
 
         priced = (setup for setup in self.setups() if setup.price is not None)
         return tuple(dict.fromkeys(source for setup in priced for source in priced_sources(setup)))
@@ -230,61 +216,23 @@ class AnswerPage(Page, Generic[Answer]):
 
     answer: Answer
 
+    def record(self) -> object:
+        """The answer as plain data."""
+        return self.answer.record()
+
+    def frame(self) -> Frame:
+        """The numbers behind the answer, unrounded."""
+        return self.answer.to_frame()
+
+    def setups(self) -> Sequence[Setup]:
+        """Setups that were asked about."""
+        return self.answer.setups
+
     @abstractmethod
     def question(self) -> str:
         """The question in one sentence."""
 
 
-class RecordPage(AnswerPage[Owner]):
-    """Page of an answer that is data by itself."""
-
-    def record(self) -> dict[str, Any]:
-        """The answer as plain data."""
-        return self.answer.record()
-
-
-class RowsPage(RecordPage[RowsOwner]):
-    """Page of an answer whose rows are data, too."""
-
-    def frame(self) -> Frame:
-        """The rows of the answer, unrounded."""
-        return self.answer.to_frame()
-
-
 def listed(lines: Sequence[str]) -> str:
     """Sentences as a list in Markdown, below a table."""
     return "\n" + "".join(f"- {line}\n" for line in lines) if lines else ""
-
-
-def csv_text(frame: Frame) -> str:
-    """Rows as CSV text, without the sign of a zero; what is missing is empty.
-
-    Raises
-    ------
-    OverflowError
-        If a number is infinite.
-    """
-    return str(frame.map(_finite).to_csv(index=False, lineterminator="\n"))
-
-
-def _finite(value: object) -> object:
-    """A value of a cell without the sign of a zero."""
-    if not isinstance(value, float):
-        return value
-    if math.isinf(value):
-        raise OverflowError(_INFINITE)
-    return value + 0.0
-
-
-def json_text(record: object) -> str:
-    """Plain data as JSON text, without the sign of a zero.
-
-    Raises
-    ------
-    OverflowError
-        If a number is infinite or missing.
-    """
-    try:
-        return json.dumps(without_signed_zeros(record), indent=2, allow_nan=False) + "\n"
-    except ValueError as error:
-        raise OverflowError(_INFINITE) from error

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inference_econ._shown import Shown
-from inference_econ.report.table import Frame
 
 if TYPE_CHECKING:
     from inference_econ.report.page import AnswerPage
@@ -25,16 +24,6 @@ def page(answer: Shown) -> AnswerPage[Any]:
     return made
 
 
-def frame(answer: Shown) -> Frame:
-    """See :meth:`inference_econ._shown.Shown.to_frame`."""
-    return page(answer).frame()
-
-
-def plain(answer: Shown) -> dict[str, Any]:
-    """See :meth:`inference_econ._shown.Shown.to_dict`."""
-    return page(answer).plain()
-
-
 def picture(answer: Shown, path: str | Path | None) -> Picture:
     """See :meth:`inference_econ._shown.Shown.plot`."""
     from inference_econ.report import picture
@@ -42,11 +31,9 @@ def picture(answer: Shown, path: str | Path | None) -> Picture:
     return picture.picture(page(answer), path)
 
 
-def save(answer: Shown, path: str | Path) -> None:
+def markdown(answer: Shown) -> str:
     """See :meth:`inference_econ._shown.Shown.save`."""
-    from inference_econ.report import saved
-
-    saved.save(page(answer), type(answer).__name__, path)
+    return page(answer).markdown()
 
 
 def report(answer: Shown, path: str | Path) -> None:
@@ -68,13 +55,6 @@ def launch(answer: Shown, to: str | None) -> str:
             f"{type(answer).__name__} starts nothing; recommend, price, load and frontier choose what does"
         )
     return started(start, to)
-
-
-def line(answer: Shown) -> str:
-    """See :meth:`inference_econ._shown.Shown.__repr__`."""
-    from inference_econ.report import picture
-
-    return f"<{type(answer).__name__}: {picture.brief(page(answer))}>"
 
 
 def html(answer: Shown) -> str:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError
+from inference_econ.records.files import check_picture
 from inference_econ.report import charts
-from inference_econ.report.files import check_picture
 
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
-#: Characters of a heading in one line [1].
-_BRIEF = 90
 #: Tables of a page under each other, with the remarks of each, then the picture.
 _HTML = """\
 {% for table in tables %}<p><b>{{ table.title }}</b></p>
@@ -86,12 +83,6 @@ def _drawn(page: Page, path: Path | None) -> str:
         text = copy.read_text(encoding="utf-8")
     # Pages of a notebook are HTML, in which an XML declaration has no place.
     return text[text.index("<svg") :]
-
-
-def brief(page: Page) -> str:
-    """Heading of an answer in short, and how many rows its first table has."""
-    first = page.tables()[0]
-    return f"{textwrap.shorten(first.title, _BRIEF, placeholder=' ...')} ({len(first.rows)} rows)"
 
 
 def html(page: Page) -> str:

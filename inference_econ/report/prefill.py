@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from inference_econ.answers import caveats
+from inference_econ.answers.heading import heading
 from inference_econ.answers.prefill import WAYS, PrefillWays, SharedPrompt, Stages
 from inference_econ.answers.prompt_processes import Way
-from inference_econ.engine import Setup
-from inference_econ.report import caveats, charts
+from inference_econ.records.texts import amount, dollars
+from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, view
-from inference_econ.report.heading import heading
-from inference_econ.report.page import Pieces, RowsPage
-from inference_econ.report.table import Table, amount, dollars, remarks, warnings
+from inference_econ.report.page import AnswerPage, Pieces
+from inference_econ.report.table import Table, remarks, warnings
 
 #: What stands where a way cannot be.
 _NONE = "-"
 
 
-class PrefillPage(RowsPage[PrefillWays]):
+class PrefillPage(AnswerPage[PrefillWays]):
     """Ways to read prompts, ready to be shown."""
 
     proportional = False
@@ -47,22 +48,12 @@ class PrefillPage(RowsPage[PrefillWays]):
         ]
         return (f"{'; '.join(fastest)}.",) if fastest else ()
 
-    def setups(self) -> Sequence[Setup]:
-        """Setups that read the prompts."""
-        return _setups(self.answer)
-
 
 def title(ways: PrefillWays) -> str:
     """Heading: what is counted, model and chips."""
     prompts = "One prompt" if ways.batch == 1 else f"{ways.batch} prompts read together"
     after = f" after {ways.cached:,.10g} cached tokens" if ways.cached else ""
-    return heading(f"{prompts}{after}, nothing else on the GPUs", _setups(ways), [])
-
-
-def _setups(ways: PrefillWays) -> list[Setup]:
-    """Setups that read the prompts, each kind of chips once."""
-    kinds = {id(setup): setup for row in ways.rows for setup, _ in row.stages}
-    return list({id(ways.setup): ways.setup, **kinds}.values())
+    return heading(f"{prompts}{after}, nothing else on the GPUs", ways.setups, [])
 
 
 def _chips(ways: PrefillWays, row: SharedPrompt) -> str:

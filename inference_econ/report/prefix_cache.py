@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from inference_econ.answers.conversations import Conversation, Routing, reuse
+from inference_econ.answers.heading import heading, subject_label
 from inference_econ.answers.prefix_cache import Offloading, curve
 from inference_econ.answers.service_record import layout_of
-from inference_econ.engine import Setup
+from inference_econ.answers.startable import doubts, grounds
+from inference_econ.records.texts import dollars, layout_label, words
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
-from inference_econ.report.heading import heading, subject_label
-from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.service import milliseconds
-from inference_econ.report.startable import doubts, grounds
-from inference_econ.report.table import Table, dollars, layout_label, words
+from inference_econ.report.table import Table
 
 #: Where turns go, in words.
 _ROUTED = words("routing")
@@ -26,7 +26,7 @@ _ROUTED = words("routing")
 _LENGTHS = 2.0 ** np.arange(4.0, 17.5, 0.5)
 
 
-class PrefixCachePage(RowsPage[Offloading]):
+class PrefixCachePage(AnswerPage[Offloading]):
     """A repeated prefix, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
@@ -53,10 +53,6 @@ class PrefixCachePage(RowsPage[Offloading]):
             f"Computing its {answer.prefix_tokens:,.0f} tokens takes {milliseconds(answer.computing_seconds)} ms"
         )
         return (f"{computing} of an instance{reading}.",)
-
-    def setups(self) -> Sequence[Setup]:
-        """The setup of an instance."""
-        return [self.answer.service.setup]
 
 
 def offload_table(offloading: Offloading) -> Table:

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from inference_econ.answers.heading import subject_label
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.price import KINDS, Sheet, sheet_chances
 from inference_econ.answers.recommend import PooledChoice
-from inference_econ.answers.service_record import SEEN
-from inference_econ.engine import Setup
+from inference_econ.answers.startable import doubts, grounds
 from inference_econ.inputs import Offer
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import dollars, per_hour
 from inference_econ.report import charts
 from inference_econ.report.chosen import start_of_sheet
 from inference_econ.report.fields import Column, Record, view
-from inference_econ.report.heading import subject_label
-from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import kept_with
 from inference_econ.report.recommend import choice_label
 from inference_econ.report.service import fleet_label, fleet_name, load_notes, picked, power_notes, service_title
-from inference_econ.report.startable import doubts, grounds
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
-from inference_econ.report.table import Table, dollars, per_hour
+from inference_econ.report.table import Table
 from inference_econ.serving import loaded
 
 #: What people call the kinds of tokens.
 KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
 
 
-class PricePage(RowsPage[Sheet]):
+class PricePage(AnswerPage[Sheet]):
     """Prices, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
@@ -90,10 +90,6 @@ class PricePage(RowsPage[Sheet]):
         costs = [piece for kind in kinds for piece in (", $", dollars(sheet.average[kind]), f" of {KIND_NAMES[kind]}")]
         fleet = f" on {fleet_name(sheet.service, sheet.replicas)}, at $"
         return ("A million tokens cost $", *costs[1:], fleet, per_hour(sheet.dollars_per_hour), " per hour.")
-
-    def setups(self) -> Sequence[Setup]:
-        """The setup of the fleet."""
-        return [self.answer.service.setup]
 
     @property
     def proportional(self) -> bool:

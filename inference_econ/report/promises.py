@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from inference_econ.answers.burstiness import POISSON, Burstiness
 from inference_econ.answers.chances import Chances
 from inference_econ.answers.promises import Targets
+from inference_econ.records.texts import chance_percent
 from inference_econ.report.fields import Column
-from inference_econ.report.table import chance_percent
 from inference_econ.serving import Loaded
 
 _COLUMN = "P(SLO) %"

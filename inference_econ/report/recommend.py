@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inference_econ.answers.candidates import practice_of
+from inference_econ.answers.heading import promises_label
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.recommend import (
@@ -16,15 +17,16 @@ from inference_econ.answers.recommend import (
     choice_record,
     first_before_second,
 )
-from inference_econ.answers.service_record import SEEN, layout_of
+from inference_econ.answers.service_record import layout_of
+from inference_econ.answers.startable import doubts, grounds
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Setup
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import assumptions_label, dollars, layout_label, per_hour
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import start_of_fleet, start_of_instances
 from inference_econ.report.fields import Column, Record, details, view
-from inference_econ.report.heading import promises_label
-from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_column, planned_notes, promises_note
 from inference_econ.report.service import (
     fleet_label,
@@ -34,14 +36,14 @@ from inference_econ.report.service import (
     service_title,
     slots_notes,
 )
-from inference_econ.report.startable import doubts, grounds, started, with_engines, with_notes, with_recipes
-from inference_econ.report.table import Table, assumptions_label, dollars, layout_label, per_hour
+from inference_econ.report.startable import started, with_engines, with_notes, with_recipes
+from inference_econ.report.table import Table
 
 #: Instances that are less busy than that are idle for people [1].
 _IDLE = 0.05
 
 
-class RecommendationPage(RowsPage[Recommendation]):
+class RecommendationPage(AnswerPage[Recommendation]):
     """Deployments that keep some promises, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
@@ -78,10 +80,6 @@ class RecommendationPage(RowsPage[Recommendation]):
             " per hour, $", dollars(best.dollars_per_million_output_tokens), f" per million output tokens, "
             f"{100 * best.load.utilization:.0f} % busy, {ttft} and {tpot}.",
         )  # fmt: skip
-
-    def setups(self) -> Sequence[Setup]:
-        """Setups of all deployments."""
-        return [choice.service.setup for choice in self.answer]
 
     def start(self) -> Start:
         """The cheapest."""

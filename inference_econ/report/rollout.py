@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.candidates import practice_of
+from inference_econ.answers.heading import heading, lengths_label
 from inference_econ.answers.rollout import Rollout, Run
 from inference_econ.answers.service_record import layout_of
-from inference_econ.engine import Instances, Setup
+from inference_econ.answers.startable import doubts, grounds
+from inference_econ.engine import Instances
+from inference_econ.records.texts import amount, assumptions_label, dollars, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
-from inference_econ.report.heading import heading, lengths_label
-from inference_econ.report.page import Pieces, RowsPage
+from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.service import fleet_label
-from inference_econ.report.startable import doubts, grounds, started, with_engines, with_recipes
-from inference_econ.report.table import Table, amount, assumptions_label, dollars, layout_label
+from inference_econ.report.startable import started, with_engines, with_recipes
+from inference_econ.report.table import Table
 
 #: Deployments whose batches are drawn [1].
 _DRAWN = 3
 
 
-class RolloutPage(RowsPage[Rollout]):
+class RolloutPage(AnswerPage[Rollout]):
     """Deployments that generate batches, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
@@ -121,10 +123,6 @@ class RolloutPage(RowsPage[Rollout]):
             f"{_label(best)}{beside}: $", dollars(best.dollars), f" and {amount(best.hours)} h per 1,000 trajectories; "
             f"{100 * best.generation.curve.tail_share:.0f} % of the time of generation is the tail.",
         )  # fmt: skip
-
-    def setups(self) -> Sequence[Setup]:
-        """Setups of all deployments."""
-        return [run.service.setup for run in self.answer.runs]
 
 
 def _label(run: Run) -> str:

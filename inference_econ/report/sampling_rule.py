@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inference_econ.answers.record import finite_or_none
-from inference_econ.report.fields import attributes
+from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.report.page import Page
 from inference_econ.report.table import Table
 from inference_econ.serving import Estimate

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
 
 from inference_econ import calibration
+from inference_econ.calibration.validation.server_records import by_quantity, reasons_outside
 from inference_econ.engine import formats
 from inference_econ.inputs import catalog, number, percent
-from inference_econ.report.fields import attributes
-from inference_econ.report.table import Table, spreadsheet_cell
+from inference_econ.records.plain import attributes
+from inference_econ.report.table import Table
 
 #: Rows that are named one by one; of more, the first and the last are.
 _NAMED = 3
@@ -18,33 +18,12 @@ _NAMED = 3
 _FEW = 10
 _ERRORS = ("rows", "predicted", "median", "mean", "p90", "bias")
 LEGEND = "Errors are |ln(predicted / measured)|: 0.1 is about 10 %, 0.69 a factor of two; the bias keeps the sign."
-#: How rows are counted and predicted, for people.
-NOTES = (
-    "Counted are rows that are understood, once each: repeats of a run count once, and runs with speculation, recorded "
-    "or suspected, count apart.",
-    "Without load are TTFTs of a batch of one, of at most one request per replica at a time, and of random arrivals "
-    "whose prompts take less than a tenth of the server's time; all others are under load.",
-    "TTFTs of closed loops are predicted with the round in which all requests come at once, where a run's length is "
-    "known; means and medians as they were measured.",
-)
 #: How speculating servers are predicted, for people.
 SPECULATING = (
     "Predicted with the draft length that they ran, in every round, and with the acceptance length that is published "
     "for their model: nothing is fitted to them, and they are not counted above. What is not recorded of that is taken "
     "from the recipe of their engine for their model, and from what is usual of their proposer."
 )
-#: Seconds times this are a unit of latencies.
-_UNITS = {"s": 1.0, "ms": 1e3}
-_LATENCIES = {"ttft": "ttft_seconds", "tpot": "tpot_seconds", "request": "request_seconds"}
-_RATES = {
-    "output_tok_per_s_per_gpu": "output_tokens_per_second_per_accelerator",
-    "total_tok_per_s_per_gpu": "total_tokens_per_second_per_accelerator",
-}
-#: Fields that the column ``value`` of a kind of file can hold, the first that is measured counts.
-_VALUES = (
-    "output_tokens_per_second_per_accelerator", "input_tokens_per_second_per_accelerator",
-    "total_tokens_per_second_per_accelerator", "request_seconds", "ttft_seconds", "tpot_seconds",
-)  # fmt: skip
 
 
 def tables(report: calibration.Servers, by: Sequence[str] = ()) -> list[Table]:
@@ -124,7 +103,7 @@ def row_by_row(report: calibration.Servers) -> Table:
     ]
     off, settings = off_by(report), tuple(dict.fromkeys(map(_settings, counted)))
     readings = ((f"Predictions are off by: {off}.",) if off else ()) + (settings if len(settings) == 1 else ())
-    notes = tuple(f"{row.id}: {'; '.join(reasons)}." for row in counted if (reasons := _outside(report, row)))
+    notes = tuple(f"{row.id}: {'; '.join(reasons)}." for row in counted if (reasons := reasons_outside(report, row)))
     columns = (("row",) if named else ()) + ("quantity", "measured", "predicted", "off by", "80 % interval")
     return Table(f"Measured beside predicted under {_named(report)}", columns, tuple(rows), readings, notes)
 
@@ -177,137 +156,8 @@ def beyond(violations: Sequence[calibration.Violation]) -> Table:
     return Table("Beyond the bound", columns, rows, (reading,), ("In seconds and tokens/s per accelerator.",))
 
 
-def record(report: calibration.Servers, by: Sequence[str] = ()) -> dict[str, object]:
-    """A report as plain data."""
-    groups = [
-        {key: value, "quantity": quantity.name, **accuracy.record()}
-        for key in by
-        for quantity in calibration.QUANTITIES
-        for (value,), accuracy in calibration.scores(report.counted(), quantity, (key,)).items()
-    ]
-    return {
-        "dataset": "servers",
-        "assumptions": report.assumptions,
-        "datasets": {name: asdict(report.coverage(name)) for name in report.datasets},
-        "coverage": asdict(report.coverage()),
-        "errors": {quantity.name: accuracy.record() for quantity, accuracy in _by_quantity(report.counted())},
-        "parts": {
-            which: {quantity.name: _part(part, quantity, accuracy) for quantity, accuracy in _by_quantity(part)}
-            for which, part in report.split().items()
-        },
-        "speculative": {quantity.name: accuracy.record() for quantity, accuracy in _by_quantity(report.speculative())},
-        "groups": groups,
-        "skipped": {reason: len(rows) for reason, rows in report.reasons().items()},
-        "rows": list(_lines(report)),
-        "notes": list(NOTES),
-    }
-
-
-def bound_record(violations: Sequence[calibration.Violation]) -> dict[str, object]:
-    """Measurements that beat the bound as plain data."""
-    return {"dataset": "bound", "beyond": [_violation_record(violation) for violation in violations]}
-
-
-def _violation_record(violation: calibration.Violation) -> dict[str, object]:
-    quantity, numbers = violation.quantity.name, attributes(violation, "measured bound factor")
-    return {**attributes(violation.row, "id dataset"), "quantity": quantity, **numbers, "diagnosis": violation.why}
-
-
-def predictions(reports: Sequence[calibration.Servers]) -> Table:
-    """One line for every row of the input, in its order: predictions in the units of their files, or why there is none.
-
-    Intervals hold 80 % of such measurements; they are empty for quantities that the assumptions were not fitted to.
-    ``outside`` says why a row is unlike what they were fitted to. With several reports, one block follows the other.
-    """
-    lines = [line for report in reports for line in _lines(report)]
-    columns = tuple(dict.fromkeys(name for line in lines for name in line))
-    rows = tuple(tuple(spreadsheet_cell(line.get(name)) for name in columns) for line in lines)
-    return Table("Predictions", columns, rows)
-
-
-def _lines(report: calibration.Servers) -> Iterator[dict[str, object]]:
-    published = [(file.unit, value) for file in report.files for value in file.published]
-    units = list(dict.fromkeys(file.unit for file in report.files))
-    points = any(value is not None for _, value in published)
-    for row, (unit_of_file, value) in zip(report.rows, published, strict=True):
-        line: dict[str, object] = {"id": row.id, "row": row.number, "dataset": row.dataset}
-        line |= {name: getattr(row.measurement, name, None) for name in ("model", "hardware")}
-        line["assumptions"] = _assumptions(report, row)
-        for unit in units:
-            for name, field in _LATENCIES.items():
-                heading = f"{name}_{unit}"
-                line |= _cells(row, heading, field, _UNITS[unit]) if unit == unit_of_file else _empty(heading)
-        for name, field in _RATES.items():
-            line |= _cells(row, name, field, 1.0)
-        if points:
-            line |= _empty("value") if value is None else _value(row, *value)
-            line["unit"] = "" if value is None else value[1]
-        skipped = bool(row.skipped)
-        line |= {
-            "assumed": row.assumed or row.rounds,
-            "fitted": row.fitted,
-            "outside": "; ".join(_outside(report, row)),
-        }
-        yield {**line, "skipped": skipped, "counted": not (skipped or row.apart), "reason": row.skipped or row.apart}
-
-
-def _cells(row: calibration.Row, name: str, field: str, factor: float) -> dict[str, float | None]:
-    value = None if row.prediction is None else getattr(row.prediction, field)
-    measured = None if row.measurement is None else getattr(row.measurement, field)
-    where = row.interval(field)
-    return {
-        f"measured_{name}": None if measured is None else factor * measured,
-        f"predicted_{name}": None if value is None else factor * value,
-        f"predicted_{name}_low": None if where is None else factor * where.low,
-        f"predicted_{name}_high": None if where is None else factor * where.high,
-    }
-
-
-def _empty(name: str) -> dict[str, float | None]:
-    return dict.fromkeys((f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high"))))
-
-
-def _value(row: calibration.Row, published: str, unit: str) -> dict[str, float | None]:
-    """A prediction and its interval in the unit of a published number."""
-    for field in _VALUES:
-        measured = None if row.measurement is None else getattr(row.measurement, field)
-        if measured is None:
-            continue
-        value = float(published.replace(",", ""))
-        if not (field.endswith("_seconds") and unit.lower().startswith("tok")):
-            return _cells(row, "value", field, value / measured)
-        # The speed of one user: tokens per second, of a time per token; the slowest is the longest.
-        times = _cells(row, "value", field, 1.0 / (value * measured))
-        low, high = "predicted_value_low", "predicted_value_high"
-        times[low], times[high] = times[high], times[low]
-        return {name: None if time is None else 1.0 / time for name, time in times.items()}
-    return _empty("value")
-
-
-def _assumptions(report: calibration.Servers, row: calibration.Row) -> str:
-    """Name of the assumptions of a row; empty if they depend on something that nobody understood."""
-    if report.assumptions != calibration.BY_HARDWARE:
-        return report.assumptions
-    return "" if row.assumptions is None else row.assumptions.name
-
-
-def _outside(report: calibration.Servers, row: calibration.Row) -> list[str]:
-    """Reasons for which a row is unlike those that its assumptions were fitted to, if they were."""
-    if row.assumptions is None or row.assumptions.calibration is not None:
-        return row.outside
-    chosen = report.assumptions != calibration.BY_HARDWARE
-    unfitted = f"{row.assumptions.name} was fitted to no measured server" if chosen else "no profile for the chip"
-    return [unfitted, *row.outside]
-
-
-def _by_quantity(rows: Sequence[calibration.Row]) -> Iterator[tuple[calibration.Quantity, calibration.Accuracy]]:
-    for quantity in calibration.QUANTITIES:
-        for accuracy in calibration.scores(rows, quantity).values():
-            yield quantity, accuracy
-
-
 def _overall(rows: Sequence[calibration.Row]) -> list[tuple[str, calibration.Accuracy]]:
-    return [(quantity.title, accuracy) for quantity, accuracy in _by_quantity(rows)]
+    return [(quantity.title, accuracy) for quantity, accuracy in by_quantity(rows)]
 
 
 def _speculative(report: calibration.Servers) -> Table:
@@ -339,7 +189,7 @@ def _assumed(report: calibration.Servers) -> Table:
 def off_by(report: calibration.Servers) -> str:
     """Line on the error of each quantity of the rows that count; empty where nothing is predicted."""
     rows = report.counted()
-    return "; ".join(_off_by(rows, quantity, errors) for quantity, errors in _by_quantity(rows) if errors.predicted)
+    return "; ".join(_off_by(rows, quantity, errors) for quantity, errors in by_quantity(rows) if errors.predicted)
 
 
 def _off_by(rows: Sequence[calibration.Row], quantity: calibration.Quantity, accuracy: calibration.Accuracy) -> str:
@@ -380,13 +230,6 @@ def error_cells(accuracy: calibration.Accuracy) -> tuple[str, ...]:
 
 def _numbers(accuracy: calibration.Accuracy) -> tuple[str, ...]:
     return (str(accuracy.rows), str(accuracy.predicted), *error_cells(accuracy))
-
-
-def _part(
-    rows: Sequence[calibration.Row], quantity: calibration.Quantity, accuracy: calibration.Accuracy
-) -> dict[str, object]:
-    where = calibration.inside(rows, quantity)
-    return {**accuracy.record(), "with_interval": where.known, "inside": where.held, "interval_width": where.width}
 
 
 def _named(report: calibration.Servers) -> str:

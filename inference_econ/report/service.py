@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inference_econ.answers.disaggregated.load import Fleet
+from inference_econ.answers.heading import heading, lengths_label
 from inference_econ.answers.promises import NAMES, Targets
 from inference_econ.answers.service_record import Pick, layout_of, statistics
 from inference_econ.engine import Setup, chip_power
 from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
 from inference_econ.inputs.percentiles import MEAN
-from inference_econ.report.heading import heading, lengths_label
+from inference_econ.records.texts import amount, layout_label, prefixed
 from inference_econ.report.startable import started
-from inference_econ.report.table import amount, layout_label, prefixed
 from inference_econ.serving import Loaded, Service
 
 

@@ -6,22 +6,19 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from inference_econ.answers.deviations import calibration_record
+from inference_econ.answers.heading import frontiers_title, subject_label
 from inference_econ.answers.launching.benchmark import OfferedLoad
 from inference_econ.answers.launching.plan import Part, Start
-from inference_econ.answers.record import HEAD, facts, targets_record
-from inference_econ.answers.service_record import SERVED
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.answers.sources import source_records, sources
 from inference_econ.answers.token_parts import token_parts
 from inference_econ.engine import key_degrees
+from inference_econ.records.texts import PART_NAMES, assumptions_label
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.chosen import expected_in_flight, parts_of_pools
-from inference_econ.report.heading import subject_label
 from inference_econ.report.metrics import AXES
 from inference_econ.report.startable import with_recipes
-from inference_econ.report.table import PART_NAMES, Table, assumptions_label
+from inference_econ.report.table import Table
 from inference_econ.search import Metric
 
 if TYPE_CHECKING:
@@ -44,14 +41,10 @@ class ServingFrontierPage(speed_cost.CurvePage[ServiceFrontier]):
         """Some points."""
         return (service_frontier_table(self.answer, self.y),)
 
-    def points_record(self) -> dict[str, object]:
-        """Every point."""
-        return service_frontier_record(self.answer)
-
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of a metric against speed, with the step of the clicked point, and of the time to first token."""
         question = speed_cost.speed_question(self.y, "What do services cost at each speed?")
-        title, shown = speed_cost.frontiers_title([self.answer]), service_frontier_charts(self.answer, self.y)
+        title, shown = frontiers_title([self.answer]), service_frontier_charts(self.answer, self.y)
         return {"frontier": charts.frontier_chart(shown, f"{question}\n{title}", _steps(self.answer))}
 
     def question(self) -> str:
@@ -79,23 +72,6 @@ def service_frontier_table(front: ServiceFrontier, y: Metric) -> Table:
     least = ("concurrency", "tpot_seconds")
     table = speed_cost.points_table(front, y, columns, counted=f" {COUNTED}", basis=basis, least=least)
     return with_recipes(table, [point.practice for point in front.points(speed_cost.some_points(front))])
-
-
-def service_frontier_record(front: ServiceFrontier) -> dict[str, object]:
-    """A frontier as plain data, the fastest point last; null where the hardware file has no watts."""
-    return {
-        **facts(
-            front.setup,
-            *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached", "shared_prefix"),
-            requests=front.requests,
-        ),
-        **speed_cost.common_record(front),
-        "promises": targets_record(front.promises),
-        "calibration": {instances.label: calibration_record(instances, SERVED) for instances in front.subjects()},
-        "summary": speed_cost.summary_record(front),
-        "points": [record for record, _ in front.bounded_points()],
-        "sources": source_records(sources(front)),
-    }
 
 
 def service_frontier_charts(front: ServiceFrontier, y: Metric) -> list[Plot]:

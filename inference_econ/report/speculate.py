@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inference_econ.answers.service_record import SEEN, layout_of
+from inference_econ.answers.heading import heading, lengths_label, subject_label
+from inference_econ.answers.service_record import layout_of
 from inference_econ.answers.speculate import Speculated, speculation_of
-from inference_econ.engine import Setup, Speculation
+from inference_econ.answers.startable import doubts, grounds
+from inference_econ.engine import Speculation
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import dollars, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import view
-from inference_econ.report.heading import heading, lengths_label, subject_label
-from inference_econ.report.page import RowsPage
-from inference_econ.report.startable import doubts, grounds, started
-from inference_econ.report.table import Table, dollars, layout_label
+from inference_econ.report.page import AnswerPage
+from inference_econ.report.startable import started
+from inference_econ.report.table import Table
 
 #: Vocabularies that differ by more are said to [1].
 _OTHER_VOCABULARY = 0.01
@@ -25,7 +28,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-class SpeculationPage(RowsPage[Speculated]):
+class SpeculationPage(AnswerPage[Speculated]):
     """A deployment with and without speculation, ready to be shown."""
 
     def tables(self) -> Sequence[Table]:
@@ -54,10 +57,6 @@ class SpeculationPage(RowsPage[Speculated]):
     def question(self) -> str:
         """When speculation pays."""
         return f"When does speculation pay for {subject_label(self.answer.plain.setup)}?"
-
-    def setups(self) -> Sequence[Setup]:
-        """The setup without speculation."""
-        return [self.answer.plain.setup]
 
 
 def title(speculated: Speculated) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -10,19 +9,23 @@ from typing import Any, TypeVar
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.service_record import SERVED
+from inference_econ.answers.heading import (
+    frontiers_title,
+)
 from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
+from inference_econ.answers.startable import doubts, grounds, saving_note
 from inference_econ.engine import Setup, bounds
 from inference_econ.engine.bounds import Factors
 from inference_econ.errors import InputError
+from inference_econ.records.deviations import SERVED
+from inference_econ.records.texts import amount, chips_label, dollars, layout_label
 from inference_econ.report import bands
 from inference_econ.report.charts.plot import Plot, Series
 from inference_econ.report.fields import Column, Field, Record, column, field, view
-from inference_econ.report.heading import DECODE_STEPS, SERVICES, context_label, heading, lengths_label
 from inference_econ.report.metrics import AXES
 from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.startable import doubts, grounds, saving_note, with_engines
-from inference_econ.report.table import Frame, Table, amount, chips_label, dollars, layout_label, remarks, warnings
+from inference_econ.report.startable import with_engines
+from inference_econ.report.table import Table, remarks, warnings
 from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
 
 Front = TypeVar("Front", ServiceFrontier, Frontier)
@@ -43,18 +46,9 @@ class CurvePage(AnswerPage[Front]):
 
     y: Metric = "cost"
 
-    def record(self) -> dict[str, object]:
-        """Every point; and the savings of any layout, where that was asked."""
-        saving = self.answer.saving
-        return {**self.points_record(), **({} if saving is None else {"any_layout": saving._asdict()})}
-
-    @abstractmethod
-    def points_record(self) -> dict[str, object]:
-        """Every point."""
-
-    def frame(self) -> Frame:
-        """Every point, one row each."""
-        return self.answer.to_frame()
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the preferred point."""
+        return [self.answer.setup]
 
     def blocks(self) -> Sequence[Block]:
         """The tables, and the frontier drawn with characters."""
@@ -73,10 +67,6 @@ class CurvePage(AnswerPage[Front]):
             dollars(best.dollars_per_million_output_tokens),
             f", on {chips_label(best.accelerators)} ({layout_label(best.layout)}).",
         )  # fmt: skip
-
-    def setups(self) -> Sequence[Setup]:
-        """Setup of the preferred point."""
-        return [self.answer.setup]
 
 
 def some_points(front: AnyFront) -> list[int]:
@@ -143,31 +133,6 @@ def points_table(
         least=least,
     )
     return with_engines(table, [point.layout for point in points], setups)
-
-
-def frontiers_title(fronts: Sequence[AnyFront]) -> str:
-    """Heading of a frontier, or of several: what is counted, model and chips, requests or context, in one line.
-
-    If one is of services, of those alone.
-    """
-    services = [front for front in fronts if isinstance(front, ServiceFrontier)]
-    if services:
-        return heading(
-            SERVICES,
-            [setup for front in services for setup in front.setups],
-            [lengths_label(front.requests) for front in services],
-            promises=[front.promises for front in services],
-            speculations=[front.candidates[number].speculation for front in services for number in front.shown],
-        )
-    setups = [front.setup for front in fronts]
-    proposers = [front.speculation for front in fronts]
-    return heading(DECODE_STEPS, setups, list(map(context_label, setups)), speculations=proposers)
-
-
-def common_record(front: AnyFront) -> dict[str, object]:
-    """Price of a chip by the hour and who proposes tokens, as plain data."""
-    proposer = None if front.speculation is None else front.speculation.record()
-    return {"dollars_per_accelerator_hour": front.dollars_per_accelerator_hour, "speculation": proposer}
 
 
 def preferred_point(front: AnyFront, y: Metric) -> Series:
@@ -307,12 +272,6 @@ def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
     between = f"{summary.slowest_tokens_per_second:.3g} to {summary.fastest_tokens_per_second:.3g}"
     errors = f"{100 * summary.typical_error:.2g} % off typically, {100 * summary.largest_error:.2g} % at most"
     return (f"In short, at x tokens/s from {between} a million output tokens cost ${curve}: {errors}.",)
-
-
-def summary_record(front: Choosable[Any]) -> dict[str, float] | None:
-    """The three numbers of a frontier with their errors; None where it has too few points."""
-    summary = _summary(front)
-    return None if summary is None else summary.record()
 
 
 def _summary(front: Choosable[Any]) -> FrontierSummary | None:

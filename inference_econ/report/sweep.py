@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from inference_econ.records.plain import Frame
+from inference_econ.records.texts import dollars
 from inference_econ.report import charts
-from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
-from inference_econ.report.table import Frame, Table, dollars, frame_of
+from inference_econ.report.table import Table
 from inference_econ.studies.swept import Best, Reason, Swept
 
 #: Behind what no measurement stands behind, and what that says.
@@ -52,27 +53,12 @@ class SweepPage(AnswerPage[Swept]):
         tables = (f"**{table.title}**\n\n{table.markdown()}" for table in self.tables())
         return "\n".join([f"{counted(self.answer)}\n", *tables])
 
-    def record(self) -> object:
-        """A sweep in short as plain data."""
-        swept = self.answer
-        return {
-            "title": swept.title,
-            **attributes(swept, "combinations frontiers points missing"),
-            "failures": [{name: getattr(reason, name) for name in reason.__slots__} for reason in swept.reasons],
-            "where": dict(swept.where),
-            "cheapest": [_best_record(swept, best) for best in _ordered(swept)],
-        }
-
-    def frame(self) -> Frame:
-        """Rows of the cheapest, one for each row and speed."""
-        return frame_of([_best_record(self.answer, best) for best in _ordered(self.answer)])
-
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the cheapest by colour."""
         swept = self.answer
         tiles = [
             charts.Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best))
-            for best in _ordered(swept)
+            for best in swept.ordered()
         ]
         mark = "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
         grid = charts.Grid(
@@ -141,18 +127,6 @@ def _why(reason: Reason) -> str:
     if reason.kind == "nothing_fits" and reason.combinations > 1:
         return f"{reason.text}; and others"
     return reason.text
-
-
-def _best_record(swept: Swept, best: Best) -> dict[str, object]:
-    """Record of the cheapest for a row and a speed."""
-    names = {"rows": best.row, "at_least_tokens_per_second": best.speed, "cheapest": best.among}
-    return {**names, **swept.where, **best.point}
-
-
-def _ordered(swept: Swept) -> list[Best]:
-    """Cheapest entries in the order of the table."""
-    place = {name: index for index, name in enumerate(swept.names)}
-    return sorted(swept.best, key=lambda best: (place.get(best.row, len(place)), best.speed))
 
 
 def _details(best: Best) -> dict[str, str]:

@@ -16,7 +16,7 @@ from inference_econ._types import Progress
 from inference_econ._work import in_words, stop
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, SweepAsk, catalog, read_text
-from inference_econ.report.files import SWEEP, whole_file, write_text
+from inference_econ.records.files import SWEEP, whole_file, write_text
 from inference_econ.studies.sweep.combinations import Combinations, check_work, combinations_of
 from inference_econ.studies.sweep.rows import DIGEST, INDEX, Part, schema
 from inference_econ.studies.sweep.stored import Sweep

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.traffic import TraceProfile
 from inference_econ.inputs import traces
+from inference_econ.records.texts import amount
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.page import Pieces, RowsPage
-from inference_econ.report.table import Table, amount
+from inference_econ.report.page import AnswerPage, Pieces
+from inference_econ.report.table import Table
 
 #: Shares of the requests of a picture of lengths [1].
 _SHARES = tuple(place / 100 for place in range(1, 100))
 
 
-class ProfilePage(RowsPage[TraceProfile]):
+class ProfilePage(AnswerPage[TraceProfile]):
     """Page of a trace."""
 
     proportional = False

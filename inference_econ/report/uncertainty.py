@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from inference_econ.answers.heading import frontiers_title
 from inference_econ.answers.likely import chance_below
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.answers.sources import UsedSource, source_records, spec_sources
-from inference_econ.engine import Setup
 from inference_econ.formulas.decisions import Estimate
-from inference_econ.inputs import PROFILE, Distribution, number
+from inference_econ.inputs import PROFILE, number
+from inference_econ.records.sources import UsedSource
+from inference_econ.records.texts import chance_percent, dollars
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, Series
 from inference_econ.report.curves import assumed, warned
-from inference_econ.report.fields import attributes
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
-from inference_econ.report.speed_cost import frontiers_title
-from inference_econ.report.table import Frame, Table, chance_percent, dollars, frame_of
+from inference_econ.report.table import Table
 from inference_econ.studies.uncertainty.answer import MARGIN, QUANTILES, Uncertainty
 from inference_econ.studies.uncertainty.design import Shares, Variable
 
@@ -47,41 +45,6 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
         """Markdown of the findings and of the tables below them."""
         return "\n".join((*(f"{line}\n" for line in findings(self.answer)), super().markdown()))
 
-    def record(self) -> object:
-        """Bands, chances, shares and the worth of knowing; what is not reached is null."""
-        study = self.answer
-        return {
-            "scenario": study.scenario.name,
-            "description": study.scenario.description,
-            "speed": study.speed,
-            "samples": study.plan.samples,
-            "evaluations": len(study.plan.shares),
-            "frontiers": study.frontiers,
-            "seed": study.ask.seed,
-            "series": [_series_record(study, index) for index in range(len(study.labels))],
-            "inputs": [_input_record(study, column) for column in range(len(study.variables))],
-            "shares": {name: _share_records(study, shares) for name, shares in study.shares.items()},
-            "all_known": _knowledge_record(study, None),
-            "sources": source_records((*study.used, *spec_sources("scenario", study.scenario))),
-        }
-
-    def frame(self) -> Frame:
-        """Bands and chances, one row per series and speed."""
-        study, cost = self.answer, "dollars_per_million_output_tokens"
-        rows = [
-            {
-                "series": label,
-                "tokens_per_second_per_user": speed,
-                cost: _finite(study.present[at, index]),
-                **{f"{cost}_{name}": _finite(study.bands[level, at, index]) for level, name in enumerate(_NAMES)},
-                "reached": study.reached[at, index],
-                "cheapest": study.chances[at, index],
-            }
-            for index, label in enumerate(study.labels)
-            for at, speed in enumerate(study.speeds)
-        ]
-        return frame_of(rows)
-
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Bands, how often each series is the cheapest, and shares beside each other; what to measure."""
         study, several = self.answer, len(self.answer.labels) > 1
@@ -102,10 +65,6 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
     def conclusion(self) -> Pieces:
         """The answer in a few sentences."""
         return [" ".join(findings(self.answer))]
-
-    def setups(self) -> Sequence[Setup]:
-        """Setups of all series with present inputs."""
-        return [series.present.setup for series in self.answer.series]
 
     def sources(self) -> Sequence[UsedSource]:
         """Sources of all series."""
@@ -373,63 +332,6 @@ def knowledge_bars(study: Uncertainty) -> charts.Bars:
     return charts.Bars(title, "of 100 choices, those that become right", bars)
 
 
-#: What is said of shares of an input in data.
-_SHARES = "first first_half_width total total_half_width"
-#: Names of the quantiles in data.
-_NAMES = ("p10", "median", "p90")
-
-
 def _finite(value: float) -> float:
     """A number of a line; a gap where it is infinite."""
     return float(value) if math.isfinite(value) else math.nan
-
-
-def _series_record(study: Uncertainty, index: int) -> dict[str, object]:
-    chance = study.chance(index, study.at)
-    bands = {name: _nulls(study.bands[level, :, index]) for level, name in enumerate(_NAMES)}
-    return {
-        "label": study.labels[index],
-        "cheapest_at_speed": {"value": chance.value, "standard_error": chance.standard_error},
-        "tokens_per_second_per_user": study.speeds.tolist(),
-        "dollars_per_million_output_tokens": {"present": _nulls(study.present[:, index]), **bands},
-        "reached": study.reached[:, index].tolist(),
-        "cheapest": study.chances[:, index].tolist(),
-    }
-
-
-def _input_record(study: Uncertainty, column: int) -> dict[str, object]:
-    variable = study.variables[column]
-    series = next(series for series in study.series if series.label in variable.series)
-    distribution = variable.given
-    return {
-        "name": variable.name,
-        "series": list(variable.series),
-        "distribution": distribution.words if isinstance(distribution, Distribution) else distribution,
-        "quantiles": dict(zip(_NAMES, series.quantiles(variable, np.asarray(QUANTILES)).tolist(), strict=True)),
-        **(_knowledge_record(study, column) or {}),
-    }
-
-
-def _knowledge_record(study: Uncertainty, column: int | None) -> dict[str, object] | None:
-    """Record of the worth of knowing an input, or all of them; None if there is nothing to choose."""
-    if len(study.labels) == 1:
-        return None
-    knowledge = study.all_known if column is None else study.knowledge[column]
-    return {
-        "fewer_wrong_choices": knowledge.mistakes._asdict(),
-        "saved_dollars_per_million_output_tokens": None if knowledge.dollars is None else knowledge.dollars._asdict(),
-    }
-
-
-def _share_records(study: Uncertainty, shares: Shares) -> list[dict[str, object]]:
-    return [
-        {
-            "input": variable.label,
-            **{name: float(values[column]) for name, values in attributes(shares, _SHARES).items()},
-        }
-        for column, variable in enumerate(study.variables)
-    ]
-
-
-def _nulls(values: Any) -> list[float | None]:
-    return [float(value) if math.isfinite(value) else None for value in values]

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from inference_econ.calibration import Accuracy, ComparedPoint, Form, Report, by_group, panels
-from inference_econ.calibration.accuracy import accuracy
+from inference_econ.calibration import Accuracy, ComparedPoint, Form, Report, panels
+from inference_econ.calibration.validation.report_records import accuracies_of, accuracy_of, parts_of
+from inference_econ.calibration.validation.server_records import NOTES
 from inference_econ.calibration.validation.validated import Validated
 from inference_econ.errors import InputError
+from inference_econ.records.plain import Frame
+from inference_econ.records.texts import digits
 from inference_econ.report import by_engine, costs, servers
 from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks
-from inference_econ.report.table import Frame, Table, digits, spreadsheet_cell
+from inference_econ.report.table import Table
 
 #: Statements that differ by less are counted as met [1].
 _MET = 0.05
 #: Rows that are named one by one; of more, the first and the last are.
 _NAMED = 4
 _ERRORS = ("median", "mean", "p90", "bias")
-_COLUMNS = (
-    *("dataset", "id", "series", "subject", "assumptions", "fitted", "unit"),
-    *("measured", "predicted", "log_error", "note"),
-)
 
 
 @dataclass(frozen=True)
@@ -60,12 +59,7 @@ class ValidationPage(AnswerPage[Validated]):
 
     def record(self) -> object:
         """One record per comparison."""
-        records: list[object] = [
-            {**servers.record(report, self.keys), "intervals": by_engine.held_record(report)}
-            for report in self.answer.servers
-        ]
-        records += [] if self.answer.beyond is None else [servers.bound_record(self.answer.beyond)]
-        return [*records, *(record(report) for report in self.answer.others)]
+        return self.answer.record(self.keys)
 
     def frame(self) -> Frame:
         """One line per row of servers, or of the other datasets if none of servers is wanted.
@@ -75,11 +69,9 @@ class ValidationPage(AnswerPage[Validated]):
         InputError
             If both are named.
         """
-        if not self.answer.servers:
-            return points_table(self.answer.others).frame()
-        if self.answer.datasets and self.named:
+        if self.answer.servers and self.answer.datasets and self.named:
             raise InputError("CSV: rows of servers have other columns than the rest; name datasets of one kind")
-        return servers.predictions(self.answer.servers).frame()
+        return self.answer.to_frame()
 
     def markdown(self) -> str:
         """One document."""
@@ -90,12 +82,12 @@ class ValidationPage(AnswerPage[Validated]):
 
     def blocks(self) -> Sequence[Block]:
         """The tables, then how rows are counted."""
-        counted = servers.NOTES if self.answer.servers else ()
+        counted = NOTES if self.answer.servers else ()
         return [*self.tables(), Remarks([*counted, *(note for report in self.answer.others for note in report.notes)])]
 
     def summary(self) -> Sequence[Block]:
         """Tables of servers, whose rows are many."""
-        return [*self._of_servers(), Remarks(servers.NOTES)] if self.answer.servers else ()
+        return [*self._of_servers(), Remarks(NOTES)] if self.answer.servers else ()
 
     def draw(self, path: str) -> None:
         """Draw predicted against measured: servers if there are any, otherwise the rest."""
@@ -139,36 +131,6 @@ def _errors(report: Report) -> Sequence[Table]:
     return [_overall(report), *(_by_series(report, name) for name in report.assumptions)]
 
 
-def record(report: Report) -> dict[str, object]:
-    """A report as plain data."""
-    columns = _columns(report.points)
-    return {
-        "dataset": report.dataset,
-        "title": report.title,
-        "errors": costs.record(report) if report.form == "costs" else _errors_record(report),
-        "points": [dict(zip(columns, _values(report, point, columns), strict=True)) for point in report.points],
-        "notes": list(report.notes),
-    }
-
-
-def _errors_record(report: Report) -> dict[str, object]:
-    errors: dict[str, object] = {}
-    for name in report.assumptions:
-        points = [point for point in report.points if point.assumptions == name]
-        by_series = {series: accuracy.record() for series, accuracy in _of_series(points).items()}
-        of_parts = {which: _accuracy(part).record() for which, part in _parts(points)}
-        errors[name] = {**of_parts, "series": by_series}
-    return errors
-
-
-def points_table(reports: Iterable[Report]) -> Table:
-    """Every row of some reports: what CSV files hold."""
-    pairs = [(report, point) for report in reports for point in report.points]
-    columns = _columns([point for _, point in pairs])
-    rows = tuple(tuple(map(spreadsheet_cell, _values(report, point, columns))) for report, point in pairs)
-    return Table("Predictions beside measurements", columns, rows)
-
-
 def document(reports: Sequence[Report], command: str) -> str:
     """Reports as one Markdown document.
 
@@ -199,7 +161,7 @@ def _overall(report: Report) -> Table:
     rows, readings = [], []
     for name in report.assumptions:
         points = [point for point in report.points if point.assumptions == name]
-        parts = {which: _accuracy(part) for which, part in _parts(points)}
+        parts = {which: accuracy_of(part) for which, part in parts_of(points)}
         rows += [(name, which, *_numbers(accuracy)) for which, accuracy in parts.items()]
         readings.append(_overall_reading(name, parts))
     columns = ("assumptions", "which", "rows", "predicted", "covered %", *_ERRORS)
@@ -221,7 +183,7 @@ def _overall_reading(name: str, parts: dict[str, Accuracy]) -> str:
 
 def _by_series(report: Report, name: str) -> Table:
     points = [point for point in report.points if point.assumptions == name]
-    by_series = _of_series(points)
+    by_series = accuracies_of(points)
     rows = []
     for series, errors in by_series.items():
         fitted = sum(point.fitted for point in points if point.series == series)
@@ -287,30 +249,6 @@ def _missing(report: Report) -> Table:
     )
 
 
-def _parts(points: Sequence[ComparedPoint]) -> Iterator[tuple[str, Sequence[ComparedPoint]]]:
-    """All of them; and apart, where there are any, those that constants were fitted to."""
-    yield "all rows", points
-    fitted = [point for point in points if point.fitted]
-    if fitted:
-        yield "fitted to", fitted
-    if fitted and len(fitted) < len(points):
-        yield "others", [point for point in points if not point.fitted]
-
-
-def _pairs(points: Sequence[ComparedPoint]) -> tuple[list[float], list[float]]:
-    nothing = float("nan")
-    measured = [nothing if point.measured is None else point.measured for point in points]
-    return measured, [nothing if point.predicted is None else point.predicted for point in points]
-
-
-def _accuracy(points: Sequence[ComparedPoint]) -> Accuracy:
-    return accuracy(*_pairs(points))
-
-
-def _of_series(points: Sequence[ComparedPoint]) -> dict[str, Accuracy]:
-    return by_group([point.series for point in points], *_pairs(points))
-
-
 def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
     counts = (str(accuracy.rows), str(accuracy.predicted), f"{100 * accuracy.coverage:.0f}")
     return (*counts, *servers.error_cells(accuracy))
@@ -319,14 +257,3 @@ def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
 def _percent(accuracy: Accuracy) -> str:
     """The median error as people say it."""
     return f"{100 * math.expm1(accuracy.median or 0.0):.0f} %"
-
-
-def _columns(points: Iterable[ComparedPoint]) -> tuple[str, ...]:
-    """Columns that all points have, and those that some kinds of them have beside these."""
-    names = [field.name for kind in dict.fromkeys(map(type, points)) for field in fields(kind)]
-    return tuple(dict.fromkeys((*_COLUMNS, *names)))
-
-
-def _values(report: Report, point: ComparedPoint, columns: Sequence[str]) -> tuple[object, ...]:
-    """The cells of a point; None where its kind has no such column."""
-    return tuple(report.dataset if name == "dataset" else getattr(point, name, None) for name in columns)

@@ -9,12 +9,11 @@ from typing import Any
 from inference_econ.answers.launching.benchmark import UNITS, Expected, OfferedLoad
 from inference_econ.answers.load import load_sweep_record, sweep
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.record import finite_or_none
 from inference_econ.calibration import BenchmarkRun, Held, hold
 from inference_econ.errors import InputError
+from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.report.against import held_record
 from inference_econ.report.chosen import expected_under_load
-from inference_econ.report.fields import attributes
 from inference_econ.report.service import fleet_label
 from inference_econ.serving import Service
 

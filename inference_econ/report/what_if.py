@@ -5,30 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from inference_econ.answers.record import HEAD, facts, finite_or_none, targets_record
+from inference_econ.answers.heading import frontiers_title, subject_label
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.answers.sources import source_records, sources
-from inference_econ.engine import Setup
+from inference_econ.records.plain import attributes
+from inference_econ.records.texts import amount, dollars, layout_label, quantity, size, words
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series, Tornado, TornadoBar
-from inference_econ.report.fields import attributes
-from inference_econ.report.heading import subject_label
 from inference_econ.report.page import AnswerPage, Pieces
-from inference_econ.report.speed_cost import frontiers_title
-from inference_econ.report.table import (
-    Frame,
-    Table,
-    amount,
-    dollars,
-    frame_of,
-    layout_label,
-    quantity,
-    size,
-    warnings,
-    words,
-)
-from inference_econ.studies.results import AnyFrontier
-from inference_econ.studies.what_if import Effect, Step, WhatIf
+from inference_econ.report.table import Table, warnings
+from inference_econ.studies.what_if import Effect, Step, WhatIf, size_of
 
 #: Inputs that a chart of elasticities over speed shows at most: those that move cost most [1].
 _MOST_LINES = 6
@@ -48,40 +33,6 @@ class WhatIfPage(AnswerPage[WhatIf]):
         steps = steps_table(self.answer)
         return (effects_table(self.answer), *([steps] if steps.rows else []))
 
-    def record(self) -> object:
-        """The answer and what every input does, as plain data."""
-        answer = self.answer
-        front = answer.front
-        return {
-            **_subject(front),
-            "range": list(answer.span),
-            "layout": dict(answer.layout),
-            "answers": [
-                {"tokens_per_second_per_user": speed, "dollars": best.dollars, "concurrency": best.concurrency}
-                for speed, best in zip(answer.speeds, answer.best, strict=True)
-            ],
-            "inputs": [_effect_record(answer, effect) for effect in by_size(answer)],
-            "sources": source_records(sources(front)),
-        }
-
-    def frame(self) -> Frame:
-        """One row per input, value that was tried and speed."""
-        rows = [
-            {
-                "input": effect.input.key,
-                "value": effect.input.value * ratio,
-                "ratio": ratio,
-                "tokens_per_second_per_user": speed,
-                "dollars_per_million_output_tokens": finite_or_none(effect.best[at][place].dollars),
-                "dollars_of_same_layout": finite_or_none(effect.same_layout[at][place].dollars),
-                "elasticity": finite_or_none(effect.cost(at)),
-            }
-            for effect in by_size(self.answer)
-            for at, speed in enumerate(self.answer.speeds)
-            for place, ratio in enumerate(effect.ratios)
-        ]
-        return frame_of(rows)
-
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of the effects of inputs on cost and speed, and of a per cent of them at each speed."""
         title = f"What moves cost and speed?\n{frontiers_title([self.answer.front])}\n{_at(self.answer)}"
@@ -99,13 +50,9 @@ class WhatIfPage(AnswerPage[WhatIf]):
 
     def conclusion(self) -> Pieces:
         """Sentence on the effect of a per cent of the input that moves the cost most."""
-        effect, speed = by_size(self.answer)[0], amount(self.answer.speeds[0])
+        effect, speed = self.answer.by_size[0], amount(self.answer.speeds[0])
         cost = f"changes the cost of {speed} tokens/s per user by {effect.cost():+.2f} %."
         return (f"A per cent more of {effect.input.label} {cost}",)
-
-    def setups(self) -> Sequence[Setup]:
-        """Setup that is varied."""
-        return [self.answer.front.setup]
 
 
 def effects_table(answer: WhatIf) -> Table:
@@ -115,7 +62,7 @@ def effects_table(answer: WhatIf) -> Table:
     heads = tuple(f"$ at {speed:.4g}" for speed in answer.speeds) if several else ("$ at this speed",)
     held = () if several else ("$ same layout", "speed at this $", "speed, as it runs")
     rooms = () if several else tuple(f"room to {name.upper()}" for name in promised)
-    rows = tuple(_row(answer, effect, several=several, promised=promised) for effect in by_size(answer))
+    rows = tuple(_row(answer, effect, several=several, promised=promised) for effect in answer.by_size)
     low, high = (f"{100 * (end - 1):+.0f}" for end in answer.span)
     counted = f"Elasticities: per cent for each per cent of the input, over {low} to {high} % of it; best layouts."
     notes = (_at(answer), counted, *warnings(front.setup))
@@ -127,27 +74,10 @@ def _row(answer: WhatIf, effect: Effect, *, several: bool, promised: Sequence[st
     costs = [effect.cost(index) for index in range(len(answer.speeds))]
     rest: list[float] = []
     if not several:
-        rooms = _rooms(answer, effect)
+        rooms = answer.rooms(effect)
         rest = [effect.cost_of_layout(), effect.speed, effect.held_speed, *(rooms[name] for name in promised)]
     varied = effect.input
     return (varied.label, quantity(varied.value, varied.unit), *map(_signed, (*costs, *rest)))
-
-
-def _rooms(answer: WhatIf, effect: Effect) -> dict[str, float]:
-    """Elasticities of the room to what users of services may be promised; decode steps alone promise nothing [1]."""
-    front = answer.front
-    if not isinstance(front, ServiceFrontier):
-        return {}
-    return {name: effect.room(name, front.requests.decode_steps) for name in ("ttft", "tpot", "e2e")}
-
-
-def by_size(answer: WhatIf) -> list[Effect]:
-    """Inputs, the one that moves the cost of the first speed most on top; those that nobody knows last."""
-    return sorted(answer.effects, key=lambda effect: -(_size(effect.cost())))
-
-
-def _size(elasticity: float) -> float:
-    return -1.0 if math.isnan(elasticity) else abs(elasticity)
 
 
 def _signed(elasticity: float) -> str:
@@ -186,7 +116,7 @@ _HAPPENS = words("step")
 
 def steps_table(answer: WhatIf) -> Table:
     """Table of the values at which answers change their kind."""
-    rows = tuple(row for effect in by_size(answer) for row in _step_rows(effect))
+    rows = tuple(row for effect in answer.by_size for row in _step_rows(effect))
     notes = (f"At {amount(answer.speeds[0])} tokens/s per user; --input NAME finds steps of an input to 1 %.",)
     return Table("Steps", ("input", "at", "what happens"), rows, notes)
 
@@ -221,7 +151,7 @@ def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
     ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")
     best, speed = answer.best[0], answer.speeds[0]
     cost, fast = list[TornadoBar](), list[TornadoBar]()
-    for effect in by_size(answer):
+    for effect in answer.by_size:
         cost += _bars(effect, ends, [effect.best[0][place].dollars / best.dollars for place in _ENDS])
         fast += _bars(effect, ends, [effect.fastest[place] / speed for place in _ENDS])
     return (
@@ -249,41 +179,7 @@ def along_chart(answer: WhatIf) -> Plot:
     """Elasticities of cost over the speed of a user, of the inputs that move it most anywhere."""
     speeds = list(answer.speeds)
     moved = {effect.input.label: [effect.cost(index) for index in range(len(speeds))] for effect in answer.effects}
-    most = sorted(moved, key=lambda label: -max(map(_size, moved[label])))[:_MOST_LINES]
+    most = sorted(moved, key=lambda label: -max(map(size_of, moved[label])))[:_MOST_LINES]
     lines = tuple(Series(label, speeds, moved[label]) for label in most)
     title = f"What moves cost at each speed?\n{frontiers_title([answer.front])}"
     return Plot(title, "tokens per second per user", "% of cost for each % of the input", lines, "", from_zero=False)
-
-
-def _subject(front: AnyFrontier) -> dict[str, object]:
-    """Facts of the question: services with their requests and promises, or decode steps alone at a context."""
-    names = (*HEAD, "weights", "activations", "kv")
-    if not isinstance(front, ServiceFrontier):
-        return facts(front.setup, *names, "context")
-    subject = facts(front.setup, *names, "isl", "osl", requests=front.requests)
-    return {**subject, "promises": targets_record(front.promises)}
-
-
-def _effect_record(answer: WhatIf, effect: Effect) -> dict[str, object]:
-    return {
-        "input": effect.input.key,
-        "numbers": dict(effect.input.numbers),
-        "values": [effect.input.value * ratio for ratio in effect.ratios],
-        "elasticities": {
-            "dollars": [finite_or_none(effect.cost(index)) for index in range(len(answer.speeds))],
-            "dollars_of_same_layout": [finite_or_none(effect.cost_of_layout(i)) for i in range(len(answer.speeds))],
-            "tokens_per_second_at_same_cost": finite_or_none(effect.speed),
-            "tokens_per_second_of_deployment": finite_or_none(effect.held_speed),
-            "dollars_of_deployment": finite_or_none(effect.held_cost),
-            **{f"room_to_{name}": finite_or_none(room) for name, room in _rooms(answer, effect).items()},
-        },
-        "dollars": [[finite_or_none(best.dollars) for best in row] for row in effect.best],
-        "tokens_per_second_at_same_cost": [finite_or_none(speed) for speed in effect.fastest],
-        "steps": [
-            {
-                **attributes(step, "kind low high"),
-                **{name: at and dict(at) for name, at in attributes(step, "layout before").items()},
-            }
-            for step in effect.steps
-        ],
-    }

@@ -29,6 +29,8 @@ class Choosable(ABC, Generic[PointT]):
 
     __slots__ = ()
 
+    saving: Saving | None
+
     @abstractmethod
     def axes(self) -> tuple[Array, Array]:
         """Speed of a user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
@@ -102,6 +104,17 @@ class Choosable(ABC, Generic[PointT]):
             If it has fewer than four points.
         """
         return summarise(*self.axes())
+
+    def summary_record(self) -> dict[str, float] | None:
+        """The three numbers with their errors as plain data; None where the frontier has too few points."""
+        try:
+            return self.summary().record()
+        except InputError:
+            return None
+
+    def saving_record(self) -> dict[str, object]:
+        """Savings of any layout as a part of a record; nothing where they were not asked for."""
+        return {} if self.saving is None else {"any_layout": self.saving._asdict()}
 
     def cheapest(self, tokens_per_second: float = 0.0) -> PointT:
         """The cheapest point at or above a speed.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,12 +26,12 @@ from inference_econ.engine import (
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Traffic
+from inference_econ.records.deviations import calibration_record
+from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.sources import UsedSource, priced_sources, source_records
 from inference_econ.search.choosable import Choosable, Metric, Saving
 from inference_econ.search.every_plan import PlanTable, every_plan, why_nothing_fits
 from inference_econ.search.fastest import fastest_round, token_seconds
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Every so many sizes and batches make the coarse grid that finds a first frontier.
 _COARSE = 12
@@ -132,6 +131,11 @@ class Frontier(Shown, Choosable[Point]):
     traffic: Traffic | None = None
     saving: Saving | None = None
 
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the preferred point."""
+        return [self.setup]
+
     def __len__(self) -> int:
         return self.seconds.size
 
@@ -212,17 +216,47 @@ class Frontier(Shown, Choosable[Point]):
         del index
         return self.ends()
 
-    def to_frame(self) -> pd.DataFrame:
-        """All points as a table, one row each, with low and high beside speed and cost."""
-        import pandas as pd
+    @property
+    def sources(self) -> tuple[UsedSource, ...]:
+        """Every source that the frontier rests on."""
+        return priced_sources(self.setup, self.speculation)
 
+    def record(self, plans: PlanTable | None = None) -> dict[str, object]:
+        """Return every point as plain data, the fastest last; with every plan of its grid, if they are given."""
+        (instances,) = self._listed(plans)
+        factors = bounds.ends(instances, bounds.STEP)
+        formats = "weights", "expert_weights", "activations", "kv", "formats", "math_unit"
+        record: dict[str, object] = {
+            **facts(self.setup, *HEAD, *formats, "context", *(["contexts"] if self.setup.contexts else [])),
+            "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
+            "speculation": None if self.speculation is None else self.speculation.record(),
+            "calibration": calibration_record(instances),
+            "summary": self.summary_record(),
+            "points": [bounds.bounded(point.record(), factors) for point in self.points()],
+            "sources": source_records(self.sources),
+        }
+        if plans is not None:
+            listed = [bounds.bounded(plan, factors) for plan in plans.records()]
+            record |= {"plans": listed, "infeasible": dict(plans.infeasible)}
+        return record | self.saving_record()
+
+    def _listed(self, plans: PlanTable | None) -> tuple[Instances]:
+        """Every point of the frontier, or every plan that is listed instead."""
+        (points,) = self.subjects()
+        if plans is None:
+            return (points,)
+        (listed,) = plans.subjects()
+        return (listed._replace(isl=points.isl, osl=points.osl, speculates=points.speculates),)
+
+    def records(self) -> list[dict[str, object]]:
+        """Return one record per point, with low and high beside speed and cost."""
         rows, factors = [], self.ends()
         for point in self.points():
             row = bounds.bounded(point.record(), factors)
             layout, parts = row.pop("layout"), row.pop("seconds_per_token")
             assert isinstance(layout, dict) and isinstance(parts, dict)
             rows.append({**row, **layout, **{f"{name}_seconds": value for name, value in parts.items()}})
-        return pd.DataFrame(rows)
+        return rows
 
 
 def compute(

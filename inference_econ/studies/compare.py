@@ -10,7 +10,7 @@ from typing import Any
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, Settings, catalog, prices
-from inference_econ.studies.results import COMPARISON, Result
+from inference_econ.studies.comparison import Comparison
 from inference_econ.studies.scenario import run
 
 #: A name, or several to compare.
@@ -29,7 +29,7 @@ def compare(
     series: Mapping[str, Settings] | None = None,
     progress: Progress | None = None,
     **settings: Any,
-) -> Result:
+) -> Comparison:
     """Frontiers of every combination of what is given, and of further series (``inference_econ.compare``).
 
     Parameters
@@ -50,7 +50,7 @@ def compare(
 
     Returns
     -------
-    Result
+    Comparison
         One curve per series; series that fit nowhere are in ``missing``, with the reason.
 
     Raises
@@ -67,7 +67,8 @@ def compare(
     ['h100_sxm', 'h200_sxm']
     """
     scenario = asked_scenario(models, hardware, price, series, settings)
-    return run(scenario, keep_going=True, progress=progress)
+    result = run(scenario, keep_going=True, progress=progress)
+    return Comparison(result.scenario, result.exhibits, result.sources, result.missing)
 
 
 def asked_scenario(
@@ -107,7 +108,7 @@ def asked_scenario(
     if not listed:
         raise InputError("nothing to compare: name models and hardware, or series that name their own")
     data: dict[str, object] = {
-        "name": COMPARISON,
+        "name": "Comparison",
         "description": "Cost-speed frontiers side by side.",
         "ask": {"kind": "frontier", "common": common, "series": listed},
         "figure": {"title": _title(axes)},

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inference_econ.answers.sources import UsedSource
 from inference_econ.inputs import Basis, Claim, Published
+from inference_econ.records.plain import attributes
+from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.studies.results import Study
 
 #: What a claim can be held against, as people call it.
@@ -54,6 +55,24 @@ class Finding:
             return "holds"
         return f"holds only under {' and '.join(kept)}" if kept else "does not hold"
 
+    def record(self) -> dict[str, object]:
+        """Return the claim, what was published, and ours under each basis as plain data."""
+        claim = self.claim
+        return {
+            "id": claim.id,
+            "seed": self.seed,
+            **attributes(claim, "claim where unit"),
+            "published": {
+                name: None if text is None else float(text)
+                for name, text in attributes(claim.published, "value at_least at_most").items()
+            },
+            "tolerance": claim.tolerance,
+            **{basis: self.ours.get(basis) for basis in BASES},
+            **{f"{basis}_holds": self.holds(basis) for basis in BASES},
+            "verdict": self.verdict,
+            "why": claim.why,
+        }
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Ledger(Study):
@@ -75,6 +94,14 @@ class Ledger(Study):
     def __getitem__(self, name: str) -> Finding:
         """The claim with an id."""
         return next(finding for finding in self.findings if finding.claim.id == name)
+
+    def record(self) -> dict[str, object]:
+        """Return one record per claim, and the sources."""
+        return {"claims": self.records(), "sources": source_records(self.sources)}
+
+    def records(self) -> list[dict[str, object]]:
+        """Return one record per claim."""
+        return [finding.record() for finding in self.findings]
 
 
 def met(ours: float, published: Published, tolerance: float) -> bool:

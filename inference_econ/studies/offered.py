@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from inference_econ.answers.sources import UsedSource
 from inference_econ.errors import InputError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import Offer, OfferedPoints, Source, known_offers
+from inference_econ.records.sources import UsedSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from inference_econ._shown import Shown
 from inference_econ._types import Array
-from inference_econ.answers.gaps import Assessment
+from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.likely import Likely
 from inference_econ.answers.serving_frontier import SLOWEST, ServiceFrontier, ServicePoint
-from inference_econ.answers.sources import UsedSource
+from inference_econ.engine import Setup, WholeLayouts, bounds
+from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money
-from inference_econ.inputs import Scenario
+from inference_econ.inputs import Scenario, TableSpec
+from inference_econ.records.facts import bound
+from inference_econ.records.plain import Frame, attributes, frame_of, records_of
+from inference_econ.records.sources import UsedSource, source_records
+from inference_econ.records.texts import dollars
 from inference_econ.search import Frontier, Point
-from inference_econ.studies.exhibits import CellTable, Chart
+from inference_econ.studies.exhibits import Cell, CellTable, Chart, like
 from inference_econ.studies.offered import BesideSeries
 
 _Kind = TypeVar("_Kind")
 #: A frontier of services, or of decode steps alone.
 AnyFrontier = ServiceFrontier | Frontier
-
-
-#: The name of a scenario that compares frontiers.
-COMPARISON = "Comparison"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -64,6 +65,83 @@ class Curve:
         """Frontier of a curve that has one: of all but those of the toy model."""
         assert self.frontier is not None
         return self.frontier
+
+    @property
+    def setups(self) -> list[Setup]:
+        """Setup of the frontier; none of the toy model."""
+        return [] if self.frontier is None else [self.frontier.setup]
+
+    @property
+    def is_whole(self) -> bool:
+        """True for deployments in whole numbers: those of the published study's grid are not held against servers."""
+        front = self.frontier
+        return isinstance(front, ServiceFrontier) or (
+            front is not None and isinstance(front.grid.layouts, WholeLayouts)
+        )
+
+    def columns(self) -> dict[str, object]:
+        """Return the numbers of the points by name, those of services with their latencies; arrays of shape (n,)."""
+        columns: dict[str, object] = {
+            "tokens_per_second_per_user": self.tokens_per_second,
+            "dollars_per_million_output_tokens": self.dollars,
+            "accelerators": self.accelerators,
+            "batch": self.batch,
+        }
+        if isinstance(self.frontier, ServiceFrontier):
+            columns |= attributes(self.frontier, "ttft_seconds tpot_seconds concurrency")
+        return columns
+
+    def bounded(self, columns: Mapping[str, object]) -> dict[str, object]:
+        """Return columns with those beside them that say how far off they may be."""
+        if self.frontier is None or not self.is_whole:
+            return dict(columns)
+        return bounds.bounded(columns, self.frontier.ends())
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per point: the data behind a figure."""
+        columns = {"series": self.label, **self.columns(), **bound(*self.setups)}
+        return records_of(self.bounded(columns))
+
+    def index_of(self, spec: TableSpec) -> int:
+        """Return the position of the point that a table shows.
+
+        Raises
+        ------
+        NothingFitsError
+            If no point costs as little as the table asks for.
+        """
+        if spec.point == "preferred":
+            return self.preferred_index(spec.exponent)
+        cheap = np.flatnonzero(self.dollars <= (np.inf if spec.cost is None else spec.cost))
+        if not cheap.size:
+            raise NothingFitsError(
+                f"{self.label}: nothing costs ${spec.cost:g} or less per million tokens; the least is "
+                f"${dollars(float(self.dollars[0]))}"
+            )
+        return int(cheap[-1])
+
+    def values(self, spec: TableSpec) -> dict[str, float]:
+        """Return the quantities of one row of a table: at the fastest or at the preferred point."""
+        index, front = self.index_of(spec), self.frontier
+        values = {
+            "tokens_per_second_per_user": float(self.tokens_per_second[index]),
+            "dollars_per_million_output_tokens": float(self.dollars[index]),
+            "accelerators": float(self.accelerators[index]),
+            "batch": float(self.batch[index]),
+            "milliseconds": 1e3 / float(self.tokens_per_second[index]),
+        }
+        if isinstance(front, ServiceFrontier):
+            waits = 1e3 * float(front.ttft_seconds[index])
+            return {**values, "concurrency": float(front.concurrency[index]), "ttft_milliseconds": waits}
+        return values if front is None else {**values, "mfu": float(front.mfu[index])}
+
+    def row(self, spec: TableSpec) -> dict[str, object]:
+        """Return the columns of a table at its point, and how far off they may be there."""
+        ours = self.values(spec)
+        shown: dict[str, object] = {column.key: ours[column.key] for column in spec.columns}
+        if self.frontier is None or not self.is_whole:
+            return shown
+        return bounds.bounded(shown, self.frontier.ends_at(self.index_of(spec)))
 
     def preferred_index(self, exponent: float) -> int:
         """The point that maximises speed^exponent / cost (eq. 45)."""
@@ -103,6 +181,16 @@ class SquareRootLaw:
     measured: Array
     predicted: Array
 
+    def records(self) -> list[dict[str, Any]]:
+        """Return measured and predicted latencies, one record per model."""
+        columns = {
+            "model": self.labels,
+            "parameters": self.parameters,
+            "measured_seconds": self.measured,
+            "square_root_law_seconds": self.predicted,
+        }
+        return records_of(columns)
+
 
 class Study(Shown):
     """An answer to a scenario that is shown by a page of its own."""
@@ -128,15 +216,12 @@ class Result(Shown):
         Series that fit nowhere, with the reason.
     """
 
+    page = "report.scenario:ScenarioPage"
+
     scenario: Scenario
     exhibits: tuple[Exhibit, ...]
     sources: tuple[UsedSource, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def page(self) -> str:
-        """Page that all scenarios have, or that of series side by side."""
-        return "report.compare:ComparisonPage" if self.scenario.name == COMPARISON else "report.scenario:ScenarioPage"
 
     @property
     def displayed(self) -> Shown:
@@ -190,6 +275,161 @@ class Result(Shown):
 
     def _of(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
         return tuple(exhibit for exhibit in self.exhibits if isinstance(exhibit, kind))
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of the series, of the measured deployment, or of the study."""
+        if self.study is not None:
+            return self.study.setups
+        if self.assessment is not None:
+            return self.assessment.setups
+        return [setup for curve in self.curves for setup in curve.setups]
+
+    @property
+    def about(self) -> str:
+        """Name of the scenario."""
+        return self.scenario.name
+
+    @property
+    def table(self) -> TableSpec:
+        """Table of the scenario, or that of scenarios that say nothing of a table."""
+        return self.scenario.table or _usual_table(self.curves)
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Every published cell of the scenario beside ours."""
+        spec = self.scenario.table
+        item = self.scenario.name.lower().replace(" ", "_")
+        if spec is None:
+            return [cell for table in self.tables for cell in table.cells(item)]
+        titles = {column.key: column.title for column in spec.columns}
+        compared = []
+        for curve in self.curves:
+            ours = curve.values(spec)
+            for key, printed in spec.printed.get(curve.label, {}).items():
+                compared.append(Cell.of(item, curve.label, titles[key], printed, ours[key]))
+        return compared
+
+    @property
+    def offer_records(self) -> list[dict[str, Any]]:
+        """Offers, each with what its series costs at that speed; None where no point is as fast."""
+        curves = {curve.label: curve for curve in self.curves}
+        return [
+            {
+                **beside.offer.model_dump(),
+                "series": beside.series,
+                "series_dollars_per_million_output_tokens": curves[beside.series].dollars_at(beside.tokens_per_second),
+            }
+            for beside in self.offers
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """Return rows, curves, published cells and sources as plain data; of a study its own."""
+        if self.study is not None:
+            record: dict[str, Any] = self.study.record()
+            return record
+        record = {"scenario": self.scenario.name, "description": self.scenario.description}
+        if self.comparison is not None:
+            record["rows"] = self.comparison.records()
+        if self.curves:
+            record["rows"] = [{"series": curve.label, **curve.row(self.table)} for curve in self.curves]
+            record["assumptions"] = {
+                curve.label: setup.assumptions.name for curve in self.curves for setup in curve.setups
+            }
+        if self.curves and self.scenario.figure is not None:
+            record["curves"] = [
+                {"series": curve.label, **_lists(curve.bounded(curve.columns()))} for curve in self.curves
+            ]
+        if self.offers:
+            record["offers"] = self.offer_records
+        if self.tables:
+            record["tables"] = [table.record() for table in self.tables]
+            record["charts"] = [chart.record() for chart in self.charts]
+        if self.assessment is not None:
+            record["assessment"] = self.assessment.record()
+            record["verdicts"] = {item.setup.assumptions.name: item.verdict_record() for item in self.assessments}
+        if self.panels:
+            record["panels"] = [panel.record() for panel in self.panels]
+        record["cells"] = [cell.record() for cell in self.cells]
+        record["sources"] = source_records(self.sources)
+        return record
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the numbers behind the table or the figure, one record per row."""
+        if self.assessment is not None:
+            return self.assessment.records()
+        if self.tables:
+            return [
+                {"table": table.title, "row": row.label, "column": column, "ours": value}
+                | {"printed": row.printed.get(column, "")}
+                for table in self.tables
+                for row in table.rows
+                for column, value in zip(table.columns, row.values, strict=True)
+            ]
+        if self.panels:
+            return [{"panel": panel.scenario.name, **row} for panel in self.panels for row in panel._drawn()]
+        if self.comparison is not None:
+            return self.comparison.records()
+        return self._drawn() if self.scenario.figure is not None else self.lines()
+
+    def to_frame(self) -> Frame:
+        """The numbers behind the table or the figure, one row each, with ten digits; of a study its own.
+
+        The last digits of a computer's numbers are not those of another.
+        """
+        if self.study is not None:
+            return self.study.to_frame()
+        frame = frame_of(self.records())
+        return frame if self.assessment is not None else _ten_digits(frame)
+
+    def lines(self) -> list[dict[str, str]]:
+        """Return the cells of the table by column, with as many digits as were printed."""
+        lines = []
+        for curve in self.curves:
+            ours, printed = curve.values(self.table), self.table.printed.get(curve.label, {})
+            cells = {column.title: like(ours[column.key], printed.get(column.key)) for column in self.table.columns}
+            lines.append({"series": curve.label, **cells})
+        return lines
+
+    def _drawn(self) -> list[dict[str, Any]]:
+        """Points of the curves of a figure, and after them those of the offers beside them."""
+        offers = [
+            {
+                "series": beside.series,
+                "tokens_per_second_per_user": beside.tokens_per_second,
+                "dollars_per_million_output_tokens": beside.offer.dollars_per_million_output_tokens,
+                "provider": beside.offer.provider,
+                "date": beside.offer.date,
+            }
+            for beside in self.offers
+        ]
+        return [*(row for curve in self.curves for row in curve.records()), *offers]
+
+
+def _usual_table(curves: Sequence[Curve]) -> TableSpec:
+    services = any(isinstance(curve.frontier, ServiceFrontier) for curve in curves)
+    columns = {
+        "tokens_per_second_per_user": "tokens/s per user",
+        "dollars_per_million_output_tokens": "$/M output tokens",
+        "accelerators": "GPUs",
+        **({"concurrency": "in flight", "ttft_milliseconds": "TTFT ms"} if services else {"batch": "batch"}),
+    }
+    titled = [{"key": key, "title": title} for key, title in columns.items()]
+    return TableSpec.model_validate({"point": "preferred", "columns": titled})
+
+
+def _lists(columns: Mapping[str, object]) -> dict[str, object]:
+    return {name: None if value is None else np.asarray(value).tolist() for name, value in columns.items()}
+
+
+def _ten_digits(frame: Frame) -> Frame:
+    """Numbers as text."""
+    numbers = frame.select_dtypes("float")
+    return frame.assign(**{str(name): [_digits(value) for value in numbers[name]] for name in numbers})
+
+
+def _digits(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.10g}"
 
 
 #: What a result can show.

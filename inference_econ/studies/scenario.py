@@ -11,7 +11,6 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._types import Progress
-from inference_econ.answers.sources import UsedSource, priced_sources, setup_sources, sources, spec_sources
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import roofline
 from inference_econ.inputs import (
@@ -33,6 +32,7 @@ from inference_econ.inputs import (
     catalog,
     check_of_one_kind,
 )
+from inference_econ.records.sources import UsedSource, priced_sources, setup_sources, spec_sources
 from inference_econ.studies import closed_models, families, kv_runahead, latent_attention, steps, uncertainty
 from inference_econ.studies.claims import answered
 from inference_econ.studies.exhibits import Compared
@@ -214,7 +214,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
 
 def _curve(label: str, settings: Settings) -> Curve:
     front = shared_frontier(settings)
-    return Curve(label, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front, sources(front))
+    return Curve(label, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front, front.sources)
 
 
 def _panel(name: str) -> Scenario:

@@ -8,8 +8,8 @@ from typing import cast
 
 from inference_econ._types import Progress
 from inference_econ.answers.assess import assess
+from inference_econ.answers.assessment import Assessment
 from inference_econ.answers.frontier import decode_frontier
-from inference_econ.answers.gaps import Assessment
 from inference_econ.answers.market import RECIPE, market
 from inference_econ.answers.operating_point import Observation, instances_of
 from inference_econ.answers.serving_frontier import service_frontier

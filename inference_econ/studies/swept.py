@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from inference_econ.records.plain import attributes
 from inference_econ.studies.results import Study
 
 
@@ -106,3 +108,31 @@ class Swept(Study):
     def failures(self) -> int:
         """Combinations without a frontier [1]."""
         return self.combinations - self.frontiers
+
+    @property
+    def about(self) -> str:
+        """Title of the scenario."""
+        return self.title
+
+    def ordered(self) -> list[Best]:
+        """Return the cheapest deployments in the order of the rows, and of each by speed."""
+        place = {name: index for index, name in enumerate(self.names)}
+        return sorted(self.best, key=lambda best: (place.get(best.row, len(place)), best.speed))
+
+    def record(self) -> dict[str, Any]:
+        """Return the sweep in short as plain data."""
+        return {
+            "title": self.title,
+            **attributes(self, "combinations frontiers points missing"),
+            "failures": [asdict(reason) for reason in self.reasons],
+            "where": dict(self.where),
+            "cheapest": self.records(),
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the cheapest deployments, one record for each row and speed."""
+        return [
+            {"rows": best.row, "at_least_tokens_per_second": best.speed, "cheapest": best.among}
+            | {**self.where, **best.point}
+            for best in self.ordered()
+        ]

@@ -10,11 +10,11 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.frontier import make_grid
 from inference_econ.answers.settings import setup_of
-from inference_econ.answers.sources import priced_sources
 from inference_econ.engine import Plans, Setup, Space, memory
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import money, pareto, roofline
 from inference_econ.inputs import Settings, ToyAsk, with_defaults
+from inference_econ.records.sources import priced_sources
 from inference_econ.studies.results import Curve
 
 

@@ -17,6 +17,9 @@ from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Settings
+from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.plain import attributes, finite_or_none
+from inference_econ.records.sources import source_records
 from inference_econ.studies.layout_curves import Best, Held, InstanceCurves, LayoutCurves, LayoutKey
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import frontier_of
@@ -143,6 +146,91 @@ class WhatIf(Shown):
     accelerators: float
     span: tuple[float, float]
     effects: tuple[Effect, ...]
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup that is varied."""
+        return [self.front.setup]
+
+    @property
+    def by_size(self) -> list[Effect]:
+        """Inputs, the one that moves the cost of the first speed most on top; those that nobody knows last."""
+        return sorted(self.effects, key=lambda effect: -size_of(effect.cost()))
+
+    def rooms(self, effect: Effect) -> dict[str, float]:
+        """Return elasticities of the room to what users are promised [1]; decode steps alone promise nothing."""
+        front = self.front
+        if not isinstance(front, ServiceFrontier):
+            return {}
+        return {name: effect.room(name, front.requests.decode_steps) for name in ("ttft", "tpot", "e2e")}
+
+    def record(self) -> dict[str, object]:
+        """Return the answer and what every input does as plain data."""
+        front = self.front
+        names = (*HEAD, "weights", "activations", "kv")
+        if isinstance(front, ServiceFrontier):
+            subject = facts(front.setup, *names, "isl", "osl", requests=front.requests)
+            subject |= {"promises": front.promises.record()}
+        else:
+            subject = facts(front.setup, *names, "context")
+        return {
+            **subject,
+            "range": list(self.span),
+            "layout": dict(self.layout),
+            "answers": [
+                {"tokens_per_second_per_user": speed, "dollars": best.dollars, "concurrency": best.concurrency}
+                for speed, best in zip(self.speeds, self.best, strict=True)
+            ],
+            "inputs": [self._effect_record(effect) for effect in self.by_size],
+            "sources": source_records(front.sources),
+        }
+
+    def records(self) -> list[dict[str, object]]:
+        """Return one record per input, value that was tried and speed."""
+        return [
+            {
+                "input": effect.input.key,
+                "value": effect.input.value * ratio,
+                "ratio": ratio,
+                "tokens_per_second_per_user": speed,
+                "dollars_per_million_output_tokens": finite_or_none(effect.best[at][place].dollars),
+                "dollars_of_same_layout": finite_or_none(effect.same_layout[at][place].dollars),
+                "elasticity": finite_or_none(effect.cost(at)),
+            }
+            for effect in self.by_size
+            for at, speed in enumerate(self.speeds)
+            for place, ratio in enumerate(effect.ratios)
+        ]
+
+    def _effect_record(self, effect: Effect) -> dict[str, object]:
+        places = range(len(self.speeds))
+        return {
+            "input": effect.input.key,
+            "numbers": dict(effect.input.numbers),
+            "values": [effect.input.value * ratio for ratio in effect.ratios],
+            "elasticities": {
+                "dollars": [finite_or_none(effect.cost(place)) for place in places],
+                "dollars_of_same_layout": [finite_or_none(effect.cost_of_layout(place)) for place in places],
+                "tokens_per_second_at_same_cost": finite_or_none(effect.speed),
+                "tokens_per_second_of_deployment": finite_or_none(effect.held_speed),
+                "dollars_of_deployment": finite_or_none(effect.held_cost),
+                **{f"room_to_{name}": finite_or_none(room) for name, room in self.rooms(effect).items()},
+            },
+            "dollars": [[finite_or_none(best.dollars) for best in row] for row in effect.best],
+            "tokens_per_second_at_same_cost": [finite_or_none(speed) for speed in effect.fastest],
+            "steps": [
+                {
+                    **attributes(step, "kind low high"),
+                    **{name: at and dict(at) for name, at in attributes(step, "layout before").items()},
+                }
+                for step in effect.steps
+            ],
+        }
+
+
+def size_of(elasticity: float) -> float:
+    """Return the size of an elasticity [1]; less than nothing where nobody knows it."""
+    return -1.0 if math.isnan(elasticity) else abs(elasticity)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:

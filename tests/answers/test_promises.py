@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.chances import chances
+from inference_econ.answers.heading import promises_label
 from inference_econ.answers.promises import Targets, check_mean, promised_rates
 from inference_econ.answers.recommend import recommend
-from inference_econ.answers.record import targets_record
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.report.heading import promises_label
 from inference_econ.serving import loaded
 from tests.offered import offer_of, service_of
 
@@ -52,7 +51,7 @@ def test_promises_of_several_percentiles_are_named_with_them() -> None:
     sure = Targets(0.3, 0.03, ttft_percentile="p95", confidence=0.8)
     assert sure.text == "p95 TTFT 300 ms, p90 TPOT 30 ms (with 80 %)"
     assert Targets(0.3, confidence=0.8).text == "TTFT 300 ms (p90, with 80 %)"
-    record = targets_record(MIXED)
+    record = MIXED.record()
     assert [record[f"{name}_percentile"] for name in ("ttft", "tpot", "e2e")] == ["p95", "mean", "p90"]
 
 

@@ -19,8 +19,8 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.answers.token_parts import PROMPTS, token_parts
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.records.texts import dollars
 from inference_econ.report.serving_frontier import service_frontier_charts, service_frontier_table
-from inference_econ.report.table import dollars
 from inference_econ.search import METRICS
 from inference_econ.serving import Services, loaded
 from inference_econ.serving.steady import steady

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.validation import by_engine, document
 from inference_econ.calibration import Servers
+from inference_econ.calibration.validation.intervals import slices
 from inference_econ.inputs import UnseenErrors
-from inference_econ.report.by_engine import slices
 from tests.shipped import shipped_servers
 
 #: Predictions of all shipped servers take most of a minute.

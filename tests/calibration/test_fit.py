@@ -25,6 +25,7 @@ from inference_econ.calibration import (
     profile,
     thinned,
 )
+from inference_econ.calibration.calibrate import Calibrated
 from inference_econ.calibration.fit import fit
 from inference_econ.calibration.holdout import Fold, all_folds, cross_validated, own_errors
 from inference_econ.calibration.measurements import Days, Pool
@@ -37,7 +38,7 @@ from inference_econ.engine.uncertainty import unlike
 from inference_econ.errors import InputError
 from inference_econ.inputs import Assumptions, Unlike, catalog, yaml_text
 from inference_econ.inputs.assumptions import field_names
-from inference_econ.report.calibrate import constants_table, errors_table, not_reproduced, record
+from inference_econ.report.calibrate import constants_table, errors_table, not_reproduced
 
 #: No curve of kernels is known for products with these weights, nor for attention over such a cache, so that shares of
 #: the chip's peaks count.
@@ -454,9 +455,9 @@ def test_tables_and_records() -> None:
     assert not_reproduced(found) == []
     (said,) = not_reproduced(replace(found, errors=found.errors + np.array([0.0, 0.5])))
     assert said.startswith("ttft: the fit does not reproduce the rows, their median error is 65 %: check units")
-    data = record(found, folds, {"of poor quality": 2})
+    data = Calibrated(found, folds, {"of poor quality": 2}).record()
     assert data["left_out"] == {"of poor quality": 2}
-    assert data["constants"]["chip.hbm_efficiency"]["determined"] is True  # type: ignore[index]
+    assert data["constants"]["chip.hbm_efficiency"]["determined"] is True
 
 
 def test_every_constant_is_a_field_with_a_place_inside_its_bounds() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers.caveats import WITHOUT
 from inference_econ.engine import Interval
 from inference_econ.inputs import LEVELS, catalog, profiles
-from inference_econ.report.caveats import WITHOUT
 from tests import asking
 from tests.cli.conftest import Command, record, rows
 from tests.reading import tables

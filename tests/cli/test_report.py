@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inference_econ.report.page import json_text
+from inference_econ.records.plain import json_text
 from tests.cli.conftest import Command
 from tests.documents import Document, read
 from tests.reading import tables

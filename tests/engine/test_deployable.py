@@ -11,7 +11,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.answers.explain import ridge
 from inference_econ.errors import InputError
-from inference_econ.report import table
+from inference_econ.records.texts import layout_label
 from inference_econ.report.explain import operator_table
 from tests import asking
 
@@ -70,7 +70,7 @@ def test_a_batch_splits_into_micro_batches_without_rest_and_over_groups_with_one
 
 def test_labels_say_how_attention_is_laid_out() -> None:
     explained = explain("deepseek_v3", "h200_sxm", tp=1, dp=16, batch=64)
-    assert table.layout_label(explained.layout) == "dp16ep16"
+    assert layout_label(explained.layout) == "dp16ep16"
     assert explained.accelerators == 16
 
 

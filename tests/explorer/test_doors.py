@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from inference_econ import load_answer
-from inference_econ.report import saved
+from inference_econ.records import saved
 from tests import small
 from tests.reading import tables
 

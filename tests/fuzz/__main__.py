@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from inference_econ.report.files import write_text
+from inference_econ.records.files import write_text
 from tests.fuzz.judged import Case, judged
 from tests.fuzz.kinds import KINDS
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from unittest import mock
 
 from inference_econ import allow
-from inference_econ.report.files import ending_of
+from inference_econ.records.files import ending_of
 from tests.reading import numbers
 
 main = importlib.import_module("inference_econ_cli.main")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from string import ascii_letters
@@ -128,6 +129,18 @@ def test_predictions_have_low_and_high() -> None:
         assert (frame[column] < frame[f"{column}_high"]).all()
 
 
+def test_its_data_need_nothing_of_how_it_looks(answer: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.partition("inference_econ.report")[1]]:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ModuleNotFoundError):
+        answer.plot()
+    assert len(answer.to_dict()) > 0
+    assert f"{len(answer.displayed.to_frame())} row" in repr(answer)
+    answer.save(tmp_path / "a.json")
+    answer.save(tmp_path / "a.csv")
+    assert ie.load_answer(tmp_path / "a.json").to_dict() == json.loads(json.dumps(answer.to_dict()))
+
+
 @pytest.mark.parametrize("path", ["a.xlsx", "a", "a.txt"])
 def test_other_endings_are_refused(path: str, tmp_path: Path) -> None:
     with pytest.raises(ie.InputError, match=r"answers are saved as \.json, \.csv or \.md"):
@@ -194,7 +207,7 @@ def test_a_validation_is_an_answer(measured: Path) -> None:
 @pytest.mark.long
 def test_a_calibration_is_an_answer(measured: Path) -> None:
     fitted = ie.calibrate(measured, ["host.graph_launch"], base="deployable")
-    assert repr(fitted).startswith("<Calibrated: Fitted to ")
+    assert repr(fitted).startswith("<Calibrated: ")
     assert fitted.to_dict()["constants"]["host.graph_launch"]["value"] > 0
     with pytest.raises(ie.InputError, match=r"result\.json: cannot be read"):
         ie.calibrate("result.json")

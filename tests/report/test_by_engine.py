@@ -7,6 +7,7 @@ import statistics
 import pytest
 
 from inference_econ.calibration import Servers, by_chance, runs_of
+from inference_econ.calibration.validation.intervals import BY_NAME, ENGINES, held_record, slices
 from inference_econ.inputs import catalog
 from inference_econ.report import by_engine
 from tests.shipped import shipped_servers
@@ -23,16 +24,16 @@ def _few() -> Servers:
 def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() -> None:
     table = by_engine.held(_few())
     assert table.columns[:3] == ("engine", "chips", "which")
-    record = by_engine.held_record(_few())
+    record = held_record(_few())
     assert len(record) == len(table.rows)
-    assert [row[0] for row in table.rows] == [by_engine.ENGINES[line["engine"]] for line in record]
+    assert [row[0] for row in table.rows] == [ENGINES[line["engine"]] for line in record]
     assert (by_engine.of_chance(0.8, (0.7, 0.9)), by_engine.of_chance(0.6, (0.7, 0.9))) == (
         " (70 to 90)",
         " (70 to 90: off)",
     )
     of_vllm = {line["which"]: line["tpot"] for line in record if (line["engine"], line["chips"]) == ("vllm", "hopper")}
-    rows = [row for row in by_engine.slices(_few())["vllm", "hopper"] if row.fitted]
-    values = [(row.measured(by_engine.BY_NAME["tpot"]), row.interval("tpot_seconds")) for row in rows]
+    rows = [row for row in slices(_few())["vllm", "hopper"] if row.fitted]
+    values = [(row.measured(BY_NAME["tpot"]), row.interval("tpot_seconds")) for row in rows]
     known = [(value, where) for value, where in values if value is not None and where is not None]
     fitted = of_vllm["fitted"]
     assert fitted["rows"] == len(known)

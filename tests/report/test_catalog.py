@@ -7,8 +7,8 @@ import json
 import pytest
 
 from inference_econ.inputs import catalog
+from inference_econ.records.plain import json_text
 from inference_econ.report.catalog import PricesPage, detail, detail_table
-from inference_econ.report.page import json_text
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "scenarios", "assumptions", "engines")
 

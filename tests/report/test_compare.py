@@ -7,7 +7,6 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.report.compare import comparison_record
 
 
 def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None:
@@ -16,8 +15,8 @@ def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None
     front = result.curves[0].frontier
     assert isinstance(front, ServiceFrontier)
     speeds = [float(front.tokens_per_second[index]) for index in (0, len(front) // 2, len(front) - 1)]
-    record = comparison_record(result, [*speeds, 1e6])
-    (*costs, none) = record["series"][0]["costs"]  # type: ignore[index]
+    record = result.record([*speeds, 1e6])
+    (*costs, none) = record["series"][0]["costs"]
     for speed, cost in zip(speeds, costs, strict=True):
         index = int(np.argmin(np.abs(front.tokens_per_second - speed)))
         assert cost["dollars"] == pytest.approx(front.dollars[index])

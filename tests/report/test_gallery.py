@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 from inference_econ.errors import InputError
+from inference_econ.records.plain import csv_text
 from inference_econ.report import gallery
-from inference_econ.report.page import csv_text
-from inference_econ.report.scenario import result_frame
 from inference_econ.studies.scenario import run
 
 FOLDER = Path(__file__).parents[2] / "figures"
@@ -75,7 +74,7 @@ def test_the_committed_gallery_is_complete() -> None:
 def test_the_committed_data_is_what_the_code_gives(name: str) -> None:
     """To eight digits: another machine may round the last ones in another way."""
     committed = pd.read_csv(FOLDER / f"{name.removeprefix('paper/')}.csv")
-    pd.testing.assert_frame_equal(pd.read_csv(StringIO(csv_text(result_frame(run(name))))), committed, rtol=1e-8)
+    pd.testing.assert_frame_equal(pd.read_csv(StringIO(csv_text(run(name).to_frame()))), committed, rtol=1e-8)
 
 
 def test_who_draws_ends_with_whoever_is_killed() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import Choice, recommend
+from inference_econ.records.texts import dollars
 from inference_econ.report.recommend import recommend_charts, recommend_table
-from inference_econ.report.table import dollars
 from tests.offered import offer_of
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from inference_econ.errors import NothingFitsError, SpecError
 from inference_econ.inputs import catalog
-from inference_econ.report.page import csv_text, json_text
-from inference_econ.report.scenario import cells, result_frame, result_record, scenario_table
+from inference_econ.records.plain import csv_text, json_text
+from inference_econ.report.scenario import scenario_table
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
 from tests.reading import csv_rows, numbers
@@ -21,15 +21,15 @@ from tests.reading import csv_rows, numbers
 @pytest.mark.parametrize("name", ["paper/table_1", "paper/table_4", "paper/figure_1", "paper/figure_2"])
 def test_scenarios_as_json_csv_and_markdown(name: str) -> None:
     result = run(name)
-    record = json.loads(json_text(result_record(result)))
+    record = json.loads(json_text(result.record()))
     assert record["scenario"] == result.scenario.name
     assert record["sources"]
     assert all(math.isfinite(number) for number in numbers(record))
-    rows = csv_rows(csv_text(result_frame(result)))
+    rows = csv_rows(csv_text(result.to_frame()))
     if result.scenario.figure is None:
         assert [row["series"] for row in rows] == [curve.label for curve in result.curves]
         assert [row["series"] for row in record["rows"]] == [curve.label for curve in result.curves]
-        assert len(record["cells"]) == len(cells(result)) > 0
+        assert len(record["cells"]) == len(result.cells) > 0
         assert {"item", "row", "column", "printed", "ours", "match", "note"} == record["cells"][0].keys()
     elif result.comparison is not None:
         assert [float(row["measured_seconds"]) for row in rows] == pytest.approx(result.comparison.measured)
@@ -49,16 +49,16 @@ def test_panels_keep_series_of_the_same_name_apart() -> None:
     toy = catalog.scenario("paper/figure_1")
     panels = tuple(run(toy.replace(name=name)) for name in ("One", "Two"))
     result = Result(catalog.scenario("paper/figure_5"), panels)
-    rows = csv_rows(csv_text(result_frame(result)))
+    rows = csv_rows(csv_text(result.to_frame()))
     per_panel = sum(len(curve.dollars) for curve in panels[0].curves) + len(panels[0].offers)
     assert [row["panel"] for row in rows] == ["One"] * per_panel + ["Two"] * per_panel
     assert {row["series"] for row in rows} == {curve.label for curve in panels[0].curves}
-    record = result_record(result)
+    record = result.record()
     assert isinstance(record["panels"], list)
     assert len(record["panels"]) == 2
     # A picture of panels is not needed for their data.
     bare = Result(result.scenario.replace(figure=None), panels)
-    assert csv_text(result_frame(bare)) == csv_text(result_frame(result))
+    assert csv_text(bare.to_frame()) == csv_text(result.to_frame())
 
 
 def test_a_table_at_a_cost_shows_the_fastest_point_that_costs_no_more() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from inference_econ.answers.likely import chance_below
-from inference_econ.report.page import csv_text, json_text
-from inference_econ.report.table import chance_percent
+from inference_econ.records.plain import csv_text, json_text
+from inference_econ.records.texts import chance_percent
 from inference_econ.report.uncertainty import (
     UncertaintyPage,
     _share,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
+from inference_econ.records.plain import csv_text, json_text
+from inference_econ.records.texts import quantity
 from inference_econ.report.charts import tornado_chart
 from inference_econ.report.charts.plot import Tornado, TornadoBar
 from inference_econ.report.charts.tornado import ticks
-from inference_econ.report.page import csv_text, json_text
-from inference_econ.report.table import quantity
 from inference_econ.report.what_if import WhatIfPage, effects_table, steps_table, tornados
 from inference_econ.studies.what_if import Step
 from tests import charted

@@ -16,8 +16,8 @@ import inference_econ as ie
 from inference_econ.engine import Setup, layout_keys, memory, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import ErrorSpread, Range
+from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report import frontier
-from inference_econ.report.page import csv_text, json_text
 from inference_econ.search import every_plan
 from tests import asking
 
@@ -133,10 +133,10 @@ def test_drafts_are_written_down_where_they_help() -> None:
 def test_records_rows_and_the_summary_agree() -> None:
     front = _front("llama_3_8b", max_accelerators=2)
     plans = front.plans()
-    record = json.loads(json_text(frontier.frontier_record(front, plans)))
+    record = json.loads(json_text(front.record(plans)))
     assert len(record["plans"]) == len(plans)
     assert record["infeasible"] == dict(plans.infeasible)
-    assert {"plans", "infeasible"} & frontier.frontier_record(front).keys() == set()
+    assert {"plans", "infeasible"} & front.record().keys() == set()
     frame = plans.to_frame()
     assert frame["dominated"].tolist() == [one["dominated"] for one in record["plans"]] == plans.dominated.tolist()
     assert frame["accelerators"].tolist() == [one["accelerators"] for one in record["plans"]]
@@ -155,7 +155,7 @@ def test_what_is_listed_is_what_is_held_against_the_measurements() -> None:
         (None, front.accelerators, front.batch),
         (plans, plans.plans.accelerators, plans.plans.batch),
     ):
-        record: Any = frontier.frontier_record(front, asked)
+        record: Any = front.record(asked)
         for load in ((batches / sizes).min(), (batches / sizes).max()):
             said = f"{load:.4g} requests per accelerator (measured: 2)"
             assert any(reason.startswith(said) for reason in record["calibration"]["outside"])

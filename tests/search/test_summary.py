@@ -17,7 +17,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import Traffic
 from inference_econ.report.frontier import FrontierPage
-from inference_econ.report.speed_cost import summary_notes, summary_record
+from inference_econ.report.speed_cost import summary_notes
 from inference_econ.search import Frontier, summarise
 
 
@@ -94,4 +94,4 @@ def test_three_points_are_their_own_summary(front: Frontier) -> None:
     with pytest.raises(InputError, match=r"a frontier of 3 points is its own summary; .* needs at least 4"):
         few.summary()
     assert summary_notes(few) == ()
-    assert summary_record(few) is None
+    assert few.summary_record() is None

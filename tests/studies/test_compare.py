@@ -14,10 +14,10 @@ import pytest
 import inference_econ as ie
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import Settings, catalog
+from inference_econ.records.plain import csv_text, json_text
+from inference_econ.records.texts import dollars, layout_label
 from inference_econ.report import compare
-from inference_econ.report.page import csv_text, json_text
 from inference_econ.report.service import milliseconds
-from inference_econ.report.table import dollars, layout_label
 from inference_econ.studies.results import Curve
 from inference_econ.studies.scenario import run
 from tests import asking
@@ -104,10 +104,10 @@ def test_a_series_that_fits_nowhere_is_reported() -> None:
     assert [row[0] for row in table.rows] == ["l4", "h100_sxm"]
     assert "nothing fits" in table.rows[0]
     assert f"l4: {result.missing['l4']}" in table.every_note
-    record = json.loads(json_text(compare.comparison_record(result, [20.0])))
+    record = json.loads(json_text(result.record([20.0])))
     assert [one["label"] for one in record["series"]] == ["l4", "h100_sxm"]
     assert record["series"][0] == {"label": "l4", "points": [], "reason": result.missing["l4"]}
-    rows = list(csv.DictReader(io.StringIO(csv_text(compare.comparison_frame(result)))))
+    rows = list(csv.DictReader(io.StringIO(csv_text(result.to_frame()))))
     assert rows[-1]["series"] == "l4"
     assert rows[-1]["reason"] == result.missing["l4"]
     assert {row["reason"] for row in rows[:-1]} == {""}

@@ -11,7 +11,7 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
-from inference_econ.report.scenario import cells, scenario_tables
+from inference_econ.report.scenario import scenario_tables
 from inference_econ.studies import kv_runahead
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
@@ -35,7 +35,7 @@ def ours(label: str, context: int) -> dict[str, float]:
 
 
 def test_every_published_cell_is_compared() -> None:
-    compared = cells(published())
+    compared = published().cells
     assert len(compared) == 41
     (shown, _) = scenario_tables(published())
     assert shown.columns == (
@@ -52,7 +52,7 @@ def errors(*labels: str, least: int = 0) -> list[float]:
     """Relative errors of the published cells of some chains, from a prompt on."""
     return [
         cell.ours / float(cell.printed) - 1.0
-        for cell in cells(published())
+        for cell in published().cells
         if any(cell.row.startswith(label) for label in labels) and int(cell.row.split(", ")[2]) >= least
     ]
 
@@ -69,7 +69,7 @@ def test_section_5_1_from_8192_tokens_on() -> None:
 
 
 def test_section_5_1_below_lies_within_20_milliseconds() -> None:
-    for cell in cells(published()):
+    for cell in published().cells:
         if "300 GB/s" in cell.row and cell.column == "TTFT s" and int(cell.row.split(", ")[2]) < 8192:
             assert -0.001 < float(cell.printed) - cell.ours < 0.02
 
@@ -93,8 +93,8 @@ def test_more_kv_heads_of_falcon_change_next_to_nothing(write: Write) -> None:
     changed = Path(write("x")).parent / "falcon_8.yaml"
     changed.write_text(model.replace("kv_heads: 1", "kv_heads: 8"), encoding="utf-8")
     result = run(write(text.replace("model: falcon_7b", f"model: {changed}")))
-    mine = [cell.ours for cell in cells(result) if "Falcon" in cell.row]
-    theirs = [cell.ours for cell in cells(published()) if "Falcon" in cell.row]
+    mine = [cell.ours for cell in result.cells if "Falcon" in cell.row]
+    theirs = [cell.ours for cell in published().cells if "Falcon" in cell.row]
     assert mine == pytest.approx(theirs, rel=0.02)
 
 

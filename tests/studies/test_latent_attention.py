@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import LatentVariantsAsk, Scenario, catalog
+from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report import figures, scenario_figure
-from inference_econ.report.page import csv_text, json_text
-from inference_econ.report.scenario import cells, result_frame, result_record, scenario_tables
+from inference_econ.report.scenario import scenario_tables
 from inference_econ.studies import latent_attention
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
@@ -49,7 +49,7 @@ def asked() -> LatentVariantsAsk:
 
 
 def test_every_printed_cell_is_reproduced(result: Result) -> None:
-    compared = cells(result)
+    compared = result.cells
     assert [cell.match for cell in compared] == [True] * 8
     found = {label: tuple(cell.printed for cell in compared if cell.row.startswith(label)) for label in PRINTED}
     assert found == PRINTED
@@ -236,7 +236,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
 
 
 def test_the_other_forms_say_the_same(result: Result) -> None:
-    record = json.loads(json_text(result_record(result)))
+    record = json.loads(json_text(result.record()))
     assert len(record["cells"]) == 8
     assert [len(one["rows"]) for one in record["tables"]] == [4, 16, 9, 4, 48, 9]
     assert record["tables"][1]["rows"][0]["batch"] == 1
@@ -245,7 +245,7 @@ def test_the_other_forms_say_the_same(result: Result) -> None:
     files = {one["file"] for one in record["sources"]}
     assert {"scenario: MLA notes", "model: DeepSeek-V2", "hardware: NVIDIA A100 PCIe 40GB"} <= files
     assert any(one["ref"] == "madsys2024mla" and "deepseekv2-profile" in one["url"] for one in record["sources"])
-    rows = list(csv.DictReader(csv_text(result_frame(result)).splitlines()))
+    rows = list(csv.DictReader(csv_text(result.to_frame()).splitlines()))
     assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 48 * 3 + 9 * 4
     assert (rows[2]["column"], rows[2]["ours"], rows[2]["printed"]) == ("kB", "1.152", "1.152")
     markdown = [one.markdown() for one in scenario_tables(result)]

@@ -6,7 +6,7 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import OfferedPoints, Scenario, catalog, known_offers
-from inference_econ.report.scenario import result_record, scenario_tables
+from inference_econ.report.scenario import scenario_tables
 from inference_econ.studies.offered import beside
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
@@ -102,6 +102,6 @@ def test_an_offer_that_is_faster_than_its_series_has_no_cost_of_it() -> None:
 
 
 def _offers(result: Result) -> list[dict[str, object]]:
-    records = result_record(result)["offers"]
+    records = result.record()["offers"]
     assert isinstance(records, list)
     return records

@@ -8,7 +8,7 @@ import pytest
 
 from inference_econ.inputs import catalog
 from inference_econ.report import gallery
-from inference_econ.report.scenario import cells, scenario_table, values
+from inference_econ.report.scenario import scenario_table
 from inference_econ.studies.scenario import run
 from tests.reading import tables
 
@@ -28,7 +28,7 @@ def test_the_tables_have_74_printed_cells() -> None:
 @pytest.mark.parametrize("name", CELLS)
 def test_every_printed_cell(name: str) -> None:
     result = run(f"paper/{name}")
-    found = cells(result)
+    found = result.cells
     assert len(found) == CELLS[name]
     assert [f"{cell.row}, {cell.column}: {cell.note}" for cell in found if not cell.match] == []
     noted = {(cell.row, cell.column): cell.note for cell in found if cell.note}
@@ -41,7 +41,7 @@ def test_every_printed_cell(name: str) -> None:
     assert spec is not None
     assert [curve.label for curve in result.curves] == list(UNROUNDED[name])
     for curve in result.curves:
-        ours = values(curve, spec)
+        ours = curve.values(spec)
         for column, digits in zip(spec.columns, UNROUNDED[name][curve.label], strict=True):
             half_a_unit = 0.5 * 10.0 ** -len(digits.partition(".")[2])
             assert ours[column.key] == pytest.approx(float(digits), abs=1.001 * half_a_unit), (curve.label, column.key)
@@ -53,7 +53,7 @@ def test_a_printed_value_that_differs_is_reported_and_not_repeated() -> None:
     printed = {**scenario.table.printed, "GPT-4": {"accelerators": "200", "tokens_per_second_per_user": "0"}}
     changed = scenario.replace(table=scenario.table.replace(printed=printed))
     result = run(changed)
-    wrong = [cell for cell in cells(result) if not cell.match]
+    wrong = [cell for cell in result.cells if not cell.match]
     assert [(cell.printed, cell.note) for cell in wrong] == [
         ("200", "ours is 172.66, -13.7 % of the printed value"),
         ("0", "ours is 55.674"),
@@ -69,7 +69,7 @@ def test_expectations_do_not_move_results() -> None:
     assert scenario.table is not None
     bare = scenario.replace(table=scenario.table.replace(printed={}))
     with_expectations, without = run(scenario), run(bare)
-    assert cells(without) == []
+    assert without.cells == []
     assert [curve.dollars.tolist() for curve in without.curves] == [
         curve.dollars.tolist() for curve in with_expectations.curves
     ]

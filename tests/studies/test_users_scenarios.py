@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 from inference_econ import errors
+from inference_econ.answers.assess_findings import verdict
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.answers.settings import speculation_of
 from inference_econ.engine import Instances, Setup, Speculation, bounds
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import FrontierAsk, Requests, Settings, Traffic, catalog
+from inference_econ.records.plain import csv_text
 from inference_econ.report import scenario_figure
-from inference_econ.report.assess_findings import verdict
-from inference_econ.report.page import Headline, csv_text
+from inference_econ.report.page import Headline
 from inference_econ.report.pages import page
-from inference_econ.report.scenario import result_frame, result_record, scenario_table, scenario_tables
+from inference_econ.report.scenario import scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
 from tests import asking
 from tests.reading import tables
@@ -66,16 +67,16 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     common = bounds.ends(Instances(wide.frontier.setup, isl=100, osl=20), bounds.STEP)["milliseconds"]
     assert None not in (*spread, *common)
     assert spread[1] / spread[0] >= common[1] / common[0]  # type: ignore[operator]
-    record: Any = result_record(result)
+    record: Any = result.record()
     assert record["assumptions"] == dict.fromkeys(("16 bits", "8 bits"), "profiles/hopper")
     speeds = [record["rows"][0][f"tokens_per_second_per_user{end}"] for end in ("_high", "", "_low")]
     assert [speeds[1] / speed for speed in speeds[::2]] == pytest.approx(spread)
     assert "curves" not in record
     drawn = run(write(SCENARIO.replace("sources:", "figure: {title: Mine}\nsources:")))
-    shown: Any = result_record(drawn)
+    shown: Any = drawn.record()
     line = shown["curves"][0]
     assert len(line["tokens_per_second_per_user_low"]) == len(line["batch"])
-    assert "tokens_per_second_per_user_low" in csv_text(result_frame(drawn)).splitlines()[0]
+    assert "tokens_per_second_per_user_low" in csv_text(drawn.to_frame()).splitlines()[0]
 
 
 SERVICES = SCENARIO.replace("decode_only: true, ", "assumptions: profiles/hopper, arrangement: together, ").replace(
@@ -95,7 +96,7 @@ def test_services_are_what_a_scenario_counts(write: Write) -> None:
     assert table.columns == ("series", "speed", "flight")
     assert table.notes[0].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95")
     assert table.notes[0].endswith("formats as in each row; 100 input tokens, 20 output tokens.")
-    shown: Any = result_record(run(write(SERVICES.replace("sources:", "figure: {title: Mine}\nsources:"))))
+    shown: Any = run(write(SERVICES.replace("sources:", "figure: {title: Mine}\nsources:"))).record()
     line = shown["curves"][0]
     assert len(line["ttft_seconds_low"]) == len(line["concurrency"]) == len(line["dollars_per_million_output_tokens"])
     steps = run(write(SCENARIO)).curves[1]
@@ -140,8 +141,8 @@ def test_the_studys_grid_is_not_held_against_servers(write: Write) -> None:
     )
     result = run(write(text))
     assert scenario_table(result).every_note == ()
-    assert "low" not in csv_text(result_frame(result)).splitlines()[0]
-    assert "low" not in str(result_record(result)["curves"])
+    assert "low" not in csv_text(result.to_frame()).splitlines()[0]
+    assert "low" not in str(result.record()["curves"])
 
 
 def test_series_may_speculate_in_every_way(write: Write) -> None:
@@ -336,10 +337,10 @@ def test_a_measured_server_as_a_scenario(write: Write) -> None:
     assert result.assessment.anywhere.speed_factor == by_hand.anywhere.speed_factor
     shown, step = scenario_tables(result)
     assert shown.rows[0][:2] == ("measured", "50.0") and step.rows[-1][0] == "in all"
-    record = result_record(result)
-    assert record["assessment"]["measured"]["batch"] == 8  # type: ignore[index]
+    record = result.record()
+    assert record["assessment"]["measured"]["batch"] == 8
     assert "curves" not in record
-    assert csv_text(result_frame(result)).splitlines()[1].startswith("measured,")
+    assert csv_text(result.to_frame()).splitlines()[1].startswith("measured,")
     assert [text.get_text() for text in scenario_figure.draw(result).texts] == ["Mine"]
 
 
@@ -349,7 +350,7 @@ def test_a_measured_server_has_a_verdict_under_each_preset(write: Write) -> None
     *_, own, ideal = page(result).blocks()
     assert isinstance(own, Headline) and isinstance(ideal, Headline)
     assert own.lines == verdict(result.assessments[0]) and ideal.lines[0].startswith("SLOWER THAN EXPECTED")
-    assert set(result_record(result)["verdicts"]) == {"deployable", "ideal"}  # type: ignore[call-overload]
+    assert set(result.record()["verdicts"]) == {"deployable", "ideal"}
 
 
 @pytest.mark.rows

@@ -8,17 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._shown import Shown
 from inference_econ._types import Array
-from inference_econ.answers.disaggregated import budget, fleets
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier, aggregated, disaggregated
-from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pools, check_pairs
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms, unreachable
-from inference_econ.answers.means import Means
-from inference_econ.answers.together import Choice
 from inference_econ.engine import Instances
-from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.errors import NothingFitsError
 
 #: Ranges of speed with a smaller quotient between them are one [1].
 _STEPS = 1.05
@@ -153,59 +148,3 @@ def compare(pools: Pools, terms: Terms | None = None) -> Comparison:
     if not len(apart) or apart.seconds[0] > kept.targets.tpot_seconds:
         raise NothingFitsError(unreachable(pools, terms))
     return Comparison(pools, terms, apart, tuple(aggregated(pool, kept) for pool in pools.aggregated))
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Disaggregation(Shown):
-    """Pools beside aggregated serving.
-
-    Attributes
-    ----------
-    comparison : Comparison
-        Cost against speed of both.
-    fleet : Fleet or None
-        The best fleet of pools for a rate, for chips or for a budget; None if none of these is given.
-    together : Choice or None
-        The cheapest aggregated fleet for the same rate; None without a rate, or if none keeps the promises.
-    """
-
-    page = "report.disaggregated:DisaggregatedPage"
-
-    comparison: Comparison
-    fleet: Fleet | None
-    together: Choice | None
-
-
-def disaggregate(
-    pools: Pools, terms: Terms | None = None, *, requests_per_second: float | None = None, means: Means | None = None
-) -> Disaggregation:
-    """Prompts on one pool of instances and answers on another (``inference_econ.disaggregate``).
-
-    Parameters
-    ----------
-    pools : Pools
-        Layouts for prompts and for answers (:func:`inference_econ.pools`).
-    terms : Terms, optional
-        Promises, arrivals and ratios that both ways of serving have in common.
-    requests_per_second : float, optional
-        The whole traffic, for the cheapest fleet that keeps the promises [1/s].
-    means : Means, optional
-        Chips or a budget instead, for the fleet that carries most.
-
-    Raises
-    ------
-    InputError
-        If both a rate and means are given, or something cannot be used.
-    NothingFitsError
-        If no pair of layouts keeps the promises.
-    """
-    if requests_per_second is not None and means is not None:
-        raise InputError("give a rate, for the cheapest fleet, or means, for the most traffic, not both")
-    shared = Terms() if terms is None else terms
-    comparison = compare(pools, shared)
-    if means is not None:
-        return Disaggregation(comparison, budget.largest(pools, means, shared), None)
-    if requests_per_second is None:
-        return Disaggregation(comparison, None, None)
-    fleet = fleets.smallest(pools, requests_per_second, shared)
-    return Disaggregation(comparison, fleet, fleets.aggregated(pools, requests_per_second, shared))

@@ -10,9 +10,12 @@ from pathlib import Path
 from inference_econ._shown import Shown
 from inference_econ.calibration import validation
 from inference_econ.calibration.measurements import MeasuredServer
-from inference_econ.calibration.validation import SERVERS, Report, servers
+from inference_econ.calibration.validation import SERVERS, Report, intervals, servers
 from inference_econ.calibration.validation.bound import Violation, violations
+from inference_econ.calibration.validation.report_records import point_records, report_record
 from inference_econ.calibration.validation.rows import Servers
+from inference_econ.calibration.validation.server_records import bound_record, lines, servers_record
+from inference_econ.records.plain import Frame, frame_of, spreadsheet_cell
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,6 +52,34 @@ class Validated(Shown):
         if not self.servers or not (self.bound or any(report.assumptions == "ideal" for report in self.servers)):
             return None
         return violations(self.servers[0].rows)
+
+    def record(self, keys: Sequence[str] = ()) -> list[dict[str, object]]:
+        """Return one record per comparison.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            What errors of servers are grouped by.
+        """
+        records = [
+            {**servers_record(report, keys), "intervals": intervals.held_record(report)} for report in self.servers
+        ]
+        records += [] if self.beyond is None else [bound_record(self.beyond)]
+        return [*records, *map(report_record, self.others)]
+
+    def records(self) -> list[dict[str, object]]:
+        """Return one record per row of servers, with several assumptions block after block; else of other datasets."""
+        return [line for report in self.servers for line in lines(report)] or point_records(self.others)
+
+    def to_frame(self) -> Frame:
+        """One line per row of servers, or of the other datasets if none of servers is wanted, with ten digits.
+
+        Predictions are in the units of their files, with the ends of their intervals of 80 %, or with the reason why
+        there is none.
+        """
+        records = self.records()
+        columns = list(dict.fromkeys(name for record in records for name in record))
+        return frame_of([[spreadsheet_cell(record.get(name)) for name in columns] for record in records], columns)
 
 
 def validate(

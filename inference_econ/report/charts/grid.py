@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import altair as alt
 
+from inference_econ.records.plain import attributes
 from inference_econ.report.charts import marks, theme
-from inference_econ.report.fields import attributes
 
 #: Size of a tile [pixels].
 _WIDTH, _HEIGHT = 128, 20

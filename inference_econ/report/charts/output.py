@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError
+from inference_econ.records.files import CHARTS, check_picture, ending_of, whole_file
 from inference_econ.report.charts import theme
-from inference_econ.report.files import CHARTS, check_picture, ending_of, whole_file
 
 try:
     import resource

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import altair as alt
 
 from inference_econ.formulas.roofline import attainable
+from inference_econ.records.texts import prefixed
 from inference_econ.report.charts import marks, theme
 from inference_econ.report.step_pictures import Roofline, RooflinePoint
-from inference_econ.report.table import prefixed
 
 #: What can take longest of an operator, in the order of the palette.
 _BOUNDS = ("memory", "compute", "network", "launch")

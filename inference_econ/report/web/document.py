@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError
+from inference_econ.records.files import ending_of, write_text
+from inference_econ.records.texts import Amount
 from inference_econ.report import charts
 from inference_econ.report.columns import is_numeric
-from inference_econ.report.files import ending_of, write_text
-from inference_econ.report.table import Amount, Table
+from inference_econ.report.table import Table
 from inference_econ.report.web.section import Asked, Section, section
 
 if TYPE_CHECKING:

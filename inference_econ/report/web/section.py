@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from inference_econ.answers.heading import formats_title
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.sources import UsedSource
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
+from inference_econ.records.sources import UsedSource
+from inference_econ.records.texts import Amount
 from inference_econ.report import charts, launch
-from inference_econ.report.heading import formats_title
 from inference_econ.report.page import Page, Pieces, Remarks
 from inference_econ.report.picture import picture
-from inference_econ.report.table import Amount, Table
+from inference_econ.report.table import Table
 
 #: Fields of a reference that are listed [1].
 _FIELDS = 8

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from inference_econ._types import Progress
-from inference_econ.answers.sources import UsedSource, spec_sources
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import (
     Basis,
@@ -22,6 +21,7 @@ from inference_econ.inputs import (
     Value,
     catalog,
 )
+from inference_econ.records.sources import UsedSource, spec_sources
 from inference_econ.studies.claims.readings import read
 from inference_econ.studies.ledger import Finding, Ledger
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special, stats
@@ -15,6 +15,7 @@ from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
 from inference_econ.errors import InputError
 from inference_econ.inputs import ModelSpec, ObservedOffer, Priors
+from inference_econ.records.plain import Frame, attributes, frame_of
 from inference_econ.studies.inference.draws import Draws
 from inference_econ.studies.inference.frontiers import Manner
 from inference_econ.studies.inference.likelihood import (
@@ -84,6 +85,18 @@ class Served:
     price_over_cost: Interval | None
     hour_price: Interval | None
 
+    def record(self) -> dict[str, Any]:
+        """Return the offer and how it is probably served as plain data."""
+        intervals = attributes(self, "acceptance in_flight price_over_cost hour_price")
+        return {
+            **self.offer.model_dump(exclude_none=True, exclude_unset=True),
+            "stray": self.stray,
+            "chips": dict(self.chips),
+            "weights": dict(self.formats),
+            "speculation": self.speculation,
+            **{name: None if value is None else value._asdict() for name, value in intervals.items()},
+        }
+
 
 @dataclass(frozen=True, repr=False)
 class Inferred(Shown):
@@ -148,6 +161,49 @@ class Inferred(Shown):
         by_offer = [probabilities(served) for served in self.served]
         names = dict.fromkeys(name for shares in by_offer for name in shares)
         return {name: sum(shares.get(name, 0.0) for shares in by_offer) / len(by_offer) for name in names}
+
+    @property
+    def manners(self) -> dict[str, dict[str, float]]:
+        """Probabilities of chips, formats and speculation, in the mean over the offers [1]."""
+        return {
+            "chips": self.mean_of(lambda served: served.chips),
+            "weights": self.mean_of(lambda served: served.formats),
+            "speculation": self.mean_of(lambda served: {"yes": served.speculation}),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """Return sizes, kinds and how each offer is served as plain data; what the model is, where that is known."""
+        record: dict[str, Any] = {
+            "priors": self.priors.name,
+            "samples": int(self.weights.size),
+            "effective_samples": self.effective,
+            "total_parameters": self.total_parameters._asdict(),
+            "active_parameters": self.active_parameters._asdict(),
+            "families": self.families,
+            **self.manners,
+            "speculation": self.manners["speculation"]["yes"],
+            "offers": [served.record() for served in self.served],
+        }
+        if self.truth is not None:
+            record["truth"] = {
+                "model": self.truth.name,
+                **attributes(self.truth, "total_parameters active_parameters"),
+                "total_inside": self.total_parameters.holds(self.truth.total_parameters),
+                "active_inside": self.active_parameters.holds(self.truth.active_parameters),
+            }
+        return record
+
+    def to_frame(self) -> Frame:
+        """Models drawn from the priors with their weights, one row each, unrounded."""
+        draws = self.draws
+        return frame_of(
+            {
+                "family": [draws.families[index] for index in draws.family],
+                "total_parameters": draws.total,
+                "active_parameters": draws.active,
+                "weight": self.weights,
+            }
+        )
 
 
 def interval(values: Array, weights: Array) -> Interval:

@@ -135,6 +135,10 @@ class Sweep(Shown):
             raise InputError(f"the query gives more than {MOST_ROWS:,} rows; add LIMIT, or aggregate them")
         return frame
 
+    def record(self) -> dict[str, Any]:
+        """Return the sweep in short as plain data."""
+        return self.displayed.record()
+
     def to_frame(self) -> pd.DataFrame:
         """All points of all frontiers, one row each, as ``SELECT * FROM points`` gives them."""
         return self.query("SELECT * FROM points ORDER BY combination, point")

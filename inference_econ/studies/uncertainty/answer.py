@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +12,12 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._types import Array, Progress
-from inference_econ.answers.sources import UsedSource, sources
+from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.formulas import decisions
 from inference_econ.inputs import PROFILE, Distribution, Scenario, Settings, UncertaintyAsk
+from inference_econ.records.plain import attributes, finite_or_none
+from inference_econ.records.sources import UsedSource, source_records, spec_sources
 from inference_econ.studies.results import AnyFrontier, Study, common_speeds
 from inference_econ.studies.settings import frontier_of, number
 from inference_econ.studies.uncertainty.design import CHEAP, Design, Shares, Variable, design, shares, variables
@@ -103,7 +106,7 @@ class Uncertainty(Study):
     @property
     def used(self) -> tuple[UsedSource, ...]:
         """Sources of the present frontiers."""
-        return tuple(dict.fromkeys(used for series in self.series for used in sources(series.present)))
+        return tuple(dict.fromkeys(used for series in self.series for used in series.present.sources))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -197,7 +200,98 @@ class Uncertainty(Study):
         """In which share of the samples a series is the cheapest at one of the speeds."""
         return decisions.share(decisions.cheapest(self.sampled[:, at])[:, index])
 
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of all series with present inputs."""
+        return [series.present.setup for series in self.series]
 
+    def record(self) -> dict[str, object]:
+        """Return bands, chances, shares and the worth of knowing; what is not reached is null."""
+        return {
+            "scenario": self.scenario.name,
+            "description": self.scenario.description,
+            "speed": self.speed,
+            "samples": self.plan.samples,
+            "evaluations": len(self.plan.shares),
+            "frontiers": self.frontiers,
+            "seed": self.ask.seed,
+            "series": [self._series_record(index) for index in range(len(self.labels))],
+            "inputs": [self._input_record(column) for column in range(len(self.variables))],
+            "shares": {name: self._share_records(shares) for name, shares in self.shares.items()},
+            "all_known": self._knowledge_record(None),
+            "sources": source_records((*self.used, *spec_sources("scenario", self.scenario))),
+        }
+
+    def records(self) -> list[dict[str, object]]:
+        """Return bands and chances, one record per series and speed; NaN where a speed is not reached."""
+        cost = "dollars_per_million_output_tokens"
+        return [
+            {
+                "series": label,
+                "tokens_per_second_per_user": speed,
+                cost: _finite(self.present[at, index]),
+                **{f"{cost}_{name}": _finite(self.bands[level, at, index]) for level, name in enumerate(_NAMES)},
+                "reached": self.reached[at, index],
+                "cheapest": self.chances[at, index],
+            }
+            for index, label in enumerate(self.labels)
+            for at, speed in enumerate(self.speeds)
+        ]
+
+    def _series_record(self, index: int) -> dict[str, object]:
+        chance = self.chance(index, self.at)
+        bands = {name: _nulls(self.bands[level, :, index]) for level, name in enumerate(_NAMES)}
+        return {
+            "label": self.labels[index],
+            "cheapest_at_speed": {"value": chance.value, "standard_error": chance.standard_error},
+            "tokens_per_second_per_user": self.speeds.tolist(),
+            "dollars_per_million_output_tokens": {"present": _nulls(self.present[:, index]), **bands},
+            "reached": self.reached[:, index].tolist(),
+            "cheapest": self.chances[:, index].tolist(),
+        }
+
+    def _input_record(self, column: int) -> dict[str, object]:
+        variable = self.variables[column]
+        series = next(series for series in self.series if series.label in variable.series)
+        distribution = variable.given
+        return {
+            "name": variable.name,
+            "series": list(variable.series),
+            "distribution": distribution.words if isinstance(distribution, Distribution) else distribution,
+            "quantiles": dict(zip(_NAMES, series.quantiles(variable, np.asarray(QUANTILES)).tolist(), strict=True)),
+            **(self._knowledge_record(column) or {}),
+        }
+
+    def _knowledge_record(self, column: int | None) -> dict[str, object] | None:
+        """Record of the worth of knowing an input, or all of them; None if there is nothing to choose."""
+        if len(self.labels) == 1:
+            return None
+        knowledge = self.all_known if column is None else self.knowledge[column]
+        dollars = knowledge.dollars
+        return {
+            "fewer_wrong_choices": knowledge.mistakes._asdict(),
+            "saved_dollars_per_million_output_tokens": None if dollars is None else dollars._asdict(),
+        }
+
+    def _share_records(self, parts: Shares) -> list[dict[str, object]]:
+        shares = attributes(parts, "first first_half_width total total_half_width")
+        return [
+            {"input": variable.label, **{name: float(values[column]) for name, values in shares.items()}}
+            for column, variable in enumerate(self.variables)
+        ]
+
+
+def _finite(value: float) -> float:
+    """A number of a row; NaN where it is infinite."""
+    return float(value) if math.isfinite(value) else math.nan
+
+
+def _nulls(values: Array) -> list[float | None]:
+    return [finite_or_none(float(value)) for value in values]
+
+
+#: Names of the quantiles in data.
+_NAMES = ("p10", "median", "p90")
 #: What the ratio of costs is called among outputs.
 MARGIN = "choice"
 

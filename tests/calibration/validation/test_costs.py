@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,12 +23,12 @@ from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.validation import _costs
 from inference_econ.calibration.validation._costs import Combination, Curves, combinations, default_market, dollars_of
+from inference_econ.calibration.validation.report_records import point_records, points_of, report_record
 from inference_econ.calibration.validation.servers import of_hardware
 from inference_econ.engine import Setup, Speculation
 from inference_econ.errors import InputError
 from inference_econ.inputs import Traffic, catalog
-from inference_econ.report import costs
-from inference_econ.report.validate import points_table, record, tables
+from inference_econ.report.validate import tables
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
 SERVER = Measurement(
@@ -285,7 +286,7 @@ def shown(few: Path) -> validation.Report:
 @pytest.mark.long
 def test_the_floor(shown: validation.Report) -> None:
     """Combinations of several models, engines and chips: answers may get nearer to measured costs, and no farther."""
-    points = costs.points_of(shown, "profile")
+    points = points_of(shown, "profile")
     assert len(points) > 40
     assert {point.engine for point in points} == {"sglang", "trtllm", "vllm"}
     score = cost_score(points)
@@ -298,7 +299,7 @@ def test_the_floor(shown: validation.Report) -> None:
 
 def test_what_is_said_of_costs(shown: validation.Report) -> None:
     overall, made_of, far, constants, *_ = tables(shown)[:6]
-    points = costs.points_of(shown, "profile")
+    points = points_of(shown, "profile")
     score = cost_score(points)
     assert overall.columns[:4] == ("of", "servers", "compared", "answered/measured")
     assert overall.rows[0][:4] == ("all", str(len(points)), str(score.compared), f"{score.ratio:.2f}")
@@ -311,24 +312,23 @@ def test_what_is_said_of_costs(shown: validation.Report) -> None:
     errors = [float(row[3]) for row in far.rows]
     assert len(errors) > 2
     assert errors[0] == max(errors)
-    plain = record(shown)
-    assert plain["errors"] == costs.record(shown)
-    assert costs.record(shown)["profile"]["all"] == score._asdict()  # type: ignore[index]
+    plain: Any = report_record(shown)
+    assert plain["errors"]["profile"]["all"] == score._asdict()
     assert overall.notes[0].startswith(f"Half of the answers are within a factor of {math.exp(score.median):.2f}")  # type: ignore[arg-type]
     assert constants.notes[0].startswith("Under 'profile, levels left out', half of the answers are within a factor")
     assert [row[0] for row in made_of.rows][:5] == list(_costs.STAGES)
     assert made_of.rows[4][1:4] == (str(score.compared), f"{score.ratio:.2f}", f"{score.median:.2f}")
-    frame = points_table([shown]).frame()
-    assert list(frame.columns[:3]) == ["dataset", "id", "series"]
-    assert {"answer", "tried", "low", "high", "inside", "tokens_per_second", "combination"} <= set(frame.columns)
+    rows = point_records([shown])
+    assert list(rows[0])[:3] == ["dataset", "id", "series"]
+    assert {"answer", "tried", "low", "high", "inside", "tokens_per_second", "combination"} <= set(rows[0])
     # Every server twice: with the levels of measured servers, and under the constants of the profile alone.
-    assert len(frame) == 2 * len(points)
+    assert len(rows) == 2 * len(points)
     assert overall.title != constants.title
     assert constants.rows[0][:2] == ("all", str(len(points)))
 
 
 def test_a_point_lies_between_the_ends_of_its_interval(shown: validation.Report) -> None:
-    points = [point for point in costs.points_of(shown, "profile") if point.predicted and point.low and point.high]
+    points = [point for point in points_of(shown, "profile") if point.predicted and point.low and point.high]
     assert len(points) > 20
     assert all((point.low or 0.0) < (point.high or 0.0) for point in points)
 

@@ -22,10 +22,12 @@ from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.spread import error_quantiles
 from inference_econ.calibration.validation import bound, servers
 from inference_econ.calibration.validation.rows import Coverage
+from inference_econ.calibration.validation.server_records import bound_record, servers_record
+from inference_econ.calibration.validation.validated import Validated
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.report.page import csv_text
-from inference_econ.report.servers import beyond, bound_record, errors, predictions, record, tables
+from inference_econ.records.plain import csv_text
+from inference_econ.report.servers import beyond, errors, tables
 from tests.shipped import shipped_servers
 
 #: Predictions of all shipped servers take most of a minute.
@@ -66,7 +68,7 @@ def _first(name: str, rows: int, path: Path, keep: Callable[[dict[str, str]], bo
 
 
 def _lines(report: Servers) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(csv_text(predictions([report]).frame()))))
+    return list(csv.DictReader(io.StringIO(csv_text(Validated((report,)).to_frame()))))
 
 
 # Every shipped row.
@@ -327,7 +329,7 @@ def test_rows_that_were_fitted_are_apart_from_others(tmp_path: Path) -> None:
         ("TPOT", "fitted", "1"),
         ("TPOT", "not fitted", "2"),
     ]
-    parts = record(some)["parts"]
+    parts = servers_record(some)["parts"]
     assert parts["not fitted"]["tpot"]["rows"] == 2  # type: ignore[index]
     where = servers.inside(some.counted(), TPOT)
     assert parts["all"]["tpot"]["inside"] == where.held <= where.known == 3  # type: ignore[index]
@@ -539,7 +541,7 @@ def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -
 
 
 def test_plain_data(tmp_path: Path) -> None:
-    plain = record(servers.servers([_serving(tmp_path / "mine.csv", {})]), ["model"])
+    plain = servers_record(servers.servers([_serving(tmp_path / "mine.csv", {})]), ["model"])
     coverage = {"read": 1, "mapped": 1, "repeats": 0, "speculative": 0, "spoilt": 0, "plain": 1, "predicted": 1}
     coverage["assumed"] = 0
     assert plain["coverage"] == coverage

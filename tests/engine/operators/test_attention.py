@@ -7,7 +7,7 @@ import pytest
 
 from inference_econ.engine import Setup, memory
 from inference_econ.inputs import Precision, catalog
-from inference_econ.report.table import formats_label
+from inference_econ.records.texts import formats_label
 from tests.planned import plan_of
 
 #: 61 layers, 128 heads of 128, hidden size 7168.

@@ -8,12 +8,12 @@ import math
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers.heading import step_heading
 from inference_econ.answers.price import sheet
+from inference_econ.records.texts import dollars
 from inference_econ.report.explain import ExplanationPage, named_parts
-from inference_econ.report.heading import step_heading
 from inference_econ.report.price import price_waterfall
 from inference_econ.report.step_pictures import roofline, step_waterfall
-from inference_econ.report.table import dollars
 from tests import asking
 from tests.charted import Spec, encodings, legend, rows_of, sound, views
 from tests.offered import service_of

@@ -10,8 +10,8 @@ import pytest
 
 import inference_econ as ie
 from inference_econ._shown import Shown
+from inference_econ.records.texts import Amount
 from inference_econ.report.pages import page
-from inference_econ.report.table import Amount
 from inference_econ.report.web import Asked
 from inference_econ.report.web.section import script, section
 from tests.documents import read

@@ -9,10 +9,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from inference_econ import inputs
-from inference_econ.answers.deviations import known_errors, outside_of
 from inference_econ.engine import Instances, Interval
 from inference_econ.engine.bounds import LEVEL
-from inference_econ.report.table import words
+from inference_econ.records.deviations import known_errors, outside_of
+from inference_econ.records.texts import words
 
 if TYPE_CHECKING:
     from inference_econ.engine import Setup, SetupLevels

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.sources import UsedSource, sources
 from inference_econ.inputs import catalog
+from inference_econ.records.sources import UsedSource
 from inference_econ.studies.scenario import run
 from tests import asking
 
@@ -30,7 +30,7 @@ def _known(used: tuple[UsedSource, ...]) -> None:
 def test_a_frontier_rests_on_model_hardware_assumptions_and_a_price() -> None:
     traffic = ie.Traffic(context=100)
     front = asking.frontier("llama_3_8b", "h100_sxm", traffic, max_accelerators=2, assumptions="deployable")
-    used = sources(front)
+    used = front.sources
     _known(used)
     files = {one.file for one in used}
     assert files == {"model: Llama 3.1 8B", "hardware: NVIDIA H100 SXM5 80GB", "assumptions: deployable"}
@@ -42,13 +42,13 @@ def test_a_frontier_rests_on_model_hardware_assumptions_and_a_price() -> None:
 
 def test_a_given_price_is_the_users() -> None:
     front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(context=100), max_accelerators=2, price=1.2345)
-    (price,) = (one for one in sources(front) if "dollars_per_accelerator_hour" in one.field)
+    (price,) = (one for one in front.sources if "dollars_per_accelerator_hour" in one.field)
     assert (price.source.ref, price.source.where, price.source.kind) == ("user", "1.2345 USD/h", "assumed")
 
 
 def test_what_ifs_are_the_users() -> None:
     chip = catalog.hardware("h100_sxm", changes=["hbm_bytes_per_second=6.7 TB/s"])
-    used = sources(asking.frontier("llama_3_8b", chip, ie.Traffic(context=100), max_accelerators=2))
+    used = asking.frontier("llama_3_8b", chip, ie.Traffic(context=100), max_accelerators=2).sources
     _known(used)
     (changed,) = (one for one in used if one.field == "hbm_bytes_per_second")
     assert changed.source.ref == "user"
@@ -57,9 +57,8 @@ def test_what_ifs_are_the_users() -> None:
 
 def test_a_draft_model_is_named_too() -> None:
     draft = ie.Speculation.of("draft", 0.8, model=ie.model("qwen3_8b"))
-    used = sources(
-        asking.frontier("qwen3_32b", "h100_sxm", ie.Traffic(context=100), max_accelerators=4, speculation=draft)
-    )
+    front = asking.frontier("qwen3_32b", "h100_sxm", ie.Traffic(context=100), max_accelerators=4, speculation=draft)
+    used = front.sources
     _known(used)
     assert "draft model: Qwen3 8B" in {one.file for one in used}
 
@@ -77,7 +76,7 @@ def test_a_scaled_model_is_derived_and_costs_more() -> None:
     assert fronts[1].dollars.tolist() == fronts[0].dollars.tolist()
     assert fronts[2].tokens_per_second[-1] < fronts[0].tokens_per_second[-1]
     assert fronts[2].dollars[0] > fronts[0].dollars[0]
-    used = sources(fronts[2])
+    used = fronts[2].sources
     _known(used)
     derived = [one for one in used if one.source.ref == "derived"]
     assert {one.field for one in derived} == {"hidden_size", "blocks"}

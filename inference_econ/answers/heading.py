@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.promises import Targets
+from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, prices
-from inference_econ.report.table import formats_label
+from inference_econ.records.texts import formats_label
+from inference_econ.search import Frontier
 
 #: Of chips without a profile: kernels as good as the best elsewhere, and no host that is in their way.
 BOUND = "a bound: fitted to no server with it"
@@ -63,6 +65,25 @@ def heading(
         *(labels if len(labels) == 1 else ()),
     )
     return "; ".join(part for part in parts if part)
+
+
+def frontiers_title(fronts: Sequence[ServiceFrontier | Frontier]) -> str:
+    """Heading of a frontier, or of several: what is counted, model and chips, requests or context, in one line.
+
+    If one is of services, of those alone.
+    """
+    services = [front for front in fronts if isinstance(front, ServiceFrontier)]
+    if services:
+        return heading(
+            SERVICES,
+            [setup for front in services for setup in front.setups],
+            [lengths_label(front.requests) for front in services],
+            promises=[front.promises for front in services],
+            speculations=[front.candidates[number].speculation for front in services for number in front.shown],
+        )
+    setups = [front.setup for front in fronts]
+    proposers = [front.speculation for front in fronts]
+    return heading(DECODE_STEPS, setups, list(map(context_label, setups)), speculations=proposers)
 
 
 def step_heading(explanation: Explanation) -> str:

@@ -1,50 +1,11 @@
-"""Parts of records that several answers have: facts of a setup, lengths of requests, sources."""
+"""Facts of a setup as plain data: what records of answers begin with."""
 
 from __future__ import annotations
 
-import math
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
-from inference_econ._shown import Shown
-from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup
 from inference_econ.inputs import HardwareSpec, Requests, prices
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-class Recorded(Shown):
-    """An answer that is data by itself: records need nothing of how answers look."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def record(self) -> dict[str, Any]:
-        """Return all of the answer as plain data."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of the answer as plain data, as ``--format json`` prints it: numbers in base units, texts."""
-        plain: dict[str, Any] = without_signed_zeros(self.record())
-        return plain
-
-
-class RecordedRows(Recorded):
-    """An answer whose rows are records, too."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def records(self) -> list[Mapping[str, Any]]:
-        """Return the numbers behind the answer, one record per row."""
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the numbers behind the answer, one row each, unrounded; units are part of the names of columns."""
-        return flat_frame(self.records())
-
 
 #: What every record begins with.
 HEAD = ("model", "hardware", "assumptions", "price")
@@ -63,7 +24,7 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
     requests : Requests, optional
         For ``isl``, ``osl`` and ``cached`` [tokens].
     calibration : object
-        For ``calibration``, see :func:`inference_econ.answers.deviations.calibration_record`.
+        For ``calibration``, see :func:`inference_econ.records.deviations.calibration_record`.
     """
     precision = setup.precision
     values: dict[str, object] = {
@@ -116,50 +77,4 @@ def node_record(chip: HardwareSpec, dollars_per_accelerator_hour: float) -> dict
     return {
         "usd_per_node_hour": None if size is None else size * dollars_per_accelerator_hour,
         "gpus_per_node": size,
-    }
-
-
-def finite_or_none(value: float) -> float | None:
-    """The value itself, or None if it has no end or is not known: records have no NaN and no infinity."""
-    return value if math.isfinite(value) else None
-
-
-def without_signed_zeros(value: Any) -> Any:
-    """Plain data without the sign of a zero."""
-    if isinstance(value, Mapping):
-        return {key: without_signed_zeros(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [without_signed_zeros(item) for item in value]
-    return value + 0.0 if isinstance(value, float) else value
-
-
-def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Plain data without nesting: names joined by underscores.
-
-    Examples
-    --------
-    >>> flat({"gpus": 8, "ttft_seconds": {"p50": 0.2}})
-    {'gpus': 8, 'ttft_seconds_p50': 0.2}
-    """
-    joined: dict[str, Any] = {}
-    for name, value in record.items():
-        joined |= flat(value, f"{before}{name}_") if isinstance(value, Mapping) else {f"{before}{name}": value}
-    return joined
-
-
-def flat_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Plain data as rows, unrounded; what is said of a whole answer's errors is left out."""
-    import pandas as pd
-
-    return pd.DataFrame(
-        [flat({name: value for name, value in record.items() if name != "calibration"}) for record in records]
-    )
-
-
-def targets_record(targets: Targets) -> dict[str, object]:
-    """Promises as plain data; null where there is none."""
-    return {
-        **{f"{name}_seconds": finite_or_none(seconds) for name, seconds in targets.every.items()},
-        **{f"{name}_percentile": targets.percentile_of(name) for name in targets.every},
-        "confidence": targets.confidence,
     }

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.deviations import calibration_record
+from inference_econ.answers import caveats
+from inference_econ.answers.assess_findings import findings
 from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Quantity, catalog
-from inference_econ.report import caveats
-from inference_econ.report.assess import assessment_record
-from inference_econ.report.assess_findings import findings
+from inference_econ.records.deviations import calibration_record
 from tests import asking
 from tests.reading import tables
 
@@ -220,7 +219,7 @@ def test_a_gap_is_held_against_the_errors_of_the_profile(factor: float, verdict:
     doubted = "The profile itself is uncertain by more than that: with these GPUs and batch 80 % of servers" in said
     assert doubted == (verdict != "on" and not certain)
     assert ("of servers on the frontier of any size would take " in said) == (verdict != "on")
-    record = assessment_record(found)
+    record = found.record()
     gap = record["frontiers"]["any_size"]  # type: ignore[index]
     assert gap["beyond_uncertainty"] is certain
     assert (gap["on_it_seconds_low"], gap["on_it_seconds_high"]) == pytest.approx(likely)

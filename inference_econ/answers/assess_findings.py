@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from inference_econ.answers.gaps import NEAR, Assessment, Deployment, Gap, SteadyService, StepPart
+from inference_econ.answers.gaps import NEAR, Assessed, Deployment, Gap, SteadyService, StepPart
 from inference_econ.answers.operating_point import OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.startable import grounds
 from inference_econ.engine import bounds, error_spread
-from inference_econ.report.startable import grounds
-from inference_econ.report.table import PART_NAMES, chips_label, dollars, layout_label, size
+from inference_econ.records.texts import PART_NAMES, chips_label, dollars, layout_label, size
 
 #: A smaller share of the measured time is not worth a sentence [1].
 _NOTABLE = 0.02
@@ -15,7 +15,7 @@ _NOTABLE = 0.02
 NAMES = {**PART_NAMES, "prompts": "prompts of others"}
 
 
-def findings(assessment: Assessment) -> tuple[str, ...]:
+def findings(assessment: Assessed) -> tuple[str, ...]:
     """The answer in sentences."""
     sentences = [
         _measured(assessment),
@@ -30,12 +30,12 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
     return (*sentences, *grounds([assessment.setup], assessment.subjects()))
 
 
-def verdict(assessment: Assessment) -> tuple[str, str, str]:
+def verdict(assessment: Assessed) -> tuple[str, str, str]:
     """The answer in three lines of a terminal: beside the prediction, beside the frontier, what both rest on."""
     return _beside_prediction(assessment), _beside_others(assessment), _basis(assessment)
 
 
-def _beside_prediction(assessment: Assessment) -> str:
+def _beside_prediction(assessment: Assessed) -> str:
     measured, predicted, likely = assessment.measured, assessment.predicted, assessment.likely_seconds
     seen = f"{_ms(measured.seconds)} per token measured"
     if predicted is None or assessment.expected is None:
@@ -51,7 +51,7 @@ def _beside_prediction(assessment: Assessment) -> str:
     return f"{sentence} ({1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} in {100 * bounds.LEVEL:.0f} % of cases)."
 
 
-def _beside_others(assessment: Assessment) -> str:
+def _beside_others(assessment: Assessed) -> str:
     gap = assessment.anywhere
     if gap.verdict == "on":
         return f"ON THE FRONTIER, within {100 * NEAR:.0f} %."
@@ -71,7 +71,7 @@ def _in_short(gap: Gap) -> str:
     return f"{at_cost}, {at_speed}"
 
 
-def _basis(assessment: Assessment) -> str:
+def _basis(assessment: Assessed) -> str:
     """Sentence on the profile and its rows, and on the layout and how it was chosen; headings say the lengths."""
     setup, measured = assessment.setup, assessment.measured
     rows = error_spread(setup.assumptions, "tpot", [assessment.anywhere.subject])
@@ -96,7 +96,7 @@ def _fleet(measured: OperatingPoint) -> str:
     return f"{measured.instances} instances of {chips_label(measured.instance_accelerators)}"
 
 
-def _measured(assessment: Assessment) -> str:
+def _measured(assessment: Assessed) -> str:
     measured, requests = assessment.measured, assessment.requests
     batch = "a batch of " if requests is None else ""
     load = f"{batch}{size(round(measured.batch, 1))}{' in flight' if requests else ''}"
@@ -113,13 +113,13 @@ def _measured(assessment: Assessment) -> str:
     )
 
 
-def _tried(assessment: Assessment) -> str:
+def _tried(assessment: Assessed) -> str:
     front = assessment.anywhere.frontier
     sizes = front.candidates[0].plans.accelerators if isinstance(front, ServiceFrontier) else front.grid.accelerators
     return f"Any size: deployments of up to {max(sizes):g} GPUs."
 
 
-def _certain(assessment: Assessment) -> list[str]:
+def _certain(assessment: Assessed) -> list[str]:
     """Sentence on whether the gap to the frontier is larger than errors of predictions are."""
     gap, likely = assessment.anywhere, assessment.anywhere.likely_seconds
     if likely is None or gap.verdict == "on" or assessment.predicted is None:
@@ -141,7 +141,7 @@ def _beyond(measured: OperatingPoint) -> str:
     )
 
 
-def _impossible(assessment: Assessment) -> list[str]:
+def _impossible(assessment: Assessed) -> list[str]:
     sentences, shortage, measured = [], assessment.shortage, assessment.measured
     if measured.mfu > 1.0:
         sentences.append(f"That is impossible: {_beyond(measured)}")
@@ -164,7 +164,7 @@ def _impossible(assessment: Assessment) -> list[str]:
     return sentences
 
 
-def _beside_frontier(assessment: Assessment) -> str:
+def _beside_frontier(assessment: Assessed) -> str:
     gap, name = assessment.anywhere, assessment.setup.assumptions.name
     if gap.verdict == "on":
         return f"It lies on the frontier of {name}, within 2 %."
@@ -178,7 +178,7 @@ def _beside_frontier(assessment: Assessment) -> str:
     )
 
 
-def _alike(assessment: Assessment) -> list[str]:
+def _alike(assessment: Assessed) -> list[str]:
     """Sentence on the point among deployments of its size, where that is a better verdict."""
     gap, chips = assessment.same_size, chips_label(assessment.measured.instance_accelerators)
     if gap.verdict == assessment.anywhere.verdict:
@@ -190,7 +190,7 @@ def _alike(assessment: Assessment) -> list[str]:
     return [f"Among deployments on {chips} it is ahead of all: {_worse(gap)}."]
 
 
-def _beside_ideal(assessment: Assessment) -> str:
+def _beside_ideal(assessment: Assessed) -> str:
     gap, chips = assessment.ideal, chips_label(assessment.measured.instance_accelerators)
     if gap.verdict == "behind":
         return f"The ideal bound for {chips} (full peaks, free communication, no launches): {_better(gap)}."
@@ -230,7 +230,7 @@ def _worse(gap: Gap) -> str:
     return f"{at_cost}, {at_speed}"
 
 
-def _unexplained(assessment: Assessment) -> str | None:
+def _unexplained(assessment: Assessed) -> str | None:
     left = assessment.unexplained_seconds
     if left is None:
         return None
@@ -247,7 +247,7 @@ def _unexplained(assessment: Assessment) -> str | None:
     return f"{predicted}; {1e3 * left:.2f} ms are unexplained: scheduler, sampling{prompts}, kernels."
 
 
-def _lever(assessment: Assessment) -> str | None:
+def _lever(assessment: Assessed) -> str | None:
     """The parts that close most of the gap to what can be reached, and else to the bound."""
     name, gap = (
         ("frontier", assessment.anywhere)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from inference_econ.answers.chances import Chances
+from inference_econ.answers.heading import BOUND, heading, lengths_label, promises_label
 from inference_econ.answers.launching.benchmark import Expected
 from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import Requests
-from inference_econ.report.heading import BOUND, heading, lengths_label, promises_label
 from inference_econ.report.promises import chances_notes
 
 

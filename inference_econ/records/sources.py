@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import HardwareSpec, ModelSpec, Source, SourcedSpec, catalog, prices
-from inference_econ.search import Frontier
 
 #: Fields that no time and no price follows from.
 _UNUSED = frozenset({"year", "watts", "link_bytes_per_second_both_ways", "max_context", "checkpoints"})
@@ -38,15 +36,6 @@ class UsedSource:
         }
 
 
-def sources(front: Frontier | ServiceFrontier) -> tuple[UsedSource, ...]:
-    """Every source that a frontier rests on."""
-    if isinstance(front, Frontier):
-        return priced_sources(front.setup, _draft(front.speculation))
-    shown = [front.candidates[number] for number in front.shown]
-    every = [used for candidate in shown for used in priced_sources(candidate.setup, _draft(candidate.speculation))]
-    return tuple(dict.fromkeys([*every, *power_sources(front.setup.hardware)]))
-
-
 def power_sources(chip: HardwareSpec) -> tuple[UsedSource, ...]:
     """The sources of what a chip, its host and its facility draw; none where nobody says."""
     if chip.watts is None:
@@ -56,12 +45,9 @@ def power_sources(chip: HardwareSpec) -> tuple[UsedSource, ...]:
     return (*board, *spec_sources("power", catalog.power()), *terms)
 
 
-def _draft(speculation: Speculation | None) -> ModelSpec | None:
-    return None if speculation is None else speculation.model
-
-
-def priced_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:
-    """The sources of a setup and of its price."""
+def priced_sources(setup: Setup, speculation: Speculation | None = None) -> tuple[UsedSource, ...]:
+    """The sources of a setup, of the model that proposes tokens to it, and of its price."""
+    draft = None if speculation is None else speculation.model
     return (*setup_sources(setup, draft), *_price_sources(setup))
 
 

@@ -9,6 +9,11 @@ from inference_econ.engine import Instances, Interval, LeftOutErrors, error_spre
 from inference_econ.engine.bounds import LEVEL, extremes, subjects_of
 from inference_econ.inputs import Quantity
 
+#: What users see of a service.
+SEEN: tuple[Quantity, ...] = ("tpot", "ttft")
+#: What users and the operator of a service see.
+SERVED: tuple[Quantity, ...] = (*SEEN, "throughput")
+
 
 def known_errors(
     instances: Instances, quantities: Iterable[Quantity]

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.record import flat_frame
 from inference_econ.errors import InputError
 from inference_econ.inputs import read_text
-from inference_econ.report.files import ending_of, write_text
-from inference_econ.report.page import json_text
-from inference_econ.report.table import Frame, frame_of
+from inference_econ.records.plain import Frame, csv_text, flat_frame, frame_of, json_text
 
 if TYPE_CHECKING:
-    from inference_econ.report.page import Page
+    from inference_econ.engine import Setup
 
 #: Heads of files: of answers that Python saved, with their rows; of those of the command line, with what was asked.
 _SAVED, _QUESTION = "saved", "asked"
@@ -98,20 +95,29 @@ def question_record(command: str, options: Mapping[str, Any]) -> dict[str, objec
     return {_QUESTION: {"program": _PROGRAM, "version": _version(), "command": command, "options": {**options}}}
 
 
-def save(page: Page, kind: str, path: str | Path) -> None:
-    """Write an answer in the form that the end of a name asks for; see :meth:`inference_econ._shown.Shown.save`."""
-    match ending_of(path):
-        case ".json":
-            text = json_text({_SAVED: _head(kind, page.frame()), **page.plain()})
-        case ".csv":
-            text = page.csv()
-        case ".md":
-            text = page.markdown()
-        case ending:
-            raise InputError(
-                f"{path}: answers are saved as .json, .csv or .md, not as {ending or 'a name without end'}"
-            )
-    write_text(path, text)
+def json_of(kind: str, frame: Frame, record: Mapping[str, Any]) -> str:
+    """Answer as the text of a file that :func:`load_answer` reads again."""
+    return json_text({_SAVED: _head(kind, frame), **record})
+
+
+def csv_of(frame: Frame, setups: Sequence[Setup]) -> str:
+    """Rows as CSV text, without the sign of a zero; what is missing is empty.
+
+    Rows whose chip no assumptions were fitted to say ``bound``, as JSON does: all of them where no row names one.
+
+    Raises
+    ------
+    OverflowError
+        If a number is infinite.
+    """
+    chips = [setup.hardware.name for setup in setups if setup.is_bound]
+    if chips and "bound" not in frame:
+        if "hardware" in frame:
+            bounds = frame["hardware"].isin(chips)
+            frame = frame.assign(bound=bounds.where(bounds))
+        elif len(chips) == len(setups):
+            frame = frame.assign(bound=True)
+    return csv_text(frame)
 
 
 def _head(kind: str, frame: Frame) -> dict[str, Any]:

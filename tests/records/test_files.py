@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.report.files import ending_of, whole_file, write_text
+from inference_econ.records.files import ending_of, whole_file, write_text
 from tests.reading import tables
 
 
