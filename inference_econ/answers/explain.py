@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -36,7 +35,6 @@ from inference_econ.formulas import money
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, Quantity, TensorLayout, Traffic
 from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
-from inference_econ.records.texts import PART_NAMES
 from inference_econ.search import no_room
 
 #: Larger degrees and batches are typing errors [1].
@@ -194,12 +192,11 @@ class Explanation(Shown):
         """Return the parts of the step, and how far off it may be as a whole; of a part nobody knows."""
         (instances,), total = self.subjects(), self.seconds
         errors = bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
-        low, high = (None if factor is None else 1e3 * factor * total for factor in errors["step_seconds"])
+        whole = bounds.bounded({"part": "step", "seconds": total, "share": 1.0}, {"seconds": errors["step_seconds"]})
         parts: list[Mapping[str, Any]] = [
-            {"part": part_name(self, name), "ms": 1e3 * seconds, "share %": 100.0 * seconds / total}
-            for name, seconds in shown_parts(self)
+            {"part": name, "seconds": seconds, "share": seconds / total} for name, seconds in shown_parts(self)
         ]
-        return [*parts, {"part": "step", "ms": 1e3 * total, "share %": 100.0, "ms_low": low, "ms_high": high}]
+        return [*parts, whole]
 
 
 def explain(
@@ -476,16 +473,6 @@ def shown_parts(explanation: Explanation) -> list[tuple[str, float]]:
     """Parts that take time, largest first [s]; what servers were measured to take beyond them is last."""
     parts = sorted(seconds_by_part(explanation.costs).items(), key=lambda item: (item[0] == MEASURED, -item[1]))
     return [(name, seconds) for name, seconds in parts if seconds > 0 or (name == MEASURED and seconds)]
-
-
-def part_name(explanation: Explanation, name: str) -> str:
-    """A part for people; what servers were measured to take beyond operators with the factor, and of how many rows."""
-    levels = explanation.setup.levels
-    if name != MEASURED or levels is None:
-        return PART_NAMES[name]
-    level = levels.level(recorded_key(explanation.layout))
-    assert level is not None
-    return f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
 
 
 def seconds_by_part(costs: StepCosts) -> dict[str, float]:

@@ -12,7 +12,6 @@ from inference_econ.answers import caveats
 from inference_econ.answers.explain import (
     Explanation,
     operator_records,
-    part_name,
     quantities_of,
     ridge,
     seconds_by_part,
@@ -20,7 +19,7 @@ from inference_econ.answers.explain import (
 )
 from inference_econ.answers.heading import step_heading, subject_label
 from inference_econ.answers.startable import doubts, startable_notes
-from inference_econ.engine import MACHINE, bounds
+from inference_econ.engine import MACHINE, MEASURED, bounds, recorded_key
 from inference_econ.errors import InputError
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.texts import PART_NAMES, amount, dollars, layout_label, words
@@ -105,12 +104,22 @@ def explain_table(explanation: Explanation) -> table.Table:
     """The parts of one step, largest first."""
     total = explanation.seconds
     rows = tuple(
-        (part_name(explanation, name), f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
+        (_part_name(explanation, name), f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
         for name, seconds in shown_parts(explanation)
     )
     rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
     notes, why = _explain_notes(explanation), _explain_why(explanation)
     return table.Table(step_heading(explanation), ("part", "ms", "share %"), rows, notes, why)
+
+
+def _part_name(explanation: Explanation, name: str) -> str:
+    """A part for people; what servers were measured to take beyond operators with the factor, and of how many rows."""
+    levels = explanation.setup.levels
+    if name != MEASURED or levels is None:
+        return PART_NAMES[name]
+    level = levels.level(recorded_key(explanation.layout))
+    assert level is not None
+    return f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
 
 
 def _explain_notes(explanation: Explanation) -> tuple[str, ...]:

@@ -34,8 +34,9 @@ def test_explain_as_json_csv_and_markdown(command: Command, tmp_path: Path) -> N
     assert sum(parts.values()) == pytest.approx(answer["step_seconds"], rel=1e-12)
     lines = rows(command, *subject)
     assert lines[-1]["part"] == "step"
-    assert float(lines[-1]["ms"]) == pytest.approx(1e3 * answer["step_seconds"], rel=1e-12)
-    assert sum(float(row["ms"]) for row in lines[:-1]) == pytest.approx(float(lines[-1]["ms"]), rel=1e-12)
+    assert float(lines[-1]["seconds"]) == pytest.approx(answer["step_seconds"], rel=1e-12)
+    assert sum(float(row["seconds"]) for row in lines[:-1]) == pytest.approx(answer["step_seconds"], rel=1e-12)
+    assert all(float(row["seconds"]) == parts[row["part"]] for row in lines[:-1])
     assert command(*subject, "--format", "markdown").out.startswith("| part | ms | share % |\n")
     assert command(*subject, "-o", "a.txt").err == "wrote a.txt\n"
     assert "weight reads" in (tmp_path / "a.txt").read_text(encoding="utf-8")
