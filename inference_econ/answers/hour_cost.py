@@ -43,6 +43,11 @@ class HourCost(Shown):
     parts: money.HourCost
     grid: Grid | None = None
 
+    @property
+    def about(self) -> str:
+        """Name of the accelerator."""
+        return self.hardware.name
+
     def power_record(self) -> dict[str, float]:
         """Power of the accelerator at work, with its host, and of the facility [W]; emissions if a grid is given."""
         servers = self.board_watts + self.terms.host_watts

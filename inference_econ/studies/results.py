@@ -355,7 +355,9 @@ class Result(Shown):
         return record
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the numbers behind the table or the figure, one record per row."""
+        """Return the numbers behind the table or the figure, one record per row; of a study its own."""
+        if self.study is not None:
+            return [dict(row) for row in self.study.records()]
         if self.assessment is not None:
             return self.assessment.records()
         if self.tables:

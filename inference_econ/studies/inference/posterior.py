@@ -15,7 +15,7 @@ from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
 from inference_econ.errors import InputError
 from inference_econ.inputs import ModelSpec, ObservedOffer, Priors
-from inference_econ.records.plain import Frame, attributes, frame_of
+from inference_econ.records.plain import attributes, records_of
 from inference_econ.studies.inference.draws import Draws
 from inference_econ.studies.inference.frontiers import Manner
 from inference_econ.studies.inference.likelihood import (
@@ -193,10 +193,10 @@ class Inferred(Shown):
             }
         return record
 
-    def to_frame(self) -> Frame:
-        """Models drawn from the priors with their weights, one row each, unrounded."""
+    def records(self) -> list[dict[str, Any]]:
+        """Return the models drawn from the priors with their weights, one record each."""
         draws = self.draws
-        return frame_of(
+        return records_of(
             {
                 "family": [draws.families[index] for index in draws.family],
                 "total_parameters": draws.total,
