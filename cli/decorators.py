@@ -7,7 +7,7 @@ says of the same name holds.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +25,8 @@ Choices = Mapping[str, Any]
 _DOCUMENT: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("commands.toml").read_text(encoding="utf-8"))
 #: Options that commands have together: names of options, and of other sets.
 SETS: Mapping[str, str] = _DOCUMENT["sets"]
+#: Word of a command for the options that it alone has, as far as it does not name them.
+_OWN = "own"
 #: Each command by what is typed: its function, its options, lines of its help, and the doors to its question.
 COMMANDS: Mapping[str, Mapping[str, Any]] = _DOCUMENT["commands"]
 #: What options of some kinds are to click; the types of others are in :mod:`.parameters`.
@@ -58,7 +60,7 @@ def of(command: str, words: str) -> Callable[[F], F]:
     command : str
         Its name.
     words : str
-        Names of options and of :data:`SETS`, in their order.
+        Names of options and of :data:`SETS`, in their order; ``own`` for those that it alone has and does not name.
     """
 
     def decorate(function: F) -> F:
@@ -71,11 +73,20 @@ def of(command: str, words: str) -> Callable[[F], F]:
 
 def _options(words: str, within: tuple[str, ...]) -> Iterator[Callable[[F], F]]:
     for word in words.split():
-        if word in SETS:
+        if word == _OWN:
+            yield from (_option(name, within) for name in _own(within[0], words.split()))
+        elif word in SETS:
             yield from _options(SETS[word], (*within, word))
         else:
             outer, _, name = word.rpartition(".")
             yield _option(name, (*within, outer) if outer else within)
+
+
+def _own(command: str, words: Sequence[str]) -> list[str]:
+    """Options that a command alone has and does not name among its words, in the order of the table."""
+    pairs = [(owner, name) for owner, _, name in (key.partition(".") for key in _ROWS)]
+    common = {*OPTIONS, *(name for owner, name in pairs if owner not in COMMANDS), *words}
+    return [name for owner, name in pairs if owner == command and name not in common]
 
 
 def _option(name: str, within: tuple[str, ...]) -> Callable[[F], F]:
