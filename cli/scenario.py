@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import inference_econ as ie
 from inference_econ import report, studies
+from inference_econ.errors import InputError
 
 from . import options, show
 from .help import command, question
@@ -36,7 +38,7 @@ def figure(name: str, changes: tuple[str, ...], path: str | None, quiet: bool) -
 
 
 @command("claims")
-def claims(name: str | None, progress: options.Progress | None) -> options.Page:
+def claims(name: str | None, unmet: bool, progress: options.Progress | None) -> options.Page:
     """Hold claims of publications against our numbers: what was published, ours, and whether it holds.
 
     NAME is a claim, or a scenario of the kind 'claims' with those of one publication (seeds/claims_study, or a path);
@@ -44,7 +46,13 @@ def claims(name: str | None, progress: options.Progress | None) -> options.Page:
     """
     from inference_econ.report.claims import ClaimsPage
 
-    return ClaimsPage(ie.claims(name, progress=progress))
+    ledger = ie.claims(name, progress=progress)
+    if not unmet:
+        return ClaimsPage(ledger)
+    findings = tuple(finding for finding in ledger.findings if finding.verdict != "holds")
+    if not findings:
+        raise InputError(f"--unmet: every claim holds ({len(ledger.findings)} of them); ask without it", option="unmet")
+    return ClaimsPage(replace(ledger, findings=findings))
 
 
 @command("reproduce")

@@ -34,6 +34,16 @@ def test_all_of_a_publication(command: Command) -> None:
     assert record(command, "run", "seeds/claims_note")["claims"] == found
 
 
+def test_those_that_do_not_hold(command: Command, refused: Command) -> None:
+    claims = record(command, "claims", "seeds/claims_note")["claims"]
+    unmet = record(command, "claims", "seeds/claims_note", "--unmet")["claims"]
+    assert unmet == [claim for claim in claims if claim["verdict"] != "holds"]
+    assert len(unmet) == 3
+    holding = next(claim["id"] for claim in claims if claim["verdict"] == "holds")
+    said = refused("claims", holding, "--unmet").warned
+    assert "--unmet: every claim holds (1 of them); ask without it" in said
+
+
 def test_a_file_of_ones_own(command: Command) -> None:
     Path("mine.yaml").write_text(
         "name: Mine\n"
