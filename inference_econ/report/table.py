@@ -1,4 +1,4 @@
-"""Results as tables: for people, for spreadsheets and for programs."""
+"""Results as tables of text, with what is said below them."""
 
 from __future__ import annotations
 
