@@ -49,7 +49,7 @@ def claims(name: str | None, unmet: bool, progress: options.Progress | None) -> 
     ledger = ie.claims(name, progress=progress)
     if not unmet:
         return ClaimsPage(ledger)
-    findings = tuple(finding for finding in ledger.findings if finding.verdict != "holds")
+    findings = tuple(finding for finding in ledger.findings if not all(map(finding.holds, finding.claim.bases)))
     if not findings:
         raise InputError(f"--unmet: every claim holds ({len(ledger.findings)} of them); ask without it", option="unmet")
     return ClaimsPage(replace(ledger, findings=findings))

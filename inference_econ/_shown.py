@@ -111,7 +111,7 @@ class Shown:
 
     def to_dict(self) -> dict[str, Any]:
         """All of the answer as plain data, as ``--format json`` prints it: numbers in base units, texts, lists."""
-        return named(self.record())
+        return named(self.displayed.record())
 
     def plot(self, path: str | Path | None = None) -> Picture:
         """Draw the answer.
@@ -152,7 +152,7 @@ class Shown:
         shown = self.displayed
         match ending_of(path):
             case ".json":
-                text = saved.json_of(type(self).__name__, shown.to_frame(), self.to_dict())
+                text = saved.json_of(type(self).__name__, shown.to_frame(), shown.to_dict())
             case ".csv":
                 text = saved.csv_of(shown.to_frame(), shown.setups)
             case ".md":
@@ -208,7 +208,7 @@ class Shown:
     def __repr__(self) -> str:
         """Kind of the answer, what it is about, and how many rows it has."""
         about = textwrap.shorten(self.displayed.about, _BRIEF, placeholder=" ...")
-        count = len(self.displayed.to_frame())
+        count = len(self.displayed.records())
         rows = f"{count} row{'' if count == 1 else 's'}"
         return f"<{type(self).__name__}: {f'{about} ({rows})' if about else rows}>"
 

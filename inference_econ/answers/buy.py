@@ -19,7 +19,7 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import Offer, Requests
-from inference_econ.serving import Services
+from inference_econ.serving import Service, Services
 
 #: Offers of providers stand beside each other that were seen within so long of the newest.
 _FRESH = timedelta(days=184)
@@ -144,7 +144,12 @@ class Purchase(Shown):
     @property
     def setups(self) -> Sequence[Setup]:
         """Setups of all chips."""
-        return [service.setup for service in {lot.chip: lot.service for lot in self.lots}.values()]
+        return [service.setup for service in self.services]
+
+    @property
+    def services(self) -> list[Service]:
+        """Instances of all chips, one of each."""
+        return list({lot.chip: lot.service for lot in self.lots}.values())
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""

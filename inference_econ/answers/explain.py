@@ -155,7 +155,6 @@ class Explanation(Shown):
         costs, (instances,) = self.costs, self.subjects()
         weights, cache, available = self.memory.of_one_plan()
         units = dict.fromkeys(row.unit for row in self.operators)
-        ends = bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
         record = {
             **facts(
                 self.setup,
@@ -186,13 +185,18 @@ class Explanation(Shown):
             "workspace_bytes": float(np.ravel(self.memory.workspace_bytes)[0]),
             "bytes_per_accelerator": dict(self.held),
         }
-        return bounds.bounded(record, ends)
+        return bounds.bounded(record, self._ends())
+
+    def _ends(self) -> bounds.Ends:
+        """Factors from columns to where measured values probably lie [1]; prompts alone were not measured."""
+        (instances,) = self.subjects()
+        return bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return the parts of the step, and how far off it may be as a whole; of a part nobody knows."""
-        (instances,), total = self.subjects(), self.seconds
-        errors = bounds.PREFILL if self.prompt is not None else bounds.ends(instances, bounds.STEP)
-        whole = bounds.bounded({"part": "step", "seconds": total, "share": 1.0}, {"seconds": errors["step_seconds"]})
+        total = self.seconds
+        ends = {"seconds": self._ends()["step_seconds"]}
+        whole = bounds.bounded({"part": "step", "seconds": total, "share": 1.0}, ends)
         parts: list[Mapping[str, Any]] = [
             {"part": name, "seconds": seconds, "share": seconds / total} for name, seconds in shown_parts(self)
         ]

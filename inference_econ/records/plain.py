@@ -26,6 +26,11 @@ def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def finite_or_nan(value: float) -> float:
+    """The value itself as a float, or NaN if it has no end: a gap of a line, and an empty cell."""
+    return float(value) if math.isfinite(value) else math.nan
+
+
 def without_signed_zeros(value: Any) -> Any:
     """Plain data without the sign of a zero."""
     if isinstance(value, Mapping):

@@ -25,7 +25,6 @@ from inference_econ.report.promises import kept_with
 from inference_econ.report.recommend import choice_label
 from inference_econ.report.service import service_title
 from inference_econ.report.table import Table
-from inference_econ.serving import Service
 
 #: Steps of a fleet that are drawn one by one [1], and what is shown beyond the first and the last crossover [1].
 _STEPS, _BEYOND = 12, 5.0
@@ -55,7 +54,7 @@ class BuyPage(AnswerPage[Purchase]):
         speed += _apart(answer.fleets.values() or [lot.pools for lot in answer.lots])
         rate, rows = answer.request_rate, answer.records()
         traffic = "" if rate is None else f" for {rate:g} requests/s"
-        title = service_title(f"Buy tokens, rent or own{traffic}", self.services(), promises=answer.targets)
+        title = service_title(f"Buy tokens, rent or own{traffic}", answer.services, promises=answer.targets)
         if rate is None:
             return (self.table(title, rows, columns, *speed, least=("dollars_per_month", "accelerators")),)
         billed = (
@@ -94,10 +93,6 @@ class BuyPage(AnswerPage[Purchase]):
                 *caveats.remarks(subjects, SEEN),
             ),
         )
-
-    def services(self) -> list[Service]:
-        """One of each chip."""
-        return list({lot.chip: lot.service for lot in self.answer.lots}.values())
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Dollars a month over traffic: the offers of the table, and its fleets as far as lines can be told apart."""

@@ -12,6 +12,7 @@ from inference_econ.answers.likely import chance_below
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.formulas.decisions import Estimate
 from inference_econ.inputs import PROFILE, number
+from inference_econ.records.plain import finite_or_nan
 from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import chance_percent, dollars
 from inference_econ.report import charts
@@ -281,7 +282,7 @@ def band_plot(study: Uncertainty) -> Plot:
     """Cost against speed: the median of the samples, and where 80 % of them are."""
     lines = []
     for index, label in enumerate(study.labels):
-        low, middle, high = (list(map(_finite, study.bands[level, :, index])) for level in range(len(QUANTILES)))
+        low, middle, high = (list(map(finite_or_nan, study.bands[level, :, index])) for level in range(len(QUANTILES)))
         reached = [math.nan if math.isnan(top) else bottom for bottom, top in zip(low, high, strict=True)]
         speeds = study.speeds.tolist()
         details: dict[str, list[float | str]] = {
@@ -330,8 +331,3 @@ def knowledge_bars(study: Uncertainty) -> charts.Bars:
     }
     title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
     return charts.Bars(title, "of 100 choices, those that become right", bars)
-
-
-def _finite(value: float) -> float:
-    """A number of a line; a gap where it is infinite."""
-    return float(value) if math.isfinite(value) else math.nan

@@ -93,7 +93,8 @@ class Comparison(Result):
         fronts = (curve.frontier for curve in self.curves)
         if len({front.requests for front in fronts if isinstance(front, ServiceFrontier)}) > 1:
             return []
-        competing = [curve for curve in self.curves if curve.label not in self.bounds] or self.curves
+        bound = self.bounds
+        competing = [curve for curve in self.curves if curve.label not in bound] or self.curves
         best = []
         for speed in speeds:
             costs = {curve.label: likely for curve in competing if (likely := curve.likely_at(speed)) is not None}

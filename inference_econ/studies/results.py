@@ -278,9 +278,7 @@ class Result(Shown):
 
     @property
     def setups(self) -> Sequence[Setup]:
-        """Setups of the series, of the measured deployment, or of the study."""
-        if self.study is not None:
-            return self.study.setups
+        """Setups of the series, or of the measured deployment."""
         if self.assessment is not None:
             return self.assessment.setups
         return [setup for curve in self.curves for setup in curve.setups]
@@ -324,11 +322,8 @@ class Result(Shown):
         ]
 
     def record(self) -> dict[str, Any]:
-        """Return rows, curves, published cells and sources as plain data; of a study its own."""
-        if self.study is not None:
-            record: dict[str, Any] = self.study.record()
-            return record
-        record = {"scenario": self.scenario.name, "description": self.scenario.description}
+        """Return rows, curves, published cells and sources as plain data."""
+        record: dict[str, Any] = {"scenario": self.scenario.name, "description": self.scenario.description}
         if self.comparison is not None:
             record["rows"] = self.comparison.records()
         if self.curves:
@@ -355,9 +350,7 @@ class Result(Shown):
         return record
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the numbers behind the table or the figure, one record per row; of a study its own."""
-        if self.study is not None:
-            return [dict(row) for row in self.study.records()]
+        """Return the numbers behind the table or the figure, one record per row."""
         if self.assessment is not None:
             return self.assessment.records()
         if self.tables:

@@ -135,14 +135,6 @@ class Sweep(Shown):
             raise InputError(f"the query gives more than {MOST_ROWS:,} rows; add LIMIT, or aggregate them")
         return frame
 
-    def record(self) -> dict[str, Any]:
-        """Return the sweep in short as plain data."""
-        return self.displayed.record()
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the cheapest deployments, one record for each row and speed."""
-        return self.displayed.records()
-
     def to_frame(self) -> pd.DataFrame:
         """All points of all frontiers, one row each, as ``SELECT * FROM points`` gives them."""
         return self.query("SELECT * FROM points ORDER BY combination, point")

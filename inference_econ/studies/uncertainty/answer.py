@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.formulas import decisions
 from inference_econ.inputs import PROFILE, Distribution, Scenario, Settings, UncertaintyAsk
-from inference_econ.records.plain import attributes, finite_or_none
+from inference_econ.records.plain import attributes, finite_or_nan, finite_or_none
 from inference_econ.records.sources import UsedSource, source_records, spec_sources
 from inference_econ.studies.results import AnyFrontier, Study, common_speeds
 from inference_econ.studies.settings import frontier_of, number
@@ -229,8 +228,8 @@ class Uncertainty(Study):
             {
                 "series": label,
                 "tokens_per_second_per_user": speed,
-                cost: _finite(self.present[at, index]),
-                **{f"{cost}_{name}": _finite(self.bands[level, at, index]) for level, name in enumerate(_NAMES)},
+                cost: finite_or_nan(self.present[at, index]),
+                **{f"{cost}_{name}": finite_or_nan(self.bands[level, at, index]) for level, name in enumerate(_NAMES)},
                 "reached": self.reached[at, index],
                 "cheapest": self.chances[at, index],
             }
@@ -279,11 +278,6 @@ class Uncertainty(Study):
             {"input": variable.label, **{name: float(values[column]) for name, values in shares.items()}}
             for column, variable in enumerate(self.variables)
         ]
-
-
-def _finite(value: float) -> float:
-    """A number of a row; NaN where it is infinite."""
-    return float(value) if math.isfinite(value) else math.nan
 
 
 def _nulls(values: Array) -> list[float | None]:
