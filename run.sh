@@ -31,6 +31,7 @@
 #   sh run.sh readme      the commands of README.md and of the documents, with what they print now; or of FILES alone
 #   sh run.sh docs        the documents as pages, into docs/_build/html (open index.html; no server is needed)
 #   sh run.sh pages FOLDER  every page in every form, to be compared before and after a change of structure (2 minutes)
+#   sh run.sh golden [WORD...]  golden pages of the tests anew, into tests/golden (2 minutes; with words only pages that contain one)
 #   sh run.sh sturdiness  attacks with their counts, into docs/evidence/sturdiness.md (10 minutes)
 #   sh run.sh release     wheel and sdist of the last commit, built twice and compared, with sums and an SBOM, into dist/
 #   sh run.sh audit       known weaknesses of every package that is installed (an environment of its own; asks pypi.org)
@@ -219,6 +220,11 @@ pages)
     shift
     .venv/bin/python -m benchmarks.pages "$@"
     ;;
+golden)
+    set_up ".[dev]" dev
+    shift
+    .venv/bin/python -m benchmarks.pages --golden "$@"
+    ;;
 sturdiness)
     set_up ".[dev]" dev
     shift
@@ -262,7 +268,7 @@ explorer-fuzz)
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
 *)
-    echo "usage: sh run.sh demo | test | long | check | reproduce | power | traffic | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | scoreboard | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
+    echo "usage: sh run.sh demo | test | long | check | reproduce | power | traffic | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | scoreboard | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | golden | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
     exit 2
     ;;
 esac

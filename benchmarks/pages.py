@@ -1,24 +1,29 @@
-"""All pages in all their forms, into a folder: what a change of structure must leave as it was.
+"""Pages of all commands: golden ones for the tests, or every form into a folder for a comparison by ``diff -r``.
 
-``python -m benchmarks.pages FOLDER`` asks the commands of ``pages.txt`` and writes JSON, CSV, Markdown, what terminals
-of 80 and 100 characters show, charts as Vega-Lite, and the question and answer of a report; run it before and after,
-and compare the folders with ``diff -r``. With more words, only commands that contain one of them are asked.
+``python -m benchmarks.pages FOLDER [WORD...]`` writes JSON, CSV, Markdown, the text at 80 and 100 columns, charts as
+Vega-Lite and the question with its conclusion. Run it before and after a change of structure.
+``python -m benchmarks.pages --golden [WORD...]`` renews ``tests/golden``: the text at 80 columns of each page, and a
+digest of each key of its JSON. With words, both take only the commands whose key or command line contains one of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
 import tempfile
+import tomllib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import click
 
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
@@ -27,22 +32,70 @@ from inference_econ.report.page import Page
 
 show, main, options = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "options"))
 ROOT = Path(__file__).parents[1]
-COMMANDS = Path(__file__).with_suffix(".txt")
-#: What readers would have of their own: a measured run, a file of a chip.
+#: Golden pages and their digests, and the commands of all pages by the key that names their files.
+GOLDEN = ROOT / "tests" / "golden"
+COMMANDS: Mapping[str, str] = tomllib.loads((GOLDEN / "commands.toml").read_text(encoding="utf-8"))
+#: Input files of the commands, such as measured runs and a GPU of the user.
 FILES = ROOT / "tests" / "fixtures" / "transcripts"
-#: Characters of a line of a terminal.
+#: Terminal widths [characters]. Golden pages have the first.
 WIDTHS = (80, 100)
+#: Significant digits of numbers in a digest; versions of numpy agree to more [1].
+DIGITS = 6
+
+
+def ask(command: str) -> Any:
+    """Run a command without printing: the page or text that it would show, or its error message."""
+    words = shlex.split(command)
+    try:
+        # The page is rendered later, and needs no click context.
+        with main.app.make_context("inference-econ", words) as context:
+            return show.taken(lambda: _invoke(context))
+    except Exception as error:  # A rejection is also a page.
+        return f"{type(error).__name__}: {getattr(error, 'message', error)}\n"
+
+
+def _invoke(context: click.Context) -> None:
+    with suppress(click.exceptions.Exit):  # `watch` exits with 1 if a window is outside the interval.
+        main.app.invoke(context)
+
+
+def digests(page: Page) -> dict[str, str]:
+    """Digest of each key of a page's JSON, or of the whole under ``rows`` if the JSON is a list."""
+    record = page.record()
+    parts = record if isinstance(record, Mapping) else {"rows": record}
+    return {str(key): _digest(value) for key, value in parts.items()}
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(_rounded(json.loads(json_text(value))))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS - 1}e}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list) else value
+
+
+def golden(command: str) -> tuple[str, dict[str, str]]:
+    """Text at 80 columns and digests of the JSON of a command; only a text where it has no page."""
+    taken = ask(command)
+    if isinstance(taken, str) or taken.page is None:
+        return (taken if isinstance(taken, str) else taken.text), {}
+    return _rendered(lambda: _terminal(taken.page, WIDTHS[0])), digests(taken.page)
 
 
 def forms(page: Page) -> Iterator[tuple[str, Callable[[], str]]]:
-    """The forms of a page by the ending of their file."""
+    """All forms of a page, by the ending of their file."""
     yield "json", lambda: json_text(page.record())
     yield "csv", lambda: csv_text(page.frame())
     yield "md", page.markdown
     for width in WIDTHS:
         yield f"{width}.txt", lambda width=width: _terminal(page, width)  # type: ignore[misc]
     yield "charts.json", lambda: json.dumps({name: chart.to_dict() for name, chart in page.charts().items()}, indent=1)
-    yield "told.txt", lambda: _said(page)
+    yield "question.txt", lambda: _question(page)
 
 
 def _terminal(page: Page, width: int) -> str:
@@ -51,57 +104,70 @@ def _terminal(page: Page, width: int) -> str:
     return str(show._terminal_text(page.blocks(), output))
 
 
-def _said(page: Page) -> str:
+def _question(page: Page) -> str:
     lines = [page.question(), "".join(page.conclusion()), *map(str, page.sources()), str(page.proportional)]
     return "\n".join([*lines, ""])
 
 
-def commands() -> list[str]:
-    """The commands of all pages."""
-    lines = COMMANDS.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def ask(command: str) -> Any:
-    """Answer of a command that it would show, or its message."""
-    words = shlex.split(command)
-    try:
-        # A page is made when it is written, and needs no context.
-        with main.app.make_context("inference-econ", words) as context:
-            return show.taken(lambda: main.app.invoke(context))
-    except Exception as error:  # What a command refuses is one of its forms.
-        return f"{type(error).__name__}: {getattr(error, 'message', error)}\n"
-
-
-def written(make: Callable[[], str]) -> str:
-    """A form of a page, or why there is none."""
+def _rendered(make: Callable[[], str]) -> str:
+    """A form of a page, or the reason why it has none."""
     try:
         return make()
     except (InputError, NothingFitsError, NotImplementedError, OverflowError) as error:
         return f"{type(error).__name__}: {error}\n"
 
 
-def write(folder: Path, only: list[str]) -> None:
-    """Ask all commands, and write what they show."""
-    folder.mkdir(parents=True, exist_ok=True)
-    folder = folder.resolve()
-    with tempfile.TemporaryDirectory() as place:
+@contextmanager
+def in_folder_of_files() -> Iterator[None]:
+    """Run commands in a temporary folder that holds their input files, as the command line runs them."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings(), catalog.uncopied():
         shutil.copytree(FILES, place, dirs_exist_ok=True)
         os.chdir(place)
-        for command in commands():
-            if only and not any(word in command for word in only):
-                continue
-            sys.stderr.write(f"{command}\n")
-            stem = re.sub(r"[^a-z0-9.]+", "_", command.lower()).strip("_")[:150]
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+def _chosen(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for key, command in COMMANDS.items():
+        if not words or any(word in key or word in command for word in words):
+            sys.stderr.write(f"{key}: {command}\n")
+            yield key, command
+
+
+def write(folder: Path, words: Sequence[str]) -> None:
+    """Write every form of the pages into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder.resolve()
+    with in_folder_of_files():
+        for key, command in _chosen(words):
             taken = ask(command)
             if isinstance(taken, str) or taken.page is None:
                 text = taken if isinstance(taken, str) else taken.text
-                (folder / f"{stem}.text").write_text(text, encoding="utf-8")
+                (folder / f"{key}.text").write_text(text, encoding="utf-8")
                 continue
             for ending, make in forms(taken.page):
-                (folder / f"{stem}.{ending}").write_text(written(make), encoding="utf-8")
+                (folder / f"{key}.{ending}").write_text(_rendered(make), encoding="utf-8")
+
+
+def renew(words: Sequence[str]) -> None:
+    """Write golden pages and digests anew; files whose key is gone are deleted."""
+    place = GOLDEN / "digests.json"
+    kept = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
+    with in_folder_of_files():
+        for key, command in _chosen(words):
+            text, kept[key] = golden(command)
+            (GOLDEN / "pages" / f"{key}.txt").write_text(text, encoding="utf-8")
+    place.write_text(json.dumps({key: kept[key] for key in COMMANDS}, indent=1) + "\n", encoding="utf-8")
+    for path in (GOLDEN / "pages").glob("*.txt"):
+        if path.stem not in COMMANDS:
+            path.unlink()
 
 
 if __name__ == "__main__":
-    with warnings.catch_warnings(), catalog.uncopied():
+    if sys.argv[1] == "--golden":
+        renew(sys.argv[2:])
+    else:
         write(Path(sys.argv[1]), sys.argv[2:])

@@ -166,7 +166,7 @@ def put(text: str, path: str | None, *, quiet: bool) -> None:
     """Print text, or write it to a file and say so."""
     kept = _kept()
     if kept is not None:
-        kept.text = text
+        kept.text += text if text.endswith("\n") else f"{text}\n"
         return
     if path is None:
         try:

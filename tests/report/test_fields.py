@@ -108,7 +108,7 @@ def test_every_heading_of_every_page_is_known(tmp_path: Path, monkeypatch: pytes
     shutil.copytree(pages.FILES, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     unknown: dict[str, str] = {}
-    for command in pages.commands():
+    for command in pages.COMMANDS.values():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             taken = pages.ask(command)
