@@ -123,20 +123,6 @@ def test_a_part_closes_at_most_its_excess_and_at_most_the_gap() -> None:
     assert {part.closes(ahead.anywhere) for part in ahead.parts} == {0.0}
 
 
-@pytest.mark.rows
-def test_where_a_point_lies_is_said(
-    batch: float, speed: float, size: int, verdicts: list[str], cheaper: bool, faster: bool, said: list[str]
-) -> None:
-    subject = ("llama_3_70b", "gpt_oss_120b")[size == 2], "h100_sxm", SHORT
-    found = asking.assess(*subject, tokens_per_second=speed, batch=batch, accelerators=size, assumptions="deployable")
-    assert [gap.verdict for gap in (found.anywhere, found.same_size, found.ideal)] == verdicts
-    ideal = found.ideal
-    assert {value is not None for value in (ideal.cheaper, ideal.cost_factor, ideal.dollars_lost)} == {cheaper}
-    assert {value is not None for value in (ideal.faster, ideal.speed_factor, ideal.speed_lost)} == {faster}
-    text = " ".join(findings(found))
-    assert [words for words in said if words not in text] == []
-
-
 def test_a_batch_that_does_not_fit_is_a_finding() -> None:
     found = assess(ie.Traffic(context=8000), tokens_per_second=30, batch=512)
     short = found.shortage
@@ -151,18 +137,6 @@ def test_a_batch_that_does_not_fit_is_a_finding() -> None:
     said = " ".join(findings(found))
     assert "A batch of 512 needs 1483 GB, and 8 GPUs have 608 GB: 178 sequences fit" in said
     assert step_table(found) is None
-
-
-def test_a_point_on_the_frontier_is_said_to_be() -> None:
-    front = asking.frontier("llama_3_70b", "h100_sxm", SHORT, assumptions="deployable")
-    point = front.preferred()
-    found = assess(
-        tokens_per_second=point.tokens_per_second_per_user, batch=point.batch, accelerators=int(point.accelerators)
-    )
-    assert found.anywhere.verdict == "on"
-    assert found.anywhere.speed_factor == pytest.approx(1)
-    assert found.anywhere.cost_factor == pytest.approx(1)
-    assert "It lies on the frontier of deployable, within 2 %." in findings(found)
 
 
 def test_the_price_moves_costs_and_no_factor() -> None:
@@ -212,22 +186,6 @@ def test_shares_of_the_gap_add_up(speed: float) -> None:
     *shares, whole = [int(row[-1]) for row in table.rows]
     assert whole == 100 and sum(shares) == pytest.approx(100, abs=len(shares) / 2)
     assert (shares[-1] < 0) == (speed == 80)
-
-
-def test_another_verdict_among_deployments_of_the_same_size_is_said() -> None:
-    subject = "gpt_oss_120b", "h100_sxm", SHORT
-    # 2 GPUs of a model whose frontier asks for more.
-    front = asking.frontier(*subject, accelerators=2, assumptions="deployable")
-    point = front.preferred()
-    own = asking.assess(
-        *subject,
-        tokens_per_second=point.tokens_per_second_per_user,
-        batch=point.batch,
-        accelerators=2,
-        assumptions="deployable",
-    )
-    assert (own.anywhere.verdict, own.same_size.verdict) == ("behind", "on")
-    assert "Among deployments on 2 GPUs it lies on the frontier, within 2 %" in " ".join(findings(own))
 
 
 # Services

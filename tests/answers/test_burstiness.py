@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, burstiness_record, other_scv
+from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, other_scv
 from inference_econ.answers.promises import Targets
 from inference_econ.report.promises import arrivals_label, burstiness_note, promises_note
 from inference_econ.serving import Gamma, Service, Statistics, loaded
@@ -44,18 +44,6 @@ def test_crowds_are_held_against_poisson_and_anything_else_against_crowds() -> N
     assert "Arrivals are assumed bursty (--arrival-scv 4); with Poisson (--arrival-scv 1) at" in burstiness_note(
         asked, Targets()
     )
-
-
-def test_it_is_said_with_numbers(crowds: Burstiness) -> None:
-    note = burstiness_note(crowds, Targets())
-    assert note.startswith(
-        "Arrivals are assumed Poisson (--arrival-scv 1); with bursty (--arrival-scv 10) at 80 % load it would see TTFT"
-    )
-    assert note.count(", not ") == 2
-    loads = burstiness_record(crowds)["loads"]
-    assert isinstance(loads, list)
-    assert [load["arrival_scv"] for load in loads] == [1.0, 10.0]
-    assert [load["played"] for load in loads] == [True, True]
 
 
 def test_promises_that_crowds_break_are_named(crowds: Burstiness) -> None:

@@ -15,7 +15,6 @@ from inference_econ.answers.market import Arrangement
 from inference_econ.answers.recommend import PooledChoice
 from inference_econ.errors import InputError
 from inference_econ.inputs import Offer, catalog
-from inference_econ.report.buy import BuyPage
 from inference_econ.serving import Services
 
 TARGETS = ie.Targets(0.5, 0.03)
@@ -95,14 +94,6 @@ def test_a_dearer_offer_is_beaten_sooner_and_more_probably(bought: Purchase) -> 
 def test_the_usual_speed_is_promised_where_nobody_promises(layouts: Services) -> None:
     answer = buy([layouts], API)
     assert answer.usual is not None and answer.targets.tpot_seconds == 1.0 / answer.usual.tokens_per_second
-
-
-def test_the_picture_has_the_fleets_and_offers_of_the_table(bought: Purchase) -> None:
-    (drawn,) = BuyPage(bought).charts().values()
-    picture = str(drawn.to_dict())
-    for crossover in bought.crossovers:
-        assert f"{crossover.lot.chip}, {crossover.lot.way.replace('_', ' ')}" in picture
-    assert "API: cheap" in picture and "API: dear" not in picture
 
 
 def test_offers_are_of_the_last_day_of_each_provider_and_of_all_hours() -> None:

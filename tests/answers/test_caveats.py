@@ -45,27 +45,6 @@ def errors_of(instances: Instances, quantity: Quantity) -> dict[str, Any]:
     return errors
 
 
-def test_where_measured_values_lie() -> None:
-    assert caveats.remarks([Instances(setup())]) == [
-        "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows, by fits without their "
-        "model): made up."
-    ]
-    assert caveats.remarks([Instances(setup())], ("tpot", "ttft", "throughput")) == [
-        "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows, by fits without their "
-        "model), of TTFTs from -36 % to "
-        "+56 % (30 rows): made up."
-    ]
-
-
-def test_few_rows_have_those_of_their_base_beside_them() -> None:
-    spread = ErrorSpread(rows=239, own=7, quantiles=QUANTILES)
-    few = Instances(setup(fitted(errors={"model": {"tpot": spread}})))
-    assert "(7 rows, interval mostly of the 239 of its base, by fits without their model)" in caveats.remarks([few])[0]
-    errors = errors_of(few, "tpot")
-    assert (errors["rows"], errors["rows_of_base"]) == (7, 239)
-    assert errors_of(Instances(setup()), "tpot")["rows_of_base"] is None
-
-
 @pytest.mark.parametrize(
     ("bias", "said"), [(0.0, ""), (0.04, ""), (math.log(1.094), ", half of them beyond +9 %"), (-0.2, "-18 %")]
 )
@@ -97,13 +76,6 @@ def test_levels_that_all_models_have_are_told() -> None:
     assert "rows of sglang with proposed tokens (all models), 1.2 x" in said
 
 
-def test_nobody_knows() -> None:
-    known = caveats.remarks([Instances(setup(catalog.assumptions("ideal")))])
-    assert known == ["No interval: ideal was fitted to no measured server."]
-    said = caveats.spread(Instances(setup()), ("throughput",))
-    assert said == "No interval: made up was fitted to no measured server."
-
-
 def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ignore[no-untyped-def]
     whole, changed = (
         catalog.assumptions("profiles/hopper", changes=changes) for changes in ((), ("capacity.usable_memory=0.5",))
@@ -129,23 +101,6 @@ def test_what_is_unlike_the_measurements(context: float, shown: dict[str, Any], 
     record = calibration_record(instances)
     assert record is not None
     assert record["outside"] == ([one for one in reasons.removeprefix("among the rows, ").split("; ") if one])
-
-
-def test_several_are_told_apart_and_equal_ones_together() -> None:
-    every = [
-        Instances(setup(), isl=50, label="one"),
-        Instances(setup(), isl=50, label="other"),
-        Instances(setup(fitted("also made up")), label="third"),
-    ]
-    said = caveats.remarks(every)
-    around = (
-        "80 % of measured TPOTs lie from -20 % to +25 % around such predictions (1,234 rows, by fits without their "
-        "model)"
-    )
-    assert said[:2] == [f"one, other: {around}: made up.", f"third: {around}: also made up."]
-    assert len(said) == 3
-    assert said[2].startswith("one, other: Unlike what made up was fitted to")
-    assert caveats.remarks(every[2:]) == [f"{around}: also made up."]
 
 
 def test_other_traffic_of_what_was_measured_is_known_better() -> None:

@@ -54,6 +54,11 @@ def test_prices_are_those_of_the_file_and_the_price_of_a_setup_is_of_its_kind() 
     listed = kinds(None)
     assert listed["spot"] < listed["on_demand"]
     assert kinds(7.0)["on_demand"] == 7.0 and kinds(7.0)["spot"] == listed["spot"]
+    # A cost of ownership accrues at all hours, as rent does, and is the price of no hour alone.
+    hourly = ie.Setup.of("llama_3_8b", "h100_sxm", price="on_demand:neocloud").hour_price.dollars
+    tco = kinds("tco:neocloud")
+    assert tco["reserved"] == ie.Setup.of("llama_3_8b", "h100_sxm", price="tco:neocloud").hour_price.dollars
+    assert tco["on_demand"] == hourly > 1.2 * tco["reserved"]
     # Owned chips are paid for at all hours; the price of an hour in use bears those that are not.
     in_use = ie.Setup.of("llama_3_8b", "h100_sxm", price="owned").hour_price.dollars
     assert 0.8 * in_use < kinds("owned")["owned"] < in_use

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from inference_econ.answers.chances import Chances
-from inference_econ.answers.heading import BOUND, heading, lengths_label, promises_label
+from inference_econ.answers.heading import BOUND, heading, lengths_label
 from inference_econ.answers.launching.benchmark import Expected
-from inference_econ.answers.promises import Targets
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import Requests
-from inference_econ.report.promises import chances_notes
 
 
 @pytest.mark.parametrize("length", ["2000", "uniform:800:1000", "lognormal:2000:0.8", "500@0.25,2000@0.75"])
@@ -19,24 +16,10 @@ def test_lengths_are_said_as_they_are_typed(length: str) -> None:
     assert lengths_label(requests) == f"{length} input tokens, 500 output tokens"
 
 
-def test_promises_are_said_with_their_probability_and_without_powers_of_ten() -> None:
-    promises = Targets(ttft_seconds=20.0, tpot_seconds=0.03, confidence=0.8)
-    assert promises_label(promises) == "p90 TTFT <= 20000 ms and TPOT <= 30 ms with a probability of 80 %"
-    assert promises_label(Targets()) == ""
-
-
 def test_a_heading_names_who_proposes_tokens_only_where_all_rows_have_the_same() -> None:
     setup, proposer = Setup.of("llama_3_8b", "h100_sxm"), Speculation.of("ngram", 0.5)
     assert heading("Rows", [setup], [], speculations=[proposer, proposer]).endswith(f"; {proposer.label}")
     assert heading("Rows", [setup], [], speculations=[None, proposer]) == heading("Rows", [setup], [])
-
-
-def test_a_question_mark_is_explained() -> None:
-    targets = Targets(ttft_seconds=0.5, tpot_seconds=0.03)
-    (known,) = chances_notes(targets, [Chances(ttft=0.8, tpot=0.9, e2e=None, capacity=None)])
-    assert "nobody knows" not in known
-    (note,) = chances_notes(targets, [Chances(ttft=0.8, tpot=None, e2e=None, capacity=None)])
-    assert "each by itself; ?: nobody knows." in note
 
 
 def test_large_numbers_are_whole() -> None:

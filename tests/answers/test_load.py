@@ -14,7 +14,7 @@ from inference_econ.answers.load import SHARES, LoadPoint, load, sweep, usual_se
 from inference_econ.answers.price import sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.errors import InputError
-from inference_econ.report.load import LoadPage, load_charts, load_table, loads_under, simulation_table
+from inference_econ.report.load import LoadPage, load_charts, loads_under
 from inference_econ.serving import is_unproven, kept_share
 from tests.offered import offer_of, service_of
 
@@ -96,47 +96,6 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
 
 
 # Shown
-
-
-def test_the_table_says_what_is_saturated_and_kept() -> None:
-    table = load_table(points(), PROMISED)
-    assert table.columns == (
-        *("requests/s", "busy %", "in flight", "TTFT p50 ms", "TTFT p90 ms", "TTFT p99 ms"),
-        *("TPOT p50 ms", "TPOT p90 ms", "TPOT p99 ms", "E2E p99 s", "SLO met %", "goodput/s"),
-        *("$/M tokens", "$/M output", "board W", "J/token"),
-    )
-    assert [row[1] for row in table.rows] == [f"{100 * share:.0f}" for share in SHARES]
-    assert [row[3] for row in table.rows[-2:]] == ["grows", "grows"]
-    text = "\n".join(table.every_note)
-    assert "1 x NVIDIA H100 SXM5 80GB, tp1 (sglang, trtllm, vllm): $2.00 per hour, idle or not" in text
-    assert "SATURATED at " in text
-    assert "queues grow without end" in text
-    assert "SLO met: requests with TTFT <= 100 ms and TPOT <= 20 ms" in text
-    assert table.title.startswith("A fleet under load: Llama 3.1 8B on NVIDIA H100")
-    assert "1000 input tokens, 200 output tokens; p90 TTFT <= 100 ms and TPOT <= 20 ms" in table.title
-
-
-def test_a_table_without_saturation_and_promises() -> None:
-    service = service_of()
-    few = sweep(service, [1.0, 2.0])
-    table = load_table(few, Targets())
-    assert "SLO met %" not in table.columns
-    assert f"It completes {service.most_requests_per_second:.4g} requests/s at most." in table.every_note
-    assert not any("SATURATED" in note for note in table.every_note)
-
-
-def test_the_simulation_stands_beside_the_closed_forms() -> None:
-    found = points(simulate=True)
-    table = simulation_table(found)
-    assert len(table.rows) == 3
-    assert {len(row) for row in table.rows} == {len(table.columns)}
-    for row, point in zip(table.rows[:2], found, strict=False):
-        assert point.simulated is not None
-        closed, simulated, spread = (float(row[table.columns.index("TPOT") + shift]) for shift in (0, 1, 2))
-        assert closed == pytest.approx(1e3 * point.load.tpot_seconds["mean"], rel=6e-3)
-        assert abs(closed - simulated) <= spread + 0.03 * simulated
-    assert table.rows[2].count("grows") == 4
-    assert "random requests per load and instance" in table.every_note[0]
 
 
 def test_charts_of_latencies_and_cost() -> None:

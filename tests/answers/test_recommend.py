@@ -329,6 +329,10 @@ def test_pools_at_the_same_cost_are_a_row_where_instances_hardly_keep_an_slo() -
     # Others of the same cost are likelier than the pools, or likely enough.
     assert not _worthwhile(offers, 6.0, targets, level, 1.0)
     assert not _worthwhile(offers, 6.0, targets, level[:1], 1.0)
+    # Beside those likely instances, if they cost more, pools have to save 5 %.
+    for dearer, shown in ((1.04, False), (1.06, True)):
+        others = [replace(level[0], dollars_per_hour=dearer * pools.dollars_per_hour)]
+        assert bool(_worthwhile(offers, 6.0, targets, others, 1.0)) is shown
 
 
 def test_what_a_chip_does_is_the_same_whatever_else_competes() -> None:

@@ -19,9 +19,7 @@ from inference_econ.answers.subjects import under_load
 from inference_econ.answers.token_parts import PROMPTS, token_parts
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.records.texts import dollars
-from inference_econ.report.serving_frontier import service_frontier_charts, service_frontier_table
-from inference_econ.search import METRICS
+from inference_econ.report.serving_frontier import service_frontier_charts
 from inference_econ.serving import Services, loaded
 from inference_econ.serving.steady import steady
 from tests import asking
@@ -320,10 +318,6 @@ def test_what_nobody_sells_is_left_out_unless_it_is_promised() -> None:
 # Shown
 
 
-#: Those of services.
-OF_SERVICES = [name for name in METRICS if name != "mfu"]
-
-
 def test_the_fastest_at_a_cost_lies_between_batches() -> None:
     front = front_of()
     dollars = float(np.sqrt(front.dollars[2] * front.dollars[3]))
@@ -333,32 +327,6 @@ def test_the_fastest_at_a_cost_lies_between_batches() -> None:
     assert point.dollars_per_million_output_tokens == pytest.approx(dollars, rel=1e-3)
     assert front.fastest_at(1e6) == front.fastest()
     assert front.fastest_at(1e-6) is None
-
-
-@pytest.mark.parametrize("y", OF_SERVICES)
-def test_the_table_has_evenly_spaced_points(y: str) -> None:
-    front = front_of()
-    table = service_frontier_table(front, y)  # type: ignore[arg-type]
-    heads = {
-        "cost": "TTFT ms",
-        "blended": "$/M tokens in+out",
-        "throughput": "tok/s per GPU",
-        "power": "tok/s per MW",
-        "joules": "J/token",
-        "gpus": "TTFT ms",
-    }
-    assert heads[y] == table.columns[2]
-    assert 10 <= len(table.rows) <= 15
-    speeds = [float(row[0].removesuffix(" *")) for row in table.rows]
-    (starred,) = (row for row in table.rows if row[0].endswith("*"))
-    assert starred[1] == dollars(front.preferred().dollars_per_million_output_tokens)
-    assert speeds == sorted(speeds)
-    assert speeds[0] == pytest.approx(front.tokens_per_second[0], abs=0.06)
-    assert table.title == (
-        "Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2 per GPU-hour ($16 per node of 8), "
-        "given; weights bf16, activations bf16, KV bf16; 1000 input tokens, 200 output tokens"
-    )
-    assert f"of {len(front)} points" in table.notes[0]
 
 
 def test_charts_show_the_metric_and_the_first_token() -> None:

@@ -25,7 +25,6 @@ from inference_econ.calibration import (
     profile,
     thinned,
 )
-from inference_econ.calibration.calibrate import Calibrated
 from inference_econ.calibration.fit import fit
 from inference_econ.calibration.holdout import Fold, all_folds, cross_validated, own_errors
 from inference_econ.calibration.measurements import Days, Pool
@@ -38,7 +37,6 @@ from inference_econ.engine.uncertainty import unlike
 from inference_econ.errors import InputError
 from inference_econ.inputs import Assumptions, Unlike, catalog, yaml_text
 from inference_econ.inputs.assumptions import field_names
-from inference_econ.report.calibrate import constants_table, errors_table, not_reproduced
 
 #: No curve of kernels is known for products with these weights, nor for attention over such a cache, so that shares of
 #: the chip's peaks count.
@@ -438,26 +436,6 @@ def test_chips_and_models_that_are_changed_were_not_measured(tmp_path: Path) -> 
     assert outside(Subject(other, chip, "int8"), mine) == ["the model is changed (vocab_size)"]
     # No time depends on power.
     assert outside(Subject(model, catalog.hardware("h100_sxm", changes=["watts=1 kW"]), "int8"), mine) == []
-
-
-def test_tables_and_records() -> None:
-    found = _found()
-    folds = _folds()
-    constants = constants_table(found)
-    assert constants.rows[2][:2] == ("host.graph_launch", "5.99 us")
-    assert constants.rows[2][3:] == ("4 us", "yes")
-    errors = errors_table(found, folds)
-    assert [row[0] for row in errors.rows][-1] == "llama_3_8b, left out"
-    assert errors.rows[0][1:3] == ("12", "0 %")
-    assert errors.rows[1][0] == f"all, by the base ({_base().name})"
-    assert errors.rows[1][1] == "12"
-    assert errors.rows[1][2] != "0 %"
-    assert not_reproduced(found) == []
-    (said,) = not_reproduced(replace(found, errors=found.errors + np.array([0.0, 0.5])))
-    assert said.startswith("ttft: the fit does not reproduce the rows, their median error is 65 %: check units")
-    data = Calibrated(found, folds, {"of poor quality": 2}).record()
-    assert data["left_out"] == {"of poor quality": 2}
-    assert data["constants"]["chip.hbm_efficiency"]["determined"] is True
 
 
 def test_every_constant_is_a_field_with_a_place_inside_its_bounds() -> None:

@@ -63,12 +63,6 @@ def test_python_answers_as_the_command_line(command: Command, helpers: str, monk
         assert said == json.loads(json.dumps(answer.to_dict())), name
 
 
-def test_sessions_at_a_rate_of_requests(command: Command, helpers: str) -> None:
-    (point,) = record(command, "load", *ONE, "--traffic", helpers, "--rates", 5)["points"]
-    assert point["request_rate"] == pytest.approx(5.0, rel=0.1)
-    assert point["agent_use"]["agents"] == pytest.approx(5 * (point["e2e_seconds"]["mean"] + 5 / 6), rel=0.2)
-
-
 def test_tokens_or_machines_for_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 900)
     kept = ("--tpot", 8, "--traffic", helpers, "--slots", 16, "--engine", "vllm")
@@ -141,12 +135,6 @@ def test_rows_of_one_engine_say_their_recipes_and_what_is_reached_where_nothing_
     assert outcome.code == 0 and "bf16 cache, EAGLE 3" in outcome.out, outcome.err
     told = refused(*asked, "--tpot", "0.1 ms", code=1).warned
     assert "promise less. Best reachable: NVIDIA H100 SXM5 80GB: TTFT" in told and "with the mean turn alone" in told
-
-
-@pytest.mark.parametrize("name", ["chat", "rag", "batch", "coding_agent"])
-def test_shipped_sessions_are_played(command: Command, name: str) -> None:
-    outcome = command("load", "llama_3_70b", "h100_sxm", "--tp", 8, "--traffic", name, "--agents", 3, "--csv")
-    assert outcome.code == 0, outcome.err
 
 
 def test_pools_for_agents_are_shown_saved_and_started(

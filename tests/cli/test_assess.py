@@ -14,18 +14,6 @@ from tests.cli.conftest import Command, record
 SUBJECT = ("assess", "llama_3_70b", "h100_sxm", "--gpus", 8)
 
 
-def test_under_the_study_s_own_assumptions_the_answer_is_hardly_better(command: Command) -> None:
-    setup = (*SUBJECT, "--context", 0, "--tokens-per-second", 70, "--utilization", 0.15)
-    outcome = command(*setup, "--assumptions", "paper", "--format", "json")
-    found = json.loads(outcome.out)
-    assert found["assumptions"] == "paper"
-    gap = found["frontiers"]["any_size"]
-    assert gap["verdict"] == "behind"
-    assert 1.05 < gap["speed_factor"] < 1.12
-    assert 1.15 < gap["cost_factor"] < 1.30
-    assert found["frontiers"]["ideal"]["speed_factor"] > 2.5
-
-
 def test_layout_price_formats_and_what_ifs(command: Command) -> None:
     outcome = command(
         *(*SUBJECT, "--tokens-per-second", 40, "--batch", 64, "--tp", 4, "--pp", 2, "--weights", "fp8", "--price", 2),
@@ -51,20 +39,6 @@ def verdict(command: Command, *arguments: object) -> dict[str, Any]:
     return found
 
 
-def test_a_server_is_held_against_services_where_lengths_are_known(command: Command) -> None:
-    found = verdict(command, *SERVED, "--batch", 64, *LENGTHS)
-    said = (found["compared_with"], found["beside_prediction"], found["beside_frontier"])
-    assert said == ("services", "faster", "ahead")
-    assert 1 / found["predicted_seconds"] == pytest.approx(34.1, rel=0.04)
-    assert found["measured_seconds"] < found["predicted_seconds_low"] < found["predicted_seconds"]
-    asked = ("--tp", 4, "--rates", 5, "--weights", "fp8", *LENGTHS)
-    assert record(command, "load", "llama_3_70b", "h100_sxm", *asked)["layout"]["tp"] == 4
-    steps = verdict(command, *SERVED, "--batch", 64)
-    said = (steps["compared_with"], steps["beside_prediction"], steps["beside_frontier"])
-    assert said == ("decode steps", "slower", "behind")
-    assert "Held against decode steps (--isl, --osl: services)" in steps["lines"][2]
-
-
 def test_a_fleet_is_equal_instances(command: Command) -> None:
     one = record(command, *SERVED, "--batch", 64, *LENGTHS)
     two = record(command, *SERVED[:8], 8, "--tp", 4, "--batch", 128, *LENGTHS)
@@ -79,15 +53,6 @@ def test_a_fleet_is_equal_instances(command: Command) -> None:
     alone = record(command, *SERVED, "--batch", 64)
     assert steps["predicted"]["batch"] == alone["predicted"]["batch"] == 64
     assert steps["frontiers"]["same_size"] == alone["frontiers"]["same_size"]
-
-
-def test_more_requests_than_fit_wait(command: Command) -> None:
-    asked = ("assess", "llama_3_70b", "h100_sxm", "--gpus", 4, "--tp", 4, "--tokens-per-second", 20, "--batch", 2000)
-    found = record(command, *asked, *LENGTHS)
-    # Some slots are empty on average, as who is let in must have room for what others will hold.
-    assert 0.9 * found["shortage"]["most"] < found["predicted"]["batch"] <= found["shortage"]["most"] < 2000
-    assert "fit at most and the others wait" in " ".join(found["findings"])
-    assert found["verdict"]["predicted_seconds"] is not None
 
 
 def test_throughput_and_batch_say_how_fast_a_user_is_served(command: Command) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,36 +9,6 @@ import pytest
 from tests.cli.conftest import Command, record
 
 ASKED = ("buy", "llama_3_8b", "h100_sxm", "--tp", 1)
-
-
-def test_every_way_to_pay_beside_the_recorded_offers(command: Command) -> None:
-    answer = record(command, *ASKED)
-    assert {row["paid"] for row in answer["crossovers"]} == {"reserved", "on_demand", "owned"}
-    assert answer["offers"] == sorted(answer["offers"], key=lambda offer: offer["dollars_per_request"])
-    text = command(*ASKED).out
-    assert "of which the cheapest and the one in the middle are compared" in text
-    # A lot is as full as the promise allows: a measured one is about as likely to break it as to keep it.
-    kept = re.search(r"Fleets promise a usual speed: .* A full lot: TPOT kept with (\d+) %", " ".join(text.split()))
-    assert kept is not None
-    assert 30 <= int(kept[1]) <= 70
-
-
-def test_pools_are_billed_and_named(command: Command) -> None:
-    asked = ("buy", "llama_3_70b", "b200", "--request-rate", 50, "--pay", "on_demand")
-    text = command(*asked).said
-    assert "Instances that read prompts (P) and that decode (D): 13P6D on 25 x NVIDIA B200" in text
-    together, apart = (
-        record(command, *asked, option)["crossovers"][0]["rate_bill"]["accelerators"]
-        for option in ("--together", "--apart")
-    )
-    assert apart == 25 < together
-
-
-def test_typed_prices_stand_for_all_offers(command: Command) -> None:
-    answer = record(command, *ASKED, "--api-prices", "input=1,output=3", "--pay", "owned", "--ttft", 500)
-    (row,) = answer["crossovers"]
-    assert (row["offer"], row["paid"]) == ("given", "owned")
-    assert row["cheaper_from"] <= row["always_cheaper_from"]
 
 
 def test_a_request_rate_is_billed_and_marked(command: Command, tmp_path: Path) -> None:

@@ -35,22 +35,6 @@ def test_a_list_of_names(command: Command, kind: catalog.Kind) -> None:
     assert sum(line.startswith("|") for line in lines) == len(names) + 2
 
 
-@pytest.mark.parametrize(("kind", "name", "full"), ENTRIES)
-def test_one_entry_with_its_sources(command: Command, kind: catalog.Kind, name: str, full: str) -> None:
-    outcome = command(kind, name)
-    assert outcome.code == 0
-    assert outcome.out.startswith(f"{kind} {name}\n")
-    assert full in outcome.out
-    assert "source" in outcome.out
-    record = json.loads(command(kind, name, "--format", "json").out)
-    assert record["name"] == full
-    assert record["sources"]
-    lines = rows(command, kind, name)
-    assert {"field", "value", "source"} == lines[0].keys()
-    assert any(row["source"] for row in lines)
-    assert command(kind, name, "--format", "markdown").out.startswith("| field | value | source |\n")
-
-
 def test_a_path_can_be_shown(command: Command, tmp_path: Path) -> None:
     text = (catalog.folder("hardware") / "h100_sxm.yaml").read_text(encoding="utf-8")
     (tmp_path / "chip.yaml").write_text(text, encoding="utf-8")
@@ -87,27 +71,6 @@ def test_fields_are_found_by_the_headings_of_columns(command: Command) -> None:
         assert ("ttft_seconds" if "TTFT" in asked else "utilization") in {field["name"] for field in listed}
     said = command("fields", "utilization").said
     assert "in records" in said and "fleet_lot" in said
-
-
-def test_recipes_of_a_model_on_a_chip(command: Command) -> None:
-    """What InferenceX' scripts run DeepSeek with on H200: TensorRT-LLM with a cache in fp8, SGLang without."""
-    outcome = command("engines", "--recipes", "deepseek_v3", "h200_sxm")
-    assert outcome.out.startswith("Recipes of DeepSeek-V3 on NVIDIA H200 SXM5 141GB\n")
-    lines = [line.split() for line in outcome.out.splitlines()]
-    assert any(line[:5] == ["trtllm", "fp8", "cache,", "MTP", "3"] for line in lines)
-    records = json.loads(command("engines", "--recipes", "deepseek_v3", "h200_sxm", "--format", "json").out)
-    assert [record["practice"] for record in records if record["engine"] == "sglang"] == [
-        "16-bit cache",
-        "16-bit cache, MTP 2",
-    ]
-    (throughput,) = (record for record in records if record["practice"] == "fp8 cache, MTP 1")
-    assert throughput["layouts"] == [{"tp": 1, "dp": 8, "pp": 1, "ep": 8}]
-    assert throughput["pools"][0] == {
-        "prefill": {"tp": 1, "dp": 8, "pp": 1, "ep": 8},
-        "decode": {"tp": 1, "dp": 8, "pp": 1, "ep": 8},
-        "workers": [[1, 2]],
-    }
-    assert throughput["source"]["ref"] == "inferencex"
 
 
 def test_recipes_of_one_engine_and_format(command: Command) -> None:

@@ -14,27 +14,6 @@ from tests.reading import tables
 APART = ("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200)
 
 
-def test_disaggregate_as_data(command: Command) -> None:
-    found = command(*APART, "--gpus", 8, "--decode-on", "h200_sxm", "--transfer", "whole", "--format", "json")
-    record = json.loads(found.out)
-    assert record["decode_hardware"].startswith("NVIDIA H200")
-    assert [one["hardware"][:11] for one in record["aggregated"]] == ["NVIDIA H100", "NVIDIA H200"]
-    speeds = [point["tokens_per_second_per_user"] for point in record["disaggregated"]]
-    assert speeds == sorted(speeds)
-    point = record["disaggregated"][0]
-    assert point["link"] == "network"
-    assert point["transfer_exposed_seconds"] == point["transfer_seconds"] > 0
-    ratios = [(point["prefill_instances"], point["decode_instances"]) for point in record["disaggregated"]]
-    assert all(1 <= count <= 16 for pair in ratios for count in pair)
-    assert (record["ttft_percentile"], record["tpot_percentile"], record["utilization_at_most"]) == ("p90", "p90", 0.8)
-    assert max(max(point["prefill_utilization"], point["utilization"]) for point in record["disaggregated"]) < 0.81
-    fleet = record["fleet"]
-    assert fleet["accelerators"] <= 8
-    assert fleet["prefill_instances"] >= 1 <= fleet["decode_instances"]
-    assert fleet["ttft_seconds"]["p50"] <= fleet["ttft_seconds"]["p99"]
-    assert record["aggregated_fleet"] is None
-
-
 def test_promises_have_percentiles_of_their_own(command: Command) -> None:
     promised = ("--max-instance-gpus", 1, "--ttft", "p95:1000", "--tpot", "mean:20", "--request-rate", 10)
     found = record(command, *APART[:3], *promised)

@@ -5,11 +5,6 @@ from __future__ import annotations
 from tests.cli.conftest import Command, record
 
 
-def test_who_fits_is_told_the_instances(command: Command) -> None:
-    assert command("fits", "llama_3_8b", "h100_sxm").code == 0
-    assert record(command, "fits", "deepseek_v3", "h100_sxm", "--max-instance-gpus", 16)["instances"]
-
-
 def test_sizes_that_have_room_for_so_many(command: Command) -> None:
     answer = record(command, "fits", "llama_3_8b", "rtx_4090", "--concurrency", 100)
     assert [instance["accelerators"] for instance in answer["instances"]] == [4, 8]

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-import inference_econ as ie
 from inference_econ.inputs import catalog
-from tests import asking
-from tests.cli.conftest import Command, record, rows
+from tests.cli.conftest import Command, record
 
 SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4, "--decode-only")
 
@@ -50,53 +48,6 @@ def test_pinned_degrees(command: Command) -> None:
     assert _degrees(points, "tp") == {2.0}
 
 
-def test_a_larger_link_domain_is_a_what_if(command: Command) -> None:
-    layout = ("--tp", 16, "--dp", 1, "--pp", 1)
-    subject = ("frontier", "llama_3_70b", "h100_sxm", "--decode-only", *layout)
-    wide, named, base = (
-        record(command, *subject, *options) for options in (("--domain", 16), ("--set", "hardware.link_domain=16"), ())
-    )
-    assert {**wide, "asked": None} == {**named, "asked": None}
-    speeds = [one["points"][-1]["tokens_per_second_per_user"] for one in (wide, base)]
-    assert speeds[0] > speeds[1]
-    table = command("frontier", "llama_3_8b", "h100_sxm", "--domain", 4, "--max-instance-gpus", 2)
-    assert "What if: --set hardware.link_domain=4." in table.out
-    explained = ("explain", "llama_3_70b", "h100_sxm", "--tp", 16)
-    steps = [record(command, *explained, *options)["step_seconds"] for options in (("--domain", 16), ())]
-    assert steps[0] < steps[1]
-
-
-def test_all_plans(command: Command) -> None:
-    front = asking.frontier("llama_3_8b", "h100_sxm", ie.Traffic(isl=2000, osl=500), max_accelerators=4)
-    answer = record(command, *SUBJECT, "--all")
-    plans = answer["plans"]
-    names = {"tokens_per_second_per_user", "dollars_per_million_output_tokens", "accelerators", "batch", "layout"}
-    assert all(names | {"dominated"} <= plan.keys() for plan in plans)
-    best = {plan["tokens_per_second_per_user"] for plan in plans if not plan["dominated"]}
-    assert sorted(best) == pytest.approx(front.tokens_per_second.tolist(), rel=1e-12)
-    lines = rows(command, *SUBJECT, "--all")
-    assert len(lines) == len(plans)
-    assert {row["dominated"] for row in lines} == {"True", "False"}
-    for form in ("table", "markdown"):
-        text = command(*SUBJECT, "--all", "--format", form).out
-        assert "feasible, dominated by another plan" in text
-        assert "infeasible: weights and KV cache exceed the memory" in text
-
-
-@pytest.mark.rows
-def test_whoever_proposes(
-    command: Command, options: tuple[object, ...], label: str, proposing: dict[str, object]
-) -> None:
-    subject = ("frontier", "deepseek_v3", "h200_sxm", "--decode-only", "--weights", "fp8", "--tp", 8, "--pp", 1)
-    assert label in command(*subject, *options).said
-    plain, found = record(command, *subject), record(command, *subject, *options)
-    assert plain["speculation"] is None
-    said, points = found["speculation"], found["points"]
-    assert said.items() >= proposing.items()
-    assert points[-1]["tokens_per_second_per_user"] > 1.2 * plain["points"][-1]["tokens_per_second_per_user"]
-    assert points[-1]["seconds_per_token"]["draft"] > 0 or "--ngram" in options
-
-
 def test_what_ifs(command: Command) -> None:
     base = _points(command)
     faster = _points(command, "--set", "hardware.hbm_bytes_per_second=6.7 TB/s")
@@ -124,12 +75,6 @@ def test_scientific_notation_is_a_number(command: Command, tmp_path: Path) -> No
     assert command(*SUBJECT, "--format", "csv").out == command(
         "frontier", "llama_3_8b", "chip.yaml", "--decode-only", "--max-instance-gpus", 4, "--format", "csv"
     ).out.replace("chip.yaml", "h100_sxm")
-
-
-def test_a_context_beyond_the_model_is_said_once(command: Command) -> None:
-    for lengths in (("--context", 200_000), ("--isl", 190_000, "--osl", 10_000)):
-        text = command(*SUBJECT, *lengths).said
-        assert text.count("was made for 131,072 tokens") == 1
 
 
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 2)

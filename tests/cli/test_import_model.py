@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import inference_econ as ie
-from inference_econ.engine import unknown_share
 from tests.checkpoints import folder, tensors
 from tests.cli.conftest import Command, record
 
@@ -16,23 +15,6 @@ FOLDER = Path(__file__).parents[1] / "fixtures" / "hf_configs"
 #: Keys that older configurations of the class do not have.
 LEFT_OUT = ("num_key_value_heads", "attention_bias")
 GPT_OSS = str(FOLDER / "openai--gpt-oss-20b_config.json")
-
-
-def test_summary_shows_the_parts_of_the_count(command: Command) -> None:
-    result = command("import-model", GPT_OSS)
-    assert (result.code, result.err) == (0, "")
-    for text in ("openai/gpt-oss-20b", "20,914,757,184", "4,187,440,704", "12,288", "mxfp4", "window 128"):
-        assert text in result.out
-    assert "4 of 32 experts of 2,880" in result.out
-
-
-def test_json_has_the_names_of_the_fields(command: Command) -> None:
-    answer = record(command, "import-model", GPT_OSS)
-    model = ie.model(GPT_OSS)
-    assert answer["total_parameters"] == model.total_parameters == 20_914_757_184
-    assert sum(answer["parameter_parts"].values()) == model.total_parameters
-    assert answer["blocks"][0] == {"layers": 12, "attention": "grouped_query", "feed_forward": "experts"}
-    assert (answer["weights"], answer["expert_weights"]) == ("bf16", "mxfp4")
 
 
 def test_groups_of_experts_are_shown_where_there_are_any(command: Command) -> None:
@@ -158,12 +140,6 @@ def unknown(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder(tmp_path_factory.mktemp("unknown"), tensors() | tables))
 
 
-@pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The same without the block."""
-    return str(folder(tmp_path_factory.mktemp("usual"), tensors()))
-
-
 def test_an_unknown_block_is_listed_with_its_parameters(command: Command, unknown: str) -> None:
     shown = command("import-model", unknown)
     assert shown.code == 0
@@ -171,32 +147,6 @@ def test_an_unknown_block_is_listed_with_its_parameters(command: Command, unknow
     answer = record(command, "import-model", unknown)
     assert answer["unknown"] == {"model_type new_moe": 0, "layers.N.engram.table": 38_400}
     assert answer["parameter_parts"]["unknown"] == 38_400
-
-
-@pytest.mark.rows
-def test_answers_say_in_their_heading_that_a_block_is_unknown(
-    command: Command, unknown: str, arguments: list[str | int]
-) -> None:
-    question, *options = arguments
-    result = command(question, unknown, "h100_sxm", *options)
-    assert result.code == 0, result.err
-    assert "(unknown block: layers.N.engram.table, 13 % of parameters)" in result.said
-
-
-def test_intervals_hold_that_an_unknown_block_takes_nothing_or_twice_its_time(
-    command: Command, unknown: str, usual: str
-) -> None:
-    share = unknown_share(ie.model(unknown))
-    ends = []
-    for model in (usual, unknown):
-        answer = record(command, "explain", model, "h100_sxm")
-        likely = answer["calibration"]["measured_over_predicted"]["tpot"]
-        ends.append((likely["low"], likely["high"]))
-    (low, high), (lower, higher) = ends
-    # Quantiles at 5 and 10 % move by the same factor, so that their interpolation does.
-    assert (lower, higher) == pytest.approx((low * (1 - share), high * (1 + share)))
-    said = command("explain", unknown, "h100_sxm").said
-    assert "unknown are layers.N.engram.table, model_type new_moe (3.84e-05 billion parameters, up to" in said
 
 
 def test_a_written_file_keeps_what_is_unknown(command: Command, unknown: str, tmp_path: Path) -> None:

@@ -10,16 +10,6 @@ from tests.cli.conftest import Command, rows
 ASKED = ("intensity", "llama_3_70b", "h100_sxm", "--tp", "8", "--assumptions", "ideal")
 
 
-def test_the_table_says_where_each_operator_turns_and_why_attention_does_not(command: Command) -> None:
-    text = command(*ASKED).out
-    line = next(line.split() for line in text.splitlines() if line.startswith("ff out"))
-    assert line[-5:] == ["to", "309", "from", "310", "295"]
-    flat = " ".join(text.split())
-    assert "The step waits for memory traffic whatever the batch, up to 16,384." in flat
-    assert "Attention stays at 8.00 FLOP/B at any batch: each sequence reads a cache of its own" in flat
-    assert "closed form is bytes per weight x ridge / 2" in command(*ASKED, "--why").said
-
-
 def test_forms_and_picture(command: Command, tmp_path: Path) -> None:
     picture = tmp_path / "intensity.svg"
     record = json.loads(command(*ASKED, "--to", "64", "--format", "json", "--plot", picture).out)

@@ -56,26 +56,6 @@ def test_an_engine_brings_its_layouts_and_its_profile(command: Command) -> None:
     assert named["assumptions"] == "deployable"
 
 
-def test_any_layout_says_what_it_saves(command: Command) -> None:
-    found = record(command, *FRONTIER, "--any-layout")
-    points, saving = found["points"], found["any_layout"]
-    assert 0.0 <= saving["share"] < 1.0
-    assert all("engine" not in point["layout"] for point in points)
-    started = record(command, *FRONTIER)["points"]
-    cheapest = [min(point["dollars_per_million_output_tokens"] for point in front) for front in (points, started)]
-    assert cheapest[0] <= cheapest[1] * (1 + 1e-9)
-
-
-def test_a_recommendation_says_what_any_layout_saves(command: Command) -> None:
-    words = ("recommend", "llama_3_8b", "h100_sxm", "--request-rate", 20, "--max-instance-gpus", 8, "--any-layout")
-    found = record(command, *words)
-    choices, started = found["choices"], found["startable"]
-    assert started["dollars_per_hour"] >= choices[0]["dollars_per_hour"]
-    shown = command(*words, "--why").said
-    assert "The cheapest that can be started is " in shown
-    assert "an unrestricted layout is " in shown
-
-
 def test_engines_are_compared(command: Command) -> None:
     words = ("compare", "qwen3_30b_a3b", "--on", "h100_sxm", "--max-instance-gpus", 8)
     found = record(command, *words, "--engine", "vllm", "--engine", "sglang", "--any-layout")

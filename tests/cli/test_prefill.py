@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-from tests.cli.conftest import Command, record
+from tests.cli.conftest import Command
 
 PREFILL = ("prefill", "llama_3_8b", "l40s")
-
-
-def test_every_way_is_shown(command: Command, tmp_path: Path) -> None:
-    picture = tmp_path / "ways.svg"
-    found = command(*PREFILL, "--prompt", "2000,8000", "--ranks", "2,4", "--plot", picture, "--why")
-    assert found.code == 0, found
-    for words in ("tensor", "chain, searched parts", "Over links", "KV-Runahead", "read whole, not in chunks"):
-        assert words in found.out, words
-    assert picture.stat().st_size > 5000
-    answer = record(command, *PREFILL, "--prompt", "2000", "--ranks", "4")
-    assert answer["process_gpus"] == 1
-    (row,) = answer["rows"]
-    assert row["fastest"] == min(row["ways"], key=lambda name: row["ways"][name]["ttft_seconds"])
-    assert sum(row["ways"]["chain"]["parts"]) == 2000
 
 
 def test_a_chain_of_several_kinds_of_chips(command: Command) -> None:

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from inference_econ.inputs import catalog
-from inference_econ.report.catalog import PricesPage
 from tests.cli.conftest import Command, record
 
 _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "price_table.md"
 _UPDATE = "inference-econ hardware --prices --format markdown -o docs/reference/price_table.md"
-
-
-def test_the_command_shows_them_of_all_or_of_one(command: Command) -> None:
-    first = json.loads(command("hardware", "gb200_nvl72", "--prices", "--format", "json").out)[0]
-    assert (first["usd_per_gpu_hour"], first["usd_per_node_hour"], first["gpus_per_node"]) == (10.5, 42.0, 4)
-    assert (first["kind"], first["date"], first["verified"], first["default"]) == (
-        "on_demand",
-        "2026-09-20",
-        True,
-        True,
-    )
-    every = PricesPage(catalog.names("hardware")).record()
-    assert len(command("hardware", "--prices", "--format", "csv").out.splitlines()) == 1 + len(every)
 
 
 def test_the_document_is_what_the_command_prints(command: Command) -> None:

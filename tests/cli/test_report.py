@@ -55,22 +55,6 @@ def test_every_question_is_one_small_file_that_loads_nothing(question: str, writ
     assert "nan" not in answer.lower()
 
 
-def test_what_it_says_of_a_fleet(written: Callable[..., Document], command: Command) -> None:
-    question = QUESTIONS["recommend"]
-    document = written(question)
-    assert document.texts("h1") == [
-        "Which deployment serves Llama 3.1 8B at 5 requests/s with p90 TTFT <= 500 ms for the least money?"
-    ]
-    assert document.texts("p", class_="answer")[0].startswith("1 x NVIDIA H100 SXM5 80GB, tp1 is the cheapest")
-    terminal = command(*question.split(), "--why").out
-    for line in document.texts("li"):
-        assert line.split("profiles/")[0][:60] in " ".join(terminal.split()) or "api" in line or ": " in line
-    assert any("80 % of measured" in line for line in document.texts("li"))
-    lines = document.texts("pre")
-    assert f"inference-econ {question}" in lines
-    assert lines[-1].startswith(f"inference-econ report '{question}' -o ")
-
-
 def test_the_script_is_that_of_launch(written: Callable[..., Document], command: Command) -> None:
     for question in (QUESTIONS["recommend"], POOLS, QUESTIONS["disaggregate"]):
         assert command(*question.split(), "-o", "answer.json").code == 0

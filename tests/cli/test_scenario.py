@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.report import gallery
-from tests.cli.conftest import Command, record, rows
+from tests.cli.conftest import Command, record
 from tests.reading import tables
 
 SCENARIO: str = tables(Path(__file__))["SCENARIO"]
@@ -33,17 +33,6 @@ def test_what_ifs_reach_all_series(command: Command, tmp_path: Path) -> None:
     assert "with hardware.hbm_bytes_per_second=1 TB/s" in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
-def test_json_has_rows_cells_and_sources(command: Command) -> None:
-    answer = record(command, "run", "paper/table_1")
-    assert answer["scenario"] == "Table 1"
-    assert [cell["match"] for cell in answer["cells"]] == [True] * 10
-    assert {"item", "row", "column", "printed", "ours", "match", "note"} == answer["cells"][0].keys()
-    assert answer["cells"][0]["printed"] == "966"
-    assert answer["cells"][0]["ours"] == pytest.approx(965.97, abs=0.005)
-    assert answer["sources"]
-    assert [row["series"] for row in answer["rows"]][-1] == "GPT-4"
-
-
 @pytest.mark.parametrize("verb", ["run", "table"])
 def test_csv_and_markdown(command: Command, verb: str, tmp_path: Path) -> None:
     text = command(verb, "paper/table_1", "--format", "csv").out
@@ -52,14 +41,6 @@ def test_csv_and_markdown(command: Command, verb: str, tmp_path: Path) -> None:
     outcome = command(verb, "paper/table_1", "--format", "csv", "-o", "t.csv")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "wrote t.csv\n")
     assert (tmp_path / "t.csv").read_text(encoding="utf-8") == text
-
-
-def test_a_figure_as_data(command: Command) -> None:
-    lines = rows(command, "run", "paper/figure_2")
-    assert [row["model"] for row in lines] == ["PaLM 8B", "PaLM 62B", "PaLM 540B"]
-    assert "square-root law ms/token" in command("run", "paper/figure_2").out
-    lines = rows(command, "run", "paper/figure_1")
-    assert len({row["series"] for row in lines}) == 8
 
 
 def test_figure_writes_beside_the_user(command: Command, tmp_path: Path) -> None:

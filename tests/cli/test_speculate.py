@@ -15,21 +15,6 @@ from tests.cli.conftest import Command, record
 DRAFTED = ("speculate", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tp", "8", "--draft", "llama_3_8b")
 
 
-def test_rounds_of_one_length_are_slower_where_they_do_not_pay(command: Command) -> None:
-    low = (*DRAFTED, "--acceptance", 0.5)
-    fixed, free = (record(command, *low, option, 4) for option in ("--draft-length", "--max-draft"))
-    assert fixed["speculation"]["shortest_draft"] == 4
-    assert {row["draft_tokens"] for row in fixed["rows"]} == {4}
-    assert fixed["rows"][-1]["speedup"] < 0.95
-    for slow, best in zip(fixed["rows"], free["rows"], strict=True):
-        assert slow["speedup"] <= best["speedup"] * (1.0 + 1e-9)
-        assert slow["concurrency"] == best["concurrency"]
-    text = command(*low, "--draft-length", 4, "--why").said
-    assert "4 drafted in every round, which gives 1.94 tokens" in text
-    assert "every round has the same number of proposals, as engines run it" in text
-    assert "Elsewhere it costs speed, 0." in text
-
-
 def test_multi_token_prediction_is_as_quick_as_published(command: Command) -> None:
     """SGLang's documents (basic_usage/deepseek_v3, H200 TP8): 1.8 times as quick alone, 1.5 times at 32."""
     rows = record(command, "speculate", "deepseek_v3", "h200_sxm", "--tp", 8, "--mtp")["rows"]
@@ -49,17 +34,6 @@ def test_an_engine_s_recipe_says_how_many_tokens_are_proposed(command: Command) 
     assert [longest(), longest("--engine", "vllm"), longest("--engine", "sglang")] == [3, 1, 3]
     assert longest("--engine", "vllm", "--max-draft", 2) == 2
     assert longest("--engine", "vllm", "--acceptance", "0.9,0.8,0.7") == 3
-
-
-def test_a_draft_model_without_room_beside_large_batches(command: Command) -> None:
-    """Latent attention of the target leaves room for more sequences than the cache of the draft."""
-    subject = ("speculate", "deepseek_v3", "h200_sxm", "--tp", "8", "--assumptions", "paper", "--draft", "llama_3_70b")
-    rows = record(command, *subject)["rows"]
-    assert rows[0]["propose_seconds"] > 0
-    assert rows[-1]["propose_seconds"] is None
-    assert rows[-1]["draft_tokens"] == 0
-    assert rows[-1]["speedup"] > 0
-    assert command(*subject).code == command(*subject, "--format", "csv").code == 0
 
 
 def test_acceptance_from_a_file(command: Command, tmp_path: Path) -> None:

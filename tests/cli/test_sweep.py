@@ -21,18 +21,6 @@ def swept(command: Command, tmp_path: Path) -> Command:
     return command
 
 
-def test_a_sweep_says_what_is_the_cheapest_and_what_failed(swept: Command) -> None:
-    outcome = swept("sweep", "study.yaml", "-o", "out", "--plot", "cheapest.svg")
-    assert (outcome.code, outcome.err) == (0, "wrote cheapest.svg\nwrote out\n")
-    lines = outcome.out.splitlines()
-    assert lines[0].startswith("12 combinations: 6 frontiers with ")
-    assert "Small sweep: the cheapest hardware at a speed, traffic chat" in lines
-    assert any(line.startswith("llama_3_70b  h100_sxm ") for line in lines)
-    (reason,) = (line for line in lines if "Gaudi 3" in line)
-    assert reason.split()[0] == "4"
-    assert "Small sweep" in Path("cheapest.svg").read_text()
-
-
 def test_forms_of_a_query(swept: Command) -> None:
     sql = (
         "SELECT hardware, count(*) AS points, min(dollars_per_million_output_tokens) AS dollars, NULL AS nothing "
@@ -63,12 +51,6 @@ def test_other_kinds_of_values(swept: Command) -> None:
         "listed": [1, 2], "packed": {"a": 1.5}, "day": "2026-01-02 00:00:00", "decimal": 1.25, "yes": True,
         "never": None, "missing": None,
     }  # fmt: skip
-
-
-def test_many_rows_are_printed_in_part(swept: Command) -> None:
-    outcome = swept("query", "SELECT range AS n FROM range(1000) ORDER BY n DESC", "out")
-    assert outcome.out.splitlines()[2].strip() == "999"
-    assert "800 further rows: --csv has all, LIMIT fewer." in outcome.out
 
 
 def test_a_query_of_a_part_says_so(swept: Command) -> None:

@@ -19,16 +19,6 @@ def _files(tmp_path: Path) -> None:
     shutil.copytree(_TRACES, tmp_path, dirs_exist_ok=True)
 
 
-def test_a_trace_is_described(command: Command) -> None:
-    said = command("traffic", "mooncake.jsonl").said
-    for text in ("prompts seen before %", "Broken lines, left out: 2. line 4: the time is negative"):
-        assert text in said
-    assert "Tokens are estimated: 4 characters each" in command("traffic", "sharegpt.json").out
-    answer = record(command, "traffic", "azure.csv", "--quiet")
-    assert answer["minutes"] == [{"minute": place, "requests": count} for place, count in enumerate([3, 0, 1])]
-    assert command("traffic", "azure.csv", "--format", "csv").out.startswith("minute,requests\n0,3\n")
-
-
 def test_a_trace_is_drawn_and_fitted(command: Command, tmp_path: Path) -> None:
     outcome = command("traffic", "mooncake.jsonl", "-o", "mine.yaml", "--plot", "mine.svg")
     assert outcome.code == 0

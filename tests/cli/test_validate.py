@@ -14,7 +14,7 @@ from inference_econ.calibration import Servers, validation
 from inference_econ.calibration.validation import servers
 from inference_econ.calibration.validation.rows import File
 from inference_econ.inputs import catalog
-from tests.cli.conftest import Command, rows
+from tests.cli.conftest import Command
 from tests.shipped import shipped_servers
 
 SHIPPED = catalog.measured_files()["collectives"]
@@ -31,35 +31,6 @@ def _first_rows(path: Path, rows: int, dataset: str = "collectives") -> Path:
     lines = tables[dataset].read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[: rows + 1]), encoding="utf-8")
     return path
-
-
-@pytest.mark.long
-def test_costs_of_own_servers(command: Command, tmp_path: Path) -> None:
-    """Of the first combination of a shipped file, as a table, for programs and for spreadsheets."""
-    path = tmp_path / "few.csv"
-    with TABLES["inferencemax_aggregated"].open(encoding="utf-8", newline="") as stream:
-        lines = list(csv.DictReader(stream))
-    same = [line for line in lines if all(line[key] == lines[0][key] for key in ("hf_model", "hardware", "isl", "osl"))]
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, lines[0])
-        writer.writeheader()
-        writer.writerows(same)
-    out = command("validate", "costs", str(path), "--why").out
-    for words in (
-        "Cost at the speed of the best measured servers",
-        "Half of the answers are within a factor",
-        "out of reach",
-    ):
-        assert words in out, words
-    (told,) = json.loads(command("validate", "costs", str(path), "--format", "json").out)
-    best = told["points"]
-    # Once with levels of measured servers and once without them.
-    assert 4 <= len(best) <= 2 * len(same)
-    seen, unseen = (told["errors"][name]["all"]["servers"] for name in ("profile", "profile, levels left out"))
-    assert seen == unseen == len(best) / 2
-    listed = rows(command, "validate", "costs", str(path))
-    assert [line["id"] for line in listed] == [point["id"] for point in best]
-    assert {"combination", "engine", "tokens_per_second", "answer", "low", "high"} <= listed[0].keys()
 
 
 @pytest.mark.long
@@ -86,34 +57,6 @@ def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) 
     assert len(collectives["points"]) == 3 * 173
 
 
-def test_csv_has_a_line_for_each_row_and_assumptions(command: Command) -> None:
-    outcome = command("validate", "collectives", "--format", "csv", "-o", "all.csv")
-    assert (outcome.out, outcome.err.strip()) == ("", "wrote all.csv")
-    with Path("all.csv").open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert len(rows) == 3 * 173
-    point = next(p for p in validation.validate("collectives").points if p.predicted is not None)
-    assert float(rows[0]["predicted"]) == pytest.approx(point.predicted, rel=1e-9)
-    assert float(rows[0]["log_error"]) == pytest.approx(point.log_error, rel=1e-8)
-    assert rows[0]["fitted"] == "true"
-    skipped = [row for row in rows if row["id"] == "C0361"]
-    assert all((row["predicted"], row["log_error"]) == ("", "") and row["note"] for row in skipped)
-
-
-def test_the_document(command: Command) -> None:
-    outcome = command("validate", "collectives", "memory", "--format", "markdown", "-o", "a.md")
-    assert outcome.code == 0
-    text = Path("a.md").read_text(encoding="utf-8")
-    assert "`inference-econ validate collectives memory --format markdown -o a.md`" in text
-    assert text.startswith("# Predictions beside measurements\n")
-    assert text.count("\n## ") == 2
-    assert "| deployable | all rows | 173 | 168 | 97 |" in text
-    assert "| M0009 | KV bytes per token (computed) | 35,141 B | 35,136 B | -0.01 |" in text
-    kept = Path(__file__).parents[2] / "docs" / "evidence" / "collectives.md"
-    headings = [line for line in text.splitlines() if line.startswith("#")]
-    assert headings == [line for line in kept.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
-
-
 def test_own_rows_and_other_assumptions(command: Command, tmp_path: Path) -> None:
     mine, memory = _first_rows(tmp_path / "mine.csv", 3), _first_rows(tmp_path / "points.csv", 3, "memory_points")
     arguments = ["collectives", mine, "memory", memory, "--assumptions", "engines_hopper", "--assumptions", "paper"]
@@ -128,20 +71,6 @@ def test_own_rows_and_other_assumptions(command: Command, tmp_path: Path) -> Non
 
 def _mine(path: Path, dataset: str, rows: int) -> str:
     return str(_first_rows(path, rows, dataset))
-
-
-def test_servers_by_groups(command: Command, tmp_path: Path) -> None:
-    outcome = command(
-        "validate", _mine(tmp_path / "runs.csv", "inferencemax_aggregated", 12), "--by", "model,engine", "--why"
-    )
-    assert (outcome.code, outcome.err) == (0, "")
-    for words in (
-        *("Measured servers under the profiles of their hardware: rows", "Errors by model", "Errors by engine"),
-        *("TTFT under load", "deepseek_v3", "sglang", "half of the 12 predictions are within"),
-        *("Counted are rows that are understood", "without load"),
-    ):
-        assert words.lower() in outcome.said.lower(), words
-    assert "Counted are rows" not in command("validate", "runs.csv", "--quiet").out
 
 
 def test_a_line_for_every_row_and_the_tables_beside_it(command: Command, tmp_path: Path) -> None:
@@ -160,30 +89,6 @@ def test_a_line_for_every_row_and_the_tables_beside_it(command: Command, tmp_pat
     quiet = command("validate", mine, "-o", "again.csv", "--quiet")
     assert (quiet.out, quiet.err) == ("", "")
     assert Path("again.csv").read_text(encoding="utf-8") == Path("predictions.csv").read_text(encoding="utf-8")
-
-
-def test_several_assumptions_side_by_side(command: Command, tmp_path: Path) -> None:
-    mine = _mine(tmp_path / "runs.csv", "inferencemax_aggregated", 3)
-    arguments = ["validate", mine, "--assumptions", "deployable", "--assumptions", "ideal", "-o", "a.json"]
-    assert command(*arguments).out == ""
-    first, second, beyond = json.loads(Path("a.json").read_text(encoding="utf-8"))
-    assert (first["assumptions"], second["assumptions"]) == ("deployable", "ideal")
-    # Under the preset ideal, what beats it is listed.
-    assert (beyond["dataset"], beyond["beyond"]) == ("bound", [])
-    out = command("validate", mine, "--bound").out
-    assert "0 rows are faster than the preset ideal lets them be." in out
-
-
-def test_servers_as_markdown(command: Command, tmp_path: Path) -> None:
-    mine = _mine(tmp_path / "runs.csv", "inferencemax_aggregated", 3)
-    assert command("validate", mine, "--by", "model", "-o", "a.md").code == 0
-    text = Path("a.md").read_text(encoding="utf-8")
-    assert text.startswith("# Predictions beside measurements\n\nGenerated by `inference-econ validate ")
-    assert "--by model --format markdown -o a.md`" in text
-    assert text.count("| TPOT [ms] |") == 3
-    both = command("validate", mine, "memory", "--format", "markdown").out
-    assert both.count("# Predictions beside measurements") == 1
-    assert "| KV bytes per token (computed) |" in both
 
 
 def test_results_of_a_load_generator(command: Command, tmp_path: Path) -> None:

@@ -23,5 +23,6 @@ def test_settings_reach_the_question(command: Command) -> None:
 
 def test_decode_steps_alone(command: Command) -> None:
     answer = record(command, *ASKED, "--decode-only", "--context", 500)
+    assert answer["range"] == [0.8, 1.25]
     assert (answer["context"], "isl" in answer, "promises" in answer) == (500, False, False)
     assert "room_to_ttft" not in answer["inputs"][0]["elasticities"]

@@ -25,18 +25,6 @@ def test_every_entry_of_the_catalogue_can_be_shown(kind: catalog.Kind) -> None:
         assert len(set(fields)) == len(fields)
 
 
-def test_details_show_values_with_their_sources() -> None:
-    record = detail("hardware", "h100_sxm")
-    rows = {row[0]: row for row in detail_table("hardware", "h100_sxm", record).rows}
-    assert rows["hbm_bytes_per_second"][1] == "3.35e+12"
-    assert rows["hbm_bytes_per_second"][2].startswith("published: nvidia2024h100ds, ")
-    assert rows["dense_flops_per_second.fp8"][2].startswith("published: ")
-    model = detail("models", "llama_3_8b")
-    assert model["total_parameters"] == 8_030_261_248
-    assert isinstance(model["parameter_parts"], dict)
-    assert sum(model["parameter_parts"].values()) == 8_030_261_248
-
-
 def test_every_price_of_every_file_is_shown_with_one_default_of_a_chip() -> None:
     names = catalog.names("hardware")
     records = PricesPage(names).record()

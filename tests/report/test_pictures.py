@@ -131,16 +131,6 @@ def test_decode_steps_are_held_against_their_speed_in_every_metric() -> None:
         front.metric("blended")
 
 
-def test_a_comparison_has_titles_in_the_place_of_names() -> None:
-    result = compare("llama_3_70b", ["h200_sxm", "h100_sxm"], weights="fp8", max_instance_gpus=8, isl=1024, osl=1024)
-    chart = comparison_chart(result)
-    assert labels(chart)[:2] == ["NVIDIA H200 SXM5 141GB", "NVIDIA H100 SXM5 80GB"]
-    assert [line.beside for line in chart.lines if line.points] == ["NVIDIA H200 SXM5 141GB"] * 2
-    assert all(line.band is not None for line in chart.lines[:2])
-    for words in ("prefill included: Llama 3.1 70B", "weights fp8", "NVIDIA H100 SXM5 80GB at $"):
-        assert words in chart.title
-
-
 def test_many_series_have_neither_bands_nor_points() -> None:
     chips = ["h200_sxm", "h100_sxm", "b200", "mi300x", "a100_sxm_80"]
     result = compare("llama_3_8b", chips, weights="bf16", max_instance_gpus=2, isl=1024, osl=1024)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from inference_econ.report.sweep import SweepPage, failures_table
+from inference_econ.report.sweep import SweepPage
 from inference_econ.studies.swept import Best, Reason, Swept
 from tests.reading import tables
 
@@ -49,34 +49,9 @@ def test_what_no_measurement_stands_behind_is_marked() -> None:
     assert said(replace(SWEPT, best=SWEPT.best[1:])) == (False, False)
 
 
-def test_what_chips_are_priced_by_is_said() -> None:
-    def note(price: str | None) -> str:
-        return next((note for note in SweepPage(replace(SWEPT, price=price)).tables()[0].notes if "rices" in note), "")
-
-    assert note("on_demand:neocloud") == "Prices alike: on_demand:neocloud."
-    assert note("").startswith("Prices are of different kinds or sellers, since no class is listed for all chips")
-    assert note("on_demand") == note("")
-    assert note(None) == ""
-
-
-def test_reasons_are_listed_up_to_a_dozen() -> None:
-    assert failures_table(SWEPT).rows == (("1", "no price"), ("1", "nothing fits: model on chip"))
-    many = tuple(Reason("refused", f"chip {index}", 2) for index in range(20))
-    table = failures_table(replace(SWEPT, reasons=many))
-    assert len(table.rows) == 12
-    assert table.notes == ("8 further reasons of 16 combinations: SELECT * FROM failures.",)
-    several = replace(SWEPT, reasons=(Reason("nothing_fits", "nothing fits: model on chip", 3),))
-    assert failures_table(several).rows == (("3", "nothing fits: model on chip; and others"),)
-
-
 def test_only_the_most_frequent_names_have_a_colour_of_their_own() -> None:
     best = tuple(Best("big", f"chip {index // 2}", float(index), POINT) for index in range(16))
     chart = SweepPage(replace(SWEPT, best=best, speeds=tuple(map(float, range(16))))).charts()["cheapest"]
     scale = chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]
     assert scale["domain"] == [*(f"chip {index}" for index in range(6)), "others"]
     assert len(set(scale["range"])) == 7
-
-
-def test_what_is_missing_is_said() -> None:
-    (line,) = SweepPage(replace(SWEPT, missing=7)).blocks()[0].lines  # type: ignore[union-attr]
-    assert line.endswith("7 have not been asked yet: run the same again.")

@@ -9,10 +9,8 @@ import pytest
 
 from inference_econ.answers.likely import chance_below
 from inference_econ.records.plain import csv_text, json_text
-from inference_econ.records.texts import chance_percent
 from inference_econ.report.uncertainty import (
     UncertaintyPage,
-    _share,
     band_plot,
     chance_plot,
     explained,
@@ -34,18 +32,6 @@ def single() -> Uncertainty:
     return answered({"price": factor(0.2), "profile": "held_out"}, speed=80, samples=512)
 
 
-def test_the_first_lines_say_what_to_choose_and_what_to_measure(two: Uncertainty) -> None:
-    first, second, third = findings(two)
-    chance = max(two.chance(index, two.at).value for index in range(2))
-    assert f"is the cheapest in {100 * chance:.0f} ± " in first
-    assert f"choosing it is wrong in {100 * two.wrong:.0f} %" in first
-    assert second.startswith("Measure the price of H100 first: who knows it before choosing errs in ")
-    costs = [cost for one in two.series if (cost := one.present.at_speed(80)) is not None]  # type: ignore[union-attr]
-    best = int(two.chances[two.at].argmax())
-    assert third.startswith("That holds if errors of the profile are the same for all; taken as 'compare' does, ")
-    assert f"with {chance_percent(chance_below(costs[best], costs[1 - best]))} % or more" in third
-
-
 @pytest.mark.parametrize("other", [{"hardware": "h200_sxm", "price": 3.5}, {"model": "qwen2_5_7b"}])
 def test_profiles_of_their_own_say_what_compare_does(other: dict[str, Any]) -> None:
     """Two chips, and two models on one chip, share no errors: samples that draw them apart are the closed form."""
@@ -55,18 +41,6 @@ def test_profiles_of_their_own_say_what_compare_does(other: dict[str, Any]) -> N
     )
     costs = [cost for one in study.series if (cost := one.present.at_speed(80)) is not None]  # type: ignore[union-attr]
     assert study.chance(0, study.at).value == pytest.approx(chance_below(*costs), abs=0.1)
-
-
-def test_a_single_series_has_an_interval(single: Uncertainty) -> None:
-    (line,) = findings(single)
-    low, middle, high = single.bands[:, single.at, 0]
-    assert line == (
-        f"H100 at 80 tokens/s: ${middle:#.3g} per million output tokens, 80 % between ${low:#.3g} and ${high:#.3g}."
-    )
-    costs, inputs = UncertaintyPage(single).tables()
-    assert "cheapest" not in costs.columns
-    assert inputs.columns[-2:] == ("alone", "with others")
-    assert set(UncertaintyPage(single).charts()) == {"answer"}
 
 
 def test_inputs_that_are_close_to_nothing_are_not_called_the_first() -> None:
@@ -79,15 +53,6 @@ def test_inputs_that_are_close_to_nothing_are_not_called_the_first() -> None:
     )
 
 
-def test_the_tables_have_what_the_answer_has(two: Uncertainty) -> None:
-    costs, inputs = UncertaintyPage(two).tables()
-    assert len(costs.rows) == 2 * len(two.shown)
-    assert [row[0] for row in inputs.rows] == ["profile", "price of H100", "price of H200", "all of them"]
-    known = two.shares["choice"]
-    assert inputs.rows[1][4] == f"{100 * known.first[1]:.0f} ± {100 * known.first_half_width[1]:.0f} %"
-    assert "All series have the same value of profile in a sample; other inputs are independent." in costs.why
-
-
 def test_speeds_that_are_not_always_reached_have_no_shares_and_say_which_have(two: Uncertainty) -> None:
     fast = answered({"profile": "held_out"}, TWO, speed=float(two.fastest.max()) * 0.85, samples=64)
     _, inputs = UncertaintyPage(fast).tables()
@@ -97,10 +62,6 @@ def test_speeds_that_are_not_always_reached_have_no_shares_and_say_which_have(tw
     assert fast.knowledge[0].dollars is None
     record: Any = UncertaintyPage(fast).plain()
     assert record["all_known"]["saved_dollars_per_million_output_tokens"] is None
-
-
-def test_nearly_all_samples_are_not_all() -> None:
-    assert [_share(share) for share in (0.0, 0.001, 0.5, 0.999, 1.0)] == ["0 %", "<1 %", "50 %", ">99 %", "100 %"]
 
 
 def test_data_say_the_same(two: Uncertainty) -> None:

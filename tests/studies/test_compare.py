@@ -15,9 +15,7 @@ import inference_econ as ie
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import Settings, catalog
 from inference_econ.records.plain import csv_text, json_text
-from inference_econ.records.texts import dollars, layout_label
 from inference_econ.report import compare
-from inference_econ.report.service import milliseconds
 from inference_econ.studies.results import Curve
 from inference_econ.studies.scenario import run
 from tests import asking
@@ -114,48 +112,6 @@ def test_a_series_that_fits_nowhere_is_reported() -> None:
     # A scenario that is run as such stops where it did.
     with pytest.raises(NothingFitsError, match=r"nothing fits: the weights of Llama 3\.1 70B"):
         run(result.scenario)
-
-
-def test_the_table_has_costs_at_common_speeds_and_the_best_point() -> None:
-    result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], **SMALL)
-    speeds = compare.ComparisonPage(result).speeds
-    assert 1 <= len(speeds) <= 5
-    assert speeds == sorted(speeds)
-    low = min(curve.tokens_per_second[0] for curve in result.curves)
-    high = max(curve.tokens_per_second[-1] for curve in result.curves)
-    assert low <= speeds[0] <= speeds[-1] <= high
-    table = compare.comparison_table(result, [*speeds, 1e6])
-    assert table.columns[: len(speeds) + 1] == ("series", *(f"$ at {speed:g}" for speed in speeds))
-    for row, curve in zip(table.rows, result.curves, strict=True):
-        assert len(row) == len(table.columns)
-        assert curve.frontier is not None
-        for text, speed in zip(row[1:], speeds, strict=False):
-            cost = curve.dollars_at(speed)
-            if cost is None:
-                assert text == "-"
-            else:
-                assert cost == pytest.approx(curve.frontier.cheapest(speed).dollars_per_million_output_tokens)
-                assert text.removesuffix(" ~") == dollars(cost)
-        assert row[len(speeds) + 1] == "-"  # nobody is that fast
-        best = curve.frontier.preferred()
-        assert isinstance(best, ie.ServicePoint)
-        assert row[-4:-2] == (layout_label(best.layout), best.layout["engine"])
-        assert row[-2:] == (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
-
-
-def test_a_single_point_has_a_speed_to_show() -> None:
-    result = ie.compare("llama_3_8b", "h100_sxm", tp=1, dp=1, pp=1, batch=7, decode_only=True)
-    assert compare.ComparisonPage(result).speeds == [float(result.curves[0].tokens_per_second[0])]
-
-
-def test_decode_steps_have_a_batch_and_no_wait() -> None:
-    result = ie.compare("llama_3_8b", ["h100_sxm", "h200_sxm"], decode_only=True, **SMALL)
-    table = compare.comparison_table(result, [50.0])
-    assert table.title.startswith("Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB")
-    assert table.columns[-2:] == ("engine", "batch")
-    assert "prefill is not in it" in table.why[0]
-    (best, _) = (curve.frontier.preferred() for curve in result.curves if curve.frontier is not None)
-    assert table.rows[0][-1] == f"{best.batch:g}"
 
 
 def test_promises_of_a_comparison() -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import importlib
-import json
 import math
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import LatentVariantsAsk, Scenario, catalog
-from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report import figures, scenario_figure
 from inference_econ.report.scenario import scenario_tables
 from inference_econ.studies import latent_attention
@@ -233,31 +228,6 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
     assert list(result.charts[2].marks) == ["decompressed from 56", "per step from 214"]
     figures.save(figure, [tmp_path / "a.svg"])
     assert "per step from 214" in (tmp_path / "a.svg").read_text()
-
-
-def test_the_other_forms_say_the_same(result: Result) -> None:
-    record = json.loads(json_text(result.record()))
-    assert len(record["cells"]) == 8
-    assert [len(one["rows"]) for one in record["tables"]] == [4, 16, 9, 4, 48, 9]
-    assert record["tables"][1]["rows"][0]["batch"] == 1
-    assert record["charts"][1]["lines"][0]["y"][-1] is None
-    assert "curves" not in record
-    files = {one["file"] for one in record["sources"]}
-    assert {"scenario: MLA notes", "model: DeepSeek-V2", "hardware: NVIDIA A100 PCIe 40GB"} <= files
-    assert any(one["ref"] == "madsys2024mla" and "deepseekv2-profile" in one["url"] for one in record["sources"])
-    rows = list(csv.DictReader(csv_text(result.to_frame()).splitlines()))
-    assert len(rows) == 4 * 2 + 16 * 4 + 9 * 4 + 4 * 3 + 48 * 3 + 9 * 4
-    assert (rows[2]["column"], rows[2]["ours"], rows[2]["printed"]) == ("kB", "1.152", "1.152")
-    markdown = [one.markdown() for one in scenario_tables(result)]
-    assert "| CacheCompressed (CC) | per step | 1.152 | 1.152 | 33.64 | 33.64 | yes |" in markdown[0]
-
-
-def test_the_command_line_titles_several_tables() -> None:
-    command = importlib.import_module("inference_econ_cli.scenario").table
-    outcome = CliRunner().invoke(command, ["seeds/mla_notes", "--format", "markdown"])
-    assert outcome.exit_code == 0
-    assert outcome.output.startswith("**DeepSeek-V2: cache (10^3 B) and arithmetic of a decode step")
-    assert outcome.output.count("**\n\n| ") == 6
 
 
 def test_whole_steps_can_be_left_out_and_all_batches_drawn(asked: LatentVariantsAsk) -> None:

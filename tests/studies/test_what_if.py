@@ -168,6 +168,21 @@ def test_everything_usual_can_be_varied() -> None:
             assert number(changed, name) == pytest.approx(wanted, rel=1e-9), name
 
 
+def test_inputs_are_varied_from_a_fifth_less_to_a_quarter_more_or_as_told() -> None:
+    asked: dict[str, Any] = {"inputs": ["price"], "max_instance_gpus": 1, "speeds": 60}
+    usual, wide = (
+        what_if("llama_3_8b", "h100_sxm", **asked),
+        what_if("llama_3_8b", "h100_sxm", span=(0.5, 4.0), **asked),
+    )
+    for answer, tried in ((usual, (0.8, 0.8**0.5, 1.0, 1.25**0.5, 1.25)), (wide, (0.5, 0.5**0.5, 1.0, 2.0, 4.0))):
+        (effect,) = answer.effects
+        assert effect.ratios == pytest.approx(tried)
+        assert answer.record()["range"] == [tried[0], tried[-1]]
+        # The cost at each end, of the same deployment: in proportion to the price.
+        costs = [best.dollars for best in effect.best[0]]
+        assert costs == pytest.approx([ratio * answer.best[0].dollars for ratio in tried])
+
+
 def test_counts_take_the_values_that_split() -> None:
     answer = what_if("deepseek_v3", "h200_sxm", inputs=["price"], instance_gpus=8, speeds=20)
     setup = answer.front.setup

@@ -16,7 +16,7 @@ from inference_econ._types import Array
 from inference_econ.answers.disaggregated import budget, compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
-from inference_econ.answers.disaggregated.terms import NOTICED, Terms
+from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import FILLED, Targets
 from inference_econ.engine import Speculation, rounds
@@ -339,28 +339,6 @@ def test_the_line_of_a_search_has_the_times_of_its_fleets() -> None:
 
 
 # What is said.
-
-
-def test_the_verdict_says_where_and_by_how_much() -> None:
-    compared = compare.compare(few())
-    factor, speed = compared.best()
-    assert float(compared.factor(speed)) == pytest.approx(factor)
-    most = min(front.tokens_per_second.max() for front in (compared.disaggregated, *compared.aggregated))
-    speeds = compared.speeds()
-    assert factor == float(compared.factor(speeds[speeds <= 0.9 * most]).max())
-    for low, high in compared.cheaper():
-        assert low < high
-        assert float(compared.factor(high)) > 1.0 + NOTICED
-    text = disaggregated.verdict(compared)
-    assert text.startswith("Without a TTFT SLO, Poisson arrivals, and nothing filled beyond 80 %: disaggregated")
-    assert f"{factor:.2f} times at most" in text
-    promised = compare.compare(few(), Terms(Targets(0.2, 0.01), 4.0, 0.7))
-    text = disaggregated.verdict(promised)
-    assert text.startswith(
-        "With a TTFT of at most 200 ms (p90), arrivals of variation 4, and nothing filled beyond 70 %"
-    )
-    notes = " ".join(disaggregated.comparison_table(promised).every_note)
-    assert "At the TPOT SLO of 10 ms (p90) disaggregated serving costs $" in notes
 
 
 def test_aggregated_serving_may_win() -> None:

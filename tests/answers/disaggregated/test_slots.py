@@ -75,6 +75,27 @@ def test_what_is_limited_waits_as_in_a_simulation() -> None:
     assert found.tpot_seconds["mean"] == pytest.approx(mean, rel=0.01)
     assert found.tpot_seconds["p90"] == pytest.approx(p90, rel=0.01)
     assert found.ttft_seconds["mean"] == pytest.approx(wait, rel=0.1)
+    # Behind so many prefill instances that no prompt waits for one, users wait for their first token as much longer.
+    line = load.prefill_queue(pools(), 0, 0, 40, rate, 1.0)
+    assert float(line.wait_seconds) < 0.01 * wait
+    fleet = load.together(pools(), (0, 0), (40, 1), line, limited, found)
+    alone = float(pools().first_token_seconds[0, 0])
+    assert fleet.load.ttft_seconds["mean"] - alone == pytest.approx(wait, rel=0.1)
+    percentiles = [fleet.load.ttft_seconds[f"p{share}"] for share in range(1, 100)]
+    assert np.mean(percentiles) == pytest.approx(fleet.load.ttft_seconds["mean"], rel=0.1)
+    assert fleet.load.e2e_seconds["mean"] == pytest.approx(
+        fleet.load.ttft_seconds["mean"] + pools().requests.decode_steps * found.tpot_seconds["mean"]
+    )
+
+
+def test_all_requests_of_a_closed_loop_are_in_it() -> None:
+    """Little's law, with waits for a place in a batch: more requests than the only decode instance has slots for."""
+    slots = decoder().slots
+    for concurrency in (0.5 * slots, 1.5 * slots):
+        fleet = load.closed_loop(pools(), (0, 0), (40, 1), concurrency)
+        inside = fleet.load.completed_per_second * fleet.load.e2e_seconds["mean"]
+        assert inside == pytest.approx(concurrency, rel=1e-3)
+    assert fleet.load.ttft_seconds["mean"] > 5.0 * float(pools().first_token_seconds[0, 0])
 
 
 @pytest.mark.parametrize("percentile", PERCENTILES)

@@ -126,6 +126,21 @@ def test_what_is_seen_is_that_of_the_group() -> None:
         )
 
 
+def test_prefill_instances_work_at_least_a_quarter_of_the_time() -> None:
+    """Busy seconds of the prompts of a second over the instances that read them; answers are so long that few must."""
+    requests = Requests.build({"isl": 4000, "osl": 8000}, origin="test")
+    both = pools(ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), requests, ie.Space(max_accelerators=4))
+    found = SteadyPools(both)
+    working = [
+        float(found.seen[1][row, column]) * busy_seconds(both, reader, row) / readers
+        for row, column in states(found, 1)
+        for reader, readers, _ in [group(found, row, column)]
+    ]
+    # Of most states prefill instances would work less.
+    assert len(working) < 0.3 * both.decode.states.requests_per_second.size
+    assert IDLEST <= min(working) < 1.02 * IDLEST
+
+
 def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() -> None:
     chips = steady(8).seen[2]
     assert np.nanmax(chips) <= LARGEST
@@ -150,6 +165,8 @@ def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() ->
         (7.0, 1.0, 1.0, (7, 1)),
         (8.0, 8.0, 8.0, (8, 1)),
         (8.1, 8.0, 8.0, (0, 0)),
+        # 11P7D has 20.6 chips for each that decodes; 3P2D 20.95 for as many requests, 2 % more, in 40 and not 144.
+        (11 / 7, 8.0, 8.0, (3, 2)),
     ],
 )
 def test_the_smallest_group_of_a_ratio(wanted: float, reading: float, decoding: float, group: tuple[int, int]) -> None:

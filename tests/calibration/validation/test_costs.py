@@ -8,7 +8,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,12 +22,11 @@ from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.calibration.validation import _costs
 from inference_econ.calibration.validation._costs import Combination, Curves, combinations, default_market, dollars_of
-from inference_econ.calibration.validation.report_records import point_records, points_of, report_record
+from inference_econ.calibration.validation.report_records import points_of
 from inference_econ.calibration.validation.servers import of_hardware
 from inference_econ.engine import Setup, Speculation
 from inference_econ.errors import InputError
 from inference_econ.inputs import Traffic, catalog
-from inference_econ.report.validate import tables
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
 SERVER = Measurement(
@@ -295,36 +293,6 @@ def test_the_floor(shown: validation.Report) -> None:
     assert score.dearer < 0.05
     assert score.inside > 0.75
     assert score.out_of_reach == 0.0
-
-
-def test_what_is_said_of_costs(shown: validation.Report) -> None:
-    overall, made_of, far, constants, *_ = tables(shown)[:6]
-    points = points_of(shown, "profile")
-    score = cost_score(points)
-    assert overall.columns[:4] == ("of", "servers", "compared", "answered/measured")
-    assert overall.rows[0][:4] == ("all", str(len(points)), str(score.compared), f"{score.ratio:.2f}")
-    groups = {row[0]: int(row[1]) for row in overall.rows}
-    assert groups["together"] + groups["together, speculating"] == len(points)
-    engines = {label: number for label, number in groups.items() if label.endswith(("Hopper", "Blackwell"))}
-    assert set(engines) == {"SGLang, Blackwell", "TensorRT-LLM, Blackwell", "TensorRT-LLM, Hopper", "vLLM, Hopper"}
-    assert sum(engines.values()) == len(points)
-    assert f"{100 * score.dearer:.0f} % are dearer by more than a quarter" in overall.notes[0]  # type: ignore[operator]
-    errors = [float(row[3]) for row in far.rows]
-    assert len(errors) > 2
-    assert errors[0] == max(errors)
-    plain: Any = report_record(shown)
-    assert plain["errors"]["profile"]["all"] == score._asdict()
-    assert overall.notes[0].startswith(f"Half of the answers are within a factor of {math.exp(score.median):.2f}")  # type: ignore[arg-type]
-    assert constants.notes[0].startswith("Under 'profile, levels left out', half of the answers are within a factor")
-    assert [row[0] for row in made_of.rows][:5] == list(_costs.STAGES)
-    assert made_of.rows[4][1:4] == (str(score.compared), f"{score.ratio:.2f}", f"{score.median:.2f}")
-    rows = point_records([shown])
-    assert list(rows[0])[:3] == ["dataset", "id", "series"]
-    assert {"answer", "tried", "low", "high", "inside", "tokens_per_second", "combination"} <= set(rows[0])
-    # Every server twice: with the levels of measured servers, and under the constants of the profile alone.
-    assert len(rows) == 2 * len(points)
-    assert overall.title != constants.title
-    assert constants.rows[0][:2] == ("all", str(len(points)))
 
 
 def test_a_point_lies_between_the_ends_of_its_interval(shown: validation.Report) -> None:

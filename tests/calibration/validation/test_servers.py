@@ -488,17 +488,6 @@ def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
     assert why.startswith("r1: ")
 
 
-def test_one_run_is_one_table_with_one_line_of_errors(tmp_path: Path) -> None:
-    """A run says how far off each quantity is with its sign, and which interval does not hold it."""
-    (table,) = tables(servers.servers([_serving(tmp_path / "mine.csv", {"tpot": 40})]))
-    assert table.columns == ("quantity", "measured", "predicted", "off by", "80 % interval")
-    assert [row[0] for row in table.rows] == ["TPOT [ms]", "TTFT under load [ms]"]
-    assert re.fullmatch(
-        r"Predictions are off by: TPOT -\d+ %, outside of its 80 % interval; TTFT under load [+-]\d+ %.*\.",
-        table.notes[0],
-    )
-
-
 # Bound.
 
 
@@ -517,27 +506,6 @@ def test_a_row_beyond_the_bound_gets_a_diagnosis(tmp_path: Path) -> None:
 
 
 # Tables and documents.
-
-
-def test_tables_say_who_counts_and_how_far_off_predictions_are(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [{}, {"id": "quick", "tpot": 4, "ttft": 49}, {"id": "odd", "c": "?"}]
-    report = servers.servers([_serving(tmp_path / "mine.csv", *rows)])
-    shown = tables(report, ["hardware"])
-    assert [table.title for table in shown] == [
-        "Measured servers under the profiles of their hardware: rows",
-        "Measured beside predicted under the profiles of their hardware",
-        "Errors by hardware under the profiles of their hardware",
-        "Speculating servers under the profiles of their hardware",
-        "Not predicted",
-    ]
-    assert shown[0].rows == (("mine", "3", "2", "0", "1", "0", "1", "1", "0", "100"),)
-    assert shown[1].rows[0][:3] == ("r1", "TPOT [ms]", "8")
-    assert shown[1].notes[0].startswith("Predictions are off by: TPOT ")
-    assert shown[2].rows[0][:2] == ("h100_sxm", "TPOT")
-    assert shown[4].rows == (
-        ("1", "it may speculate or not: nothing tells which, or with how many proposals", "mine", "quick"),
-        ("1", "batch_size is blank", "mine", "odd"),
-    )
 
 
 def test_plain_data(tmp_path: Path) -> None:

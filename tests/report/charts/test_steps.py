@@ -8,15 +8,10 @@ import math
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.heading import step_heading
-from inference_econ.answers.price import sheet
-from inference_econ.records.texts import dollars
-from inference_econ.report.explain import ExplanationPage, named_parts
-from inference_econ.report.price import price_waterfall
-from inference_econ.report.step_pictures import roofline, step_waterfall
+from inference_econ.report.explain import ExplanationPage
+from inference_econ.report.step_pictures import roofline
 from tests import asking
 from tests.charted import Spec, encodings, legend, rows_of, sound, views
-from tests.offered import service_of
 
 STEPS = {
     "dense": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, batch=64, weights="fp8"),
@@ -74,15 +69,6 @@ def test_the_largest_operators_are_named_and_names_cover_nothing(step: ie.Explan
         assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
 
 
-def test_the_bill_of_an_hour_is_shared_by_kinds_of_tokens() -> None:
-    bill = sheet(service_of(cached=200.0), 4.0)
-    fall = price_waterfall(bill)
-    assert [bar.name for bar in fall.bars] == ["input", "cached input", "output"]
-    assert fall.total == pytest.approx(bill.dollars_per_hour)
-    assert "1000 input tokens, 200 of it cached" in fall.title
-    assert fall.bars[-1].text.endswith(f"${dollars(bill.average['output'])}/M")
-
-
 def test_no_operator_is_above_its_roof(step: ie.Explanation) -> None:
     roof = roofline(step)
     for point in roof.points:
@@ -96,15 +82,6 @@ def test_no_operator_is_above_its_roof(step: ie.Explanation) -> None:
     together = sum(row.seconds for row in step.operators if row.name == "attention") / step.seconds
     assert roof.points[names.index("attention")].share == pytest.approx(together)
     assert 0.0 <= roof.left_out < 0.2
-
-
-def test_titles_say_the_step_its_deployment_and_its_traffic(step: ie.Explanation) -> None:
-    for title in (step_waterfall(step, named_parts(step)).title, roofline(step).title):
-        assert title.splitlines()[0].endswith("?")
-        assert step_heading(step) in title
-        assert "per GPU-hour" in title
-        assert ("4000 prompt tokens" in title) is (step.prompt is not None)
-        assert ("context 2250" in title) is (step.prompt is None)
 
 
 def _box(spec: Spec, view: Spec, row: dict[str, float]) -> tuple[float, float, float, float]:

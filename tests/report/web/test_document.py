@@ -88,11 +88,3 @@ def test_what_no_engine_is_known_for_says_so() -> None:
     assert start is not None
     assert script(start).startswith("# No command line: Qwen3 14B has no huggingface_id")
     assert page(ie.explain(_setup(2.0), ie.Pins(tp=1, batch=4))).start() is None
-
-
-def test_a_load_that_breaks_its_promise_is_not_the_one_described() -> None:
-    layouts = ie.offer(_setup(2.0), REQUESTS, SPACE)
-    curve = ie.load(layouts, [1.0, 5.0, 20.0], targets=ie.Targets(tpot_seconds=0.012))
-    promised = next(point for point in reversed(curve.points) if curve.targets.broken(point.load) is None)
-    answer = "".join(section(Asked(page(curve))).answer)
-    assert f"at {promised.requests_per_second:.4g} requests/s" in answer
