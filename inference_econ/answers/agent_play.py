@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._types import Array, Indices
-from inference_econ.answers.agent_answers import AgentChoice, AgentPoint, AnyAgentChoice, Use
+from inference_econ.answers.agent_answers import AgentDeployment, AgentPoint, Use
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.chances import chances
 from inference_econ.answers.prefix_cache import behind
@@ -117,12 +117,12 @@ class PlayedInstance:
         together = min(replicas, self.together)
         return self.play(max(round(agents * together / replicas), 1), together, router)
 
-    def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AnyAgentChoice:
+    def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AgentDeployment:
         """A fleet of some instances for some agents, of which a few were played together."""
         service, together = self.service, min(replicas, self.together)
         dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
         use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
-        return AgentChoice(service, replicas, self.load(trace, together), dollars, binding, use)
+        return AgentDeployment(service, replicas, self.load(trace, together), dollars, binding, use=use, parts=replicas)
 
     def load(self, trace: Trace, instances: int) -> Loaded:
         """Load of one of the instances, with the latencies that requests saw."""
@@ -277,7 +277,7 @@ def point_of(
 
 def cheapest_fleet(
     instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router, dollars: float = math.inf
-) -> AnyAgentChoice | None:
+) -> AgentDeployment | None:
     """The fewest instances that carry some agents, near enough, played together; None if no number of them does.
 
     None, too, if these cost more than some dollars [USD/h].
@@ -305,7 +305,7 @@ def cheapest_fleet(
 
 def fullest_fleet(
     instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router, *, certain: bool = False
-) -> AnyAgentChoice | None:
+) -> AgentDeployment | None:
     """Some instances with the most agents that they carry, played together; None if not even one is carried.
 
     The guess is of an instance, or of all of them if that is known.

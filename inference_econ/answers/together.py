@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
 
 from inference_econ._types import Progress
-from inference_econ.answers.chances import Chances, chances, least_chance
+from inference_econ.answers.chances import least_chance
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
-from inference_econ.formulas import money
 from inference_econ.serving import (
     Loaded,
     Service,
@@ -37,52 +37,6 @@ _FINEST, _MOST_MORE = 16, 8
 _MOST_PLAYED = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One deployment that keeps its promises.
-
-    Attributes
-    ----------
-    service : Service
-        One instance.
-    replicas : int
-        Fewest instances that keep the promises [1].
-    load : Loaded
-        Of one instance.
-    dollars_per_hour : float
-        Of all [USD/h].
-    binding : str
-        What one instance less would break: capacity, ttft or tpot; or ``instance``, if there is only one.
-    """
-
-    service: Service
-    replicas: int
-    load: Loaded
-    dollars_per_hour: float
-    binding: str
-
-    @property
-    def instance_load(self) -> Loaded:
-        """Of one instance."""
-        return self.load
-
-    @property
-    def accelerators(self) -> int:
-        """Chips of all instances [1]."""
-        return self.replicas * self.service.accelerators
-
-    @property
-    def rented(self) -> int:
-        """Chips of the machines that hold them [1]."""
-        return int(self.service.setup.rented(self.replicas, self.service.accelerators))
-
-    @property
-    def dollars_per_million_output_tokens(self) -> float:
-        """The whole bill over output tokens [USD per 1e6 tokens]."""
-        tokens_per_second = self.replicas * self.load.completed_per_second * self.service.requests.osl.mean
-        return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
-
-
 def cheapest(
     offers: Sequence[Services],
     requests_per_second: float,
@@ -92,7 +46,7 @@ def cheapest(
     most: int = 5,
     play: bool = True,
     progress: Progress | None = None,
-) -> list[Choice]:
+) -> list[Deployment]:
     """The cheapest instances that keep some promises, best first; one per offer and size of instance.
 
     Parameters
@@ -114,7 +68,7 @@ def cheapest(
 
     Returns
     -------
-    list of Choice
+    list of Deployment
         Ascending in cost; at equal cost those first that are likelier to keep the promises, then the quicker.
 
     Raises
@@ -138,8 +92,8 @@ def cheapest(
         sizes = layouts.plans.accelerators
         cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
         bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
-    kept: dict[tuple[int, int], Choice] = {}
-    ranked_by = partial(_rank, targets)
+    kept: dict[tuple[int, int], Deployment] = {}
+    ranked_by = partial(rank, targets)
     chips = [layouts.setup.hardware.name for layouts in offers]
     most_each, played = max(1, most // len(set(chips))), 0
     for number, (bound, which, index) in enumerate(sorted(bounds)):
@@ -167,7 +121,7 @@ def cheapest(
             kept[key] = choice
     if not kept:
         raise NothingFitsError(nothing_kept(offers, targets, partial(_keeps, requests_per_second, arrival_scv, play)))
-    listed: list[Choice] = []
+    listed: list[Deployment] = []
     for chip in dict.fromkeys(chips[which] for which, _ in kept):
         ranked = sorted((choice for (which, _), choice in kept.items() if chips[which] == chip), key=ranked_by)[
             :most_each
@@ -176,16 +130,12 @@ def cheapest(
     return sorted(listed, key=ranked_by)
 
 
-def _rank(targets: Targets, choice: Choice) -> tuple[float, float, float]:
-    return rank(choice.dollars_per_hour, chances(choice.service, choice.load, targets), choice.load)
-
-
-def rank(dollars_per_hour: float, chances: Chances, load: Loaded) -> tuple[float, float, float]:
+def rank(targets: Targets, choice: Deployment) -> tuple[float, float, float]:
     """Key that deployments are ordered by: cost; at equal cost the probability of promises; then the mean TPOT."""
-    return round(dollars_per_hour, 6), -least_chance(chances), load.tpot_seconds["mean"]
+    return round(choice.dollars_per_hour, 6), -least_chance(choice.chances(targets)), choice.load.tpot_seconds["mean"]
 
 
-def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
+def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
     """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
     calm = calmest(service.requests, arrival_scv)
 
@@ -203,7 +153,7 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     # Between the last number that breaks something and one that does not.
     fewest = low + bisect_left(range(low, high), True, key=lambda replicas: targets.broken(shared(replicas)) is None)
     broken = "instance" if fewest == 1 else targets.broken(shared(fewest - 1)) or "capacity"
-    return Choice(service, fewest, shared(fewest), bill(fewest), broken)
+    return Deployment(service, fewest, shared(fewest), bill(fewest), broken)
 
 
 def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
@@ -214,7 +164,7 @@ def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, target
     return choice is not None
 
 
-def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
+def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
     """A choice with as many instances as its load needs where it is played, at least those of closed forms.
 
     Of bursty arrivals closed forms may want more than are needed, so that fewer are tried as well. None if these cost

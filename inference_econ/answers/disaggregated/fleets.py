@@ -11,6 +11,7 @@ from functools import cache, partial
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.load import (
     Decoder,
     Fleet,
@@ -23,7 +24,7 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import check_instances, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.together import Choice, cheapest
+from inference_econ.answers.together import cheapest
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate
@@ -103,7 +104,7 @@ def _rank(fleet: Fleet) -> tuple[float, int, int]:
     return fleet.dollars_per_hour, sum(fleet.accelerators), fleet.prefill_instances + fleet.decode_instances
 
 
-def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Choice | None:
+def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Deployment | None:
     """The cheapest fleet of instances that read prompts and decode, for comparison.
 
     Parameters
@@ -117,7 +118,7 @@ def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Choice
 
     Returns
     -------
-    Choice or None
+    Deployment or None
         None if no layout keeps the promises.
     """
     offers = [pool.services for pool in pools.aggregated]
