@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from inference_econ._types import Indices
+from inference_econ.answers import capacity
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.budget import largest
@@ -218,12 +219,9 @@ def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deploym
     def broken(rate: float) -> str | None:
         return promised.broken(load(rate))
 
-    if broken(most) is None:
+    low, high = capacity.most(lambda rate: broken(rate) is None, 0.0, most, _PLAYED)
+    if low == most:
         return replace(choice, load=load(most))
-    low, high = 0.0, most
-    for _ in range(_PLAYED):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if broken(middle) is None else (low, middle)
     return None if low == 0.0 else replace(choice, load=load(low), binding=broken(high) or "capacity")
 
 
@@ -278,15 +276,9 @@ def _fullest(
     def broken(rate: float) -> str | None:
         return targets.broken(loaded(service, rate / replicas, arrivals=arrivals))
 
-    low, high = least, most
     if least > 0.0 and broken(least) is not None:
         return None
-    if broken(high) is None:
-        low = high
-    else:
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            low, high = (middle, high) if broken(middle) is None else (low, middle)
+    low, high = capacity.most(lambda rate: broken(rate) is None, least, most, _HALVINGS)
     if low <= least * (1.0 + 1e-6):
         return None
     load = loaded(service, low / replicas, arrivals=arrivals)

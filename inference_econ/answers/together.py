@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
 
 from inference_econ._types import Progress
+from inference_econ.answers.capacity import fewest, fewest_near
 from inference_econ.answers.chances import least_chance
 from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.promises import Targets, promised_rates
@@ -145,15 +146,16 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
 
-    low = high = max(1, math.ceil(rate / service.most_requests_per_second))
-    while targets.broken(shared(high)) is not None:
-        if bill(high) > limit or (high > low and rate / high < 1e-6):
-            return None
-        low, high = high + 1, 2 * high
-    # Between the last number that breaks something and one that does not.
-    fewest = low + bisect_left(range(low, high), True, key=lambda replicas: targets.broken(shared(replicas)) is None)
-    broken = "instance" if fewest == 1 else targets.broken(shared(fewest - 1)) or "capacity"
-    return Deployment(service, fewest, shared(fewest), bill(fewest), broken)
+    start = max(1, math.ceil(rate / service.most_requests_per_second))
+    replicas = fewest(
+        lambda replicas: targets.broken(shared(replicas)) is None,
+        start,
+        gives_up=lambda replicas: bill(replicas) > limit or (replicas > start and rate / replicas < 1e-6),
+    )
+    if replicas is None:
+        return None
+    broken = "instance" if replicas == 1 else targets.broken(shared(replicas - 1)) or "capacity"
+    return Deployment(service, replicas, shared(replicas), bill(replicas), broken)
 
 
 def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
@@ -170,12 +172,12 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
     Of bursty arrivals closed forms may want more than are needed, so that fewer are tried as well. None if these cost
     more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
     """
-    service, fewest = choice.service, choice.replicas
+    service, closed_fewest = choice.service, choice.replicas
     arrivals = arrivals_of(service.requests, arrival_scv)
-    play, grain = served(service, arrivals), -(-fewest // _FINEST)
-    below = max(1, math.ceil(rate / service.most_requests_per_second)) if arrivals.scv > 1.0 else fewest
-    closed_form = (fewest - below) // grain
-    tried = range(fewest - closed_form * grain, _MOST_MORE * (fewest + 1) + 1, grain)
+    play, grain = served(service, arrivals), -(-closed_fewest // _FINEST)
+    below = max(1, math.ceil(rate / service.most_requests_per_second)) if arrivals.scv > 1.0 else closed_fewest
+    closed_form = (closed_fewest - below) // grain
+    tried = range(closed_fewest - closed_form * grain, _MOST_MORE * (closed_fewest + 1) + 1, grain)
 
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
@@ -191,7 +193,7 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
         """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
         calm = calmest(service.requests, arrival_scv).among(tried[place])
         closed = loaded(service, rate / tried[place], arrivals=calm)
-        return targets.like(choice.load, shared(fewest)).broken(closed) is None
+        return targets.like(choice.load, shared(closed_fewest)).broken(closed) is None
 
     affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
     # Most that are dearer than others show it with as many instances as they could be.
@@ -200,25 +202,10 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
     guess = closed_form
     if guess >= affordable or not kept(guess):
         guess = bisect_left(range(closed_form + 1, affordable), True, key=likely) + closed_form + 1
-    place = _first(kept, min(guess, affordable - 1), affordable)
+    place = fewest_near(kept, min(guess, affordable - 1), affordable)
     if place is None:
         return None
     needed = tried[place]
     fewer = "instance" if needed == 1 else choice.binding if place == closed_form else "capacity"
     binding = fewer if not place else targets.broken(shared(tried[place - 1])) or "capacity"
     return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
-
-
-def _first(kept: Callable[[int], bool], guess: int, count: int) -> int | None:
-    """The first of so many places that is kept, as all after it are, from where it may be; None if none is."""
-    low, high, step = -1, count, 1
-    if kept(guess):
-        high = guess
-        while low < (place := max(high - step, 0)) < high:
-            low, high, step = (low, place, 2 * step) if kept(place) else (place, high, step)
-    else:
-        low = guess
-        while low < (place := min(low + step, count - 1)) < high:
-            low, high, step = (low, place, step) if kept(place) else (place, high, 2 * step)
-    place = low + 1 + bisect_left(range(low + 1, high), True, key=kept)
-    return place if place < count else None

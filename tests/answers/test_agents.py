@@ -13,6 +13,7 @@ from inference_econ.answers.agent_answers import AgentDeployment
 from inference_econ.answers.agent_purchase import AgentLot
 from inference_econ.answers.agents import Agents
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.capacity import bracket_capacity
 from inference_econ.answers.conversations import Conversation
 from inference_econ.answers.fleet_pools import PooledDay
 from inference_econ.answers.launching.instance import Limits
@@ -385,8 +386,8 @@ def test_the_number_next_to_those_that_break_a_promise(limit: int, rising: bool)
             far = np.log(number / (limit + 0.5) if rising else (limit - 0.5) / number)
             return float(far), "tpot" if far > 0.0 else ""
 
-        found, _ = agent_play.edge(over, guess, 1000, 2.0, rising=rising)
+        found, _ = bracket_capacity(over, guess, 1000, 2.0, rising=rising)
         assert found <= limit if rising else found >= limit
         assert abs(found - limit) <= max(round(0.05 * limit), 1)
         assert len(set(looks)) == len(looks) < 16
-    assert agent_play.edge(lambda _: (1.0, "ttft"), 10, 100, 2.0, rising=rising) == (0, "ttft")
+    assert bracket_capacity(lambda _: (1.0, "ttft"), 10, 100, 2.0, rising=rising) == (0, "ttft")
