@@ -20,7 +20,7 @@ from .help import command
 from .parameters import Name
 
 if TYPE_CHECKING:
-    from inference_econ.answers.launching.plan import Deployment
+    from inference_econ.answers.launching.plan import LaunchPlan
 
 #: Options that say how a deployment is written, not which.
 _WRITING = (
@@ -59,7 +59,7 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     show.put(writers[choices["form"]](deployment, size), output, quiet=quiet)
 
 
-def _deployment(choices: options.Choices) -> Deployment:
+def _deployment(choices: options.Choices) -> LaunchPlan:
     from inference_econ.answers.launching import plan
 
     saved = _saved(choices)
@@ -88,7 +88,7 @@ def _deployment(choices: options.Choices) -> Deployment:
         variant = f"{parts[0].service.setup.hardware.family} {scaling.paid}"
         made = [replace(instance, variant=variant) for instance in made]
     load, expected, remarks = deployment.load, deployment.expected, deployment.remarks
-    return plan.Deployment(made, load, expected, choices["generator"], pick, speculation, scaling, remarks)
+    return plan.LaunchPlan(made, load, expected, choices["generator"], pick, speculation, scaling, remarks)
 
 
 def _pick(saved: ie.SavedAnswer, number: int | None) -> str:

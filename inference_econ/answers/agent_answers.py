@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from inference_econ.answers.agent_sessions import AgentSessions
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.load import LoadCurve, LoadPoint
 from inference_econ.answers.means import Means
 from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import AnyChoice, PooledChoice, Recommendation, choice_record
-from inference_econ.answers.together import Choice
+from inference_econ.answers.recommend import Recommendation
 from inference_econ.engine import Setup, chip_power
 from inference_econ.serving import Router, Trace
 
@@ -44,7 +43,7 @@ class Use:
     trace: Trace
     rest_seconds: float
 
-    def record(self, fleet: Sheet | AnyChoice, replicas: int) -> dict[str, Any]:
+    def record(self, fleet: Deployment, replicas: int) -> dict[str, Any]:
         """Return their tasks and what these cost on some instances, as plain data."""
         trace, turns = self.trace, self.work.means.turns
         hourly = 3600.0 * trace.requests_per_second * replicas / self.instances / turns
@@ -105,73 +104,41 @@ class AgentCurve(LoadCurve):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentChoice(Choice):
-    """A deployment that carries some agents within promises.
-
-    Attributes
-    ----------
-    use : Use
-        The agents.
-    """
-
-    use: Use
-
-    @property
-    def parts(self) -> int:
-        """Instances, as many of which as :attr:`Use.instances` were played together [1]."""
-        return self.replicas
-
-
-@dataclass(frozen=True, slots=True)
-class AgentPools(PooledChoice):
-    """Pools that prefill and decode apart, and carry some agents within promises.
+class AgentDeployment(Deployment):
+    """A deployment that serves some agents within SLOs.
 
     Attributes
     ----------
     use : Use
         The agents.
     parts : int
-        Groups of instances of both kinds, as many of which as :attr:`Use.instances` were played together [1].
-    broken : str
-        Promise that fewer groups, or more agents, would break.
+        Instances, or groups of instances of both pools, of which :attr:`Use.instances` were simulated together [1].
     """
 
-    use: Use
-    parts: int
-    broken: str
+    use: Use = field(kw_only=True)
+    parts: int = field(kw_only=True)
 
-    @property
-    def binding(self) -> str:
-        """Promise that fewer groups, or more agents, would break."""
-        return self.broken
-
-
-#: Instances that do both, or pools.
-AnyAgentChoice = AgentChoice | AgentPools
+    def served_record(self, targets: Targets) -> dict[str, object]:
+        """Return the instances, their bill and their load as plain data, with the use that agents make of them."""
+        return {**super(AgentDeployment, self).served_record(targets), "agent_use": use_record(self)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AgentRecommendation(Recommendation):
-    """Deployments that carry some agents, the cheapest first: of :data:`AnyAgentChoice`."""
+    """Deployments that carry some agents, the cheapest first."""
 
     page = "report.agents:AgentChoicesPage"
+
+    choices: tuple[AgentDeployment, ...]
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
         return {"targets": self.targets.record(), "choices": self.records(), "first_is_cheaper": None}
 
-    def records(self) -> list[Mapping[str, Any]]:
-        """Return one record per deployment."""
-        return [
-            {**choice_record(choice, self.targets), "agent_use": use_record(choice)}
-            for choice in self
-            if isinstance(choice, AnyAgentChoice)
-        ]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MostAgents(AgentRecommendation):
-    """Deployments that carry the most agents with some means, the best first: of :class:`AgentChoice`.
+    """Deployments that carry the most agents with some means, the best first.
 
     Attributes
     ----------
@@ -195,19 +162,19 @@ class AgentSheet(Sheet):
     use : Use
         The agents.
     parts : int
-        Instances, or groups of pools, as many of which as :attr:`Use.instances` were played together [1].
+        See :attr:`AgentDeployment.parts` [1].
     """
 
     page = "report.agents:AgentSheetPage"
 
     use: Use = field(kw_only=True)
-    parts: int = 1
+    parts: int = field(kw_only=True)
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
         return {**super(AgentSheet, self).record(), "agent_use": use_record(self)}
 
 
-def use_record(fleet: AnyAgentChoice | AgentSheet) -> dict[str, Any]:
+def use_record(fleet: AgentDeployment | AgentSheet) -> dict[str, Any]:
     """Return the use that agents make of a fleet, as plain data."""
     return fleet.use.record(fleet, fleet.parts)

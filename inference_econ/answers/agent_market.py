@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inference_econ._types import Indices, Progress
-from inference_econ.answers.agent_answers import AgentChoice, AnyAgentChoice
+from inference_econ.answers.agent_answers import AgentDeployment
 from inference_econ.answers.agent_play import (
     TOGETHER,
     PlayedInstance,
@@ -81,7 +81,7 @@ class AgentMarket:
             work.check(candidate.services)
         return cls(work, candidates, wanted, router, tiers, progress)
 
-    def fleets(self, agents: int | None = None, means: Means | None = None, *, most: int = 5) -> list[AnyAgentChoice]:
+    def fleets(self, agents: int | None = None, means: Means | None = None, *, most: int = 5) -> list[AgentDeployment]:
         """The best fleets, at least one of each chip that keeps the promises.
 
         Parameters
@@ -99,12 +99,12 @@ class AgentMarket:
             If nothing keeps the promises for a single agent, or the means are not enough for an instance.
         """
 
-        def rank(choice: AnyAgentChoice) -> tuple[float, float]:
+        def rank(choice: AgentDeployment) -> tuple[float, float]:
             last = choice.dollars_per_hour if means is not None else choice.load.tpot_seconds["mean"]
             return self._cost(choice, agents, means), last
 
         together = self.together(agents, means, most)
-        every: list[AnyAgentChoice] = [*together, *self.apart(together, agents, means)]
+        every: list[AgentDeployment] = [*together, *self.apart(together, agents, means)]
         if not every:
             reached = best_reachable([candidate.services for candidate in self.candidates], self.wanted)
             raise NothingFitsError(
@@ -113,13 +113,13 @@ class AgentMarket:
             )
         return some_of_each_chip(sorted(every, key=rank), most)
 
-    def _cost(self, choice: AnyAgentChoice, agents: int | None, means: Means | None = None) -> float:
+    def _cost(self, choice: AgentDeployment, agents: int | None, means: Means | None = None) -> float:
         """Cost that fleets are ranked by: the bill, the carried agents as a negative number, or the bill of one."""
         if means is not None:
             return -float(choice.use.agents)
         return choice.dollars_per_hour if agents is not None else dollars_per_agent(choice)
 
-    def together(self, agents: int | None = None, means: Means | None = None, most: int = 5) -> list[AgentChoice]:
+    def together(self, agents: int | None = None, means: Means | None = None, most: int = 5) -> list[AgentDeployment]:
         """Fleets of promising layouts that read prompts and decode.
 
         Those of a chip are played until closed forms, which carry no fewer, say that the next is no better.
@@ -135,7 +135,7 @@ class AgentMarket:
             promising += [(bound, index, row, guess) for row, guess, bound in rows]
         guesses = [min(guess, agents or guess) for _, _, _, guess in promising]
         self._check([(guess, TOGETHER * guess) for guess in guesses], agents)
-        choices, share = list[AgentChoice](), 1.0
+        choices, share = list[AgentDeployment](), 1.0
         costs_by_chip, bills = dict[str, list[float]](), dict[str, list[float]]()
         for number, (bound, index, row, guess) in enumerate(sorted(promising)):
             layouts, room = both[index], counts[index]
@@ -155,7 +155,7 @@ class AgentMarket:
                 # Behind as many of its chip as are wanted it would not be named.
                 dearest = paid[most - 1] if len(paid) >= most else math.inf
                 choice = cheapest_fleet(instance, agents, self.wanted, min(start, agents), self.router, dearest)
-            if isinstance(choice, AgentChoice):
+            if choice is not None:
                 choices.append(choice)
                 costs.append(self._cost(choice, agents, means))
                 bills[chip].append(choice.dollars_per_hour)
@@ -163,8 +163,8 @@ class AgentMarket:
         return choices
 
     def apart(
-        self, together: Sequence[AgentChoice], agents: int | None = None, means: Means | None = None
-    ) -> list[AnyAgentChoice]:
+        self, together: Sequence[AgentDeployment], agents: int | None = None, means: Means | None = None
+    ) -> list[AgentDeployment]:
         """The fleets of promising groups that prefill and decode apart, where they are noticeably cheaper."""
         least, promising = dict[str, float](), dict[str, list[tuple[PlayedGroup, int, float]]]()
 
@@ -184,7 +184,7 @@ class AgentMarket:
                 if cost < least.get(chip, math.inf)
             ]
             promising.setdefault(chip, []).extend(cheaper)
-        cheaper_fleets: list[AnyAgentChoice] = []
+        cheaper_fleets: list[AgentDeployment] = []
         for chip, several in promising.items():
             of_sizes = dict[tuple[int, ...], tuple[PlayedGroup, int]]()
             for group, guess, _ in sorted(several, key=lambda group: group[2]):
@@ -197,7 +197,9 @@ class AgentMarket:
                     cheaper_fleets.append(choice)
         return cheaper_fleets
 
-    def _pooled(self, group: PlayedGroup, guess: int, agents: int | None, means: Means | None) -> AnyAgentChoice | None:
+    def _pooled(
+        self, group: PlayedGroup, guess: int, agents: int | None, means: Means | None
+    ) -> AgentDeployment | None:
         """The best fleet of instances of both kinds of a group, if it carries anybody."""
         wanted, router, room = self.wanted, self.router, math.inf
         if means is not None:
@@ -233,7 +235,7 @@ class AgentMarket:
         return before.with_instances(*group.instances)
 
 
-def dollars_per_agent(choice: AnyAgentChoice) -> float:
+def dollars_per_agent(choice: AgentDeployment) -> float:
     """Of machines that instances, or groups, fill [USD/h]."""
     setup, accelerators = choice.service.setup, choice.accelerators / choice.parts
     return choice.parts * float(setup.dollars_per_hour_in_bulk(accelerators)) / choice.use.agents

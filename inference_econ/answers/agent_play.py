@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._types import Array, Indices
-from inference_econ.answers.agent_answers import AgentChoice, AgentPoint, AnyAgentChoice, Use
+from inference_econ.answers.agent_answers import AgentDeployment, AgentPoint, Use
 from inference_econ.answers.agent_sessions import AgentSessions
+from inference_econ.answers.capacity import NEAR, bracket_capacity
 from inference_econ.answers.chances import chances
 from inference_econ.answers.prefix_cache import behind
 from inference_econ.answers.price import Sheet, sheet
@@ -32,8 +33,6 @@ WARM_UP = 0.25
 _MOST = 1_000_000
 #: Instances that are played together at most; of more, as many agents come to each [1].
 TOGETHER = 4
-#: How near a number of agents is found to the largest that keeps promises [1].
-_NEAR = 0.05
 #: By which a number that is looked for changes at most from a run to the next: of one instance, and of a fleet [1].
 _FAR, _STRIDE = 2.0, 1.2
 #: What a request takes that is played with its blocks [s].
@@ -117,12 +116,12 @@ class PlayedInstance:
         together = min(replicas, self.together)
         return self.play(max(round(agents * together / replicas), 1), together, router)
 
-    def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AnyAgentChoice:
+    def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AgentDeployment:
         """A fleet of some instances for some agents, of which a few were played together."""
         service, together = self.service, min(replicas, self.together)
         dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
         use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
-        return AgentChoice(service, replicas, self.load(trace, together), dollars, binding, use)
+        return AgentDeployment(service, replicas, self.load(trace, together), dollars, binding, use=use, parts=replicas)
 
     def load(self, trace: Trace, instances: int) -> Loaded:
         """Load of one of the instances, with the latencies that requests saw."""
@@ -161,51 +160,9 @@ class PlayedInstance:
 
     def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
         """The most agents within promises, near enough, and what breaks with more of them; 0 if a single one does."""
-        return edge(lambda number: self.over(self.play(number, quick=True), targets), guess, most or _MOST, _FAR)
-
-
-def edge(
-    over: Callable[[int], tuple[float, str]], guess: int, most: int, stride: float, *, rising: bool = True
-) -> tuple[int, str]:
-    """The number next to those that break a promise, near enough, and which that is; 0 if all break one.
-
-    Parameters
-    ----------
-    over : callable
-        How far a number is beyond the promises, and which it breaks (:meth:`PlayedInstance.over`).
-    guess : int
-        Where to begin [1].
-    most : int
-        The largest number [1].
-    stride : float
-        Factor between two numbers at most while all of them keep promises, or none does [1].
-    rising : bool
-        Larger numbers break promises; otherwise smaller ones do.
-    """
-    kept = beyond = None
-    binding, last = "", most if rising else 1
-    number = min(max(guess, 1), most)
-    while True:
-        far, name = over(number)
-        if far <= 0.0:
-            kept = (number, far)
-        else:
-            beyond, binding = (number, far), name
-            if number == (1 if rising else most):
-                return 0, binding
-        if kept is None or beyond is None:
-            if number == last and kept is not None:
-                return number, binding
-            factor = min(max(math.exp(abs(far)), 1.0 + _NEAR), stride)
-            more = rising == (far <= 0.0)
-            number = min(max(math.ceil(number * factor) if more else int(number / factor), 1), most)
-            continue
-        gap, near = abs(kept[0] - beyond[0]), max(round(_NEAR * min(kept[0], beyond[0])), 1)
-        if gap <= near:
-            return kept[0], binding
-        # Times rise about as straight lines of logarithms; no nearer to either end than is asked for.
-        step = min(max(round(gap * kept[1] / (kept[1] - beyond[1])), near, gap // 5), gap - min(near, gap // 2))
-        number = kept[0] + (step if rising else -step)
+        return bracket_capacity(
+            lambda number: self.over(self.play(number, quick=True), targets), guess, most or _MOST, _FAR
+        )
 
 
 def shortlist(
@@ -239,8 +196,8 @@ def shortlist(
 
     rows = ranked(carried)[:most] + ([] if agents is None else ranked(at_most)[:1])
     # Where slots are what limits them, a play has room for more: shared blocks are held once.
-    full = rates >= (1.0 - _NEAR) * layouts.states.requests_per_second[:, -1]
-    most_each = np.maximum((1.0 + _NEAR) * np.where(full, layouts.slots_of_blocks / layouts.slots, 1.0) * at_most, 1.0)
+    full = rates >= (1.0 - NEAR) * layouts.states.requests_per_second[:, -1]
+    most_each = np.maximum((1.0 + NEAR) * np.where(full, layouts.slots_of_blocks / layouts.slots, 1.0) * at_most, 1.0)
     bound = setup.dollars_per_hour_in_bulk(accelerators) / most_each if counts is None else -most_each * counts
     if agents is not None:
         bound = setup.dollars_per_hour(np.ceil(agents / most_each), accelerators)
@@ -277,7 +234,7 @@ def point_of(
 
 def cheapest_fleet(
     instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router, dollars: float = math.inf
-) -> AnyAgentChoice | None:
+) -> AgentDeployment | None:
     """The fewest instances that carry some agents, near enough, played together; None if no number of them does.
 
     None, too, if these cost more than some dollars [USD/h].
@@ -293,7 +250,7 @@ def cheapest_fleet(
     if not carried:
         return None
     # Beside one another instances carry more, or fewer, than a short run of one of them said.
-    replicas, binding = edge(
+    replicas, binding = bracket_capacity(
         lambda count: instance.over(instance.play_part(agents, count, router), limits),
         math.ceil(agents / carried), most, _STRIDE, rising=False,
     )  # fmt: skip
@@ -305,7 +262,7 @@ def cheapest_fleet(
 
 def fullest_fleet(
     instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router, *, certain: bool = False
-) -> AnyAgentChoice | None:
+) -> AgentDeployment | None:
     """Some instances with the most agents that they carry, played together; None if not even one is carried.
 
     The guess is of an instance, or of all of them if that is known.
@@ -314,7 +271,7 @@ def fullest_fleet(
     carried = guess if certain else replicas * instance.carried(limits, guess)[0]
     if not carried:
         return None
-    agents, binding = edge(
+    agents, binding = bracket_capacity(
         lambda number: instance.over(instance.play_part(number, replicas, router), limits),
         carried, _MOST * replicas, _STRIDE,
     )  # fmt: skip

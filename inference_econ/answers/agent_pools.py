@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
+from inference_econ.answers.agent_answers import AgentDeployment, Use
 from inference_econ.answers.agent_play import PlayedInstance, fullest_fleet
 from inference_econ.answers.agent_sessions import AgentSessions
 from inference_econ.answers.disaggregated.load import Fleet, rented
@@ -138,7 +138,7 @@ class PlayedGroup(PlayedInstance):
         """Chips of the group [1]."""
         return sum(count * size for count, size in zip(self.instances, self.sizes, strict=True))
 
-    def fleet(self, agents: int, carried: int, targets: Targets, router: Router) -> AnyAgentChoice | None:
+    def fleet(self, agents: int, carried: int, targets: Targets, router: Router) -> AgentDeployment | None:
         """The fewest instances of both kinds, near enough, for some agents, if this group carries so many of them.
 
         None if no number of them that was tried keeps the promises.
@@ -174,7 +174,7 @@ class PlayedGroup(PlayedInstance):
         """Agents that are played together of some [1]."""
         return agents / math.ceil(agents / _PART)
 
-    def filled(self, carried: int, chips: float, targets: Targets, router: Router) -> AnyAgentChoice | None:
+    def filled(self, carried: int, chips: float, targets: Targets, router: Router) -> AgentDeployment | None:
         """As many instances as some chips are enough for [1], a few more of those that read, with the most agents.
 
         This group carries so many. None if the chips are not enough for it, or nobody is carried.
@@ -214,7 +214,7 @@ class PlayedGroup(PlayedInstance):
                 break
         return best
 
-    def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AnyAgentChoice:
+    def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AgentDeployment:
         """A fleet of some groups for some agents, of which a few were played together."""
         together = min(replicas, self.together)
         load, (reading, decoding) = self.load(trace, together), self.rates
@@ -229,7 +229,7 @@ class PlayedGroup(PlayedInstance):
             self.service.slots_of_blocks,
         )  # fmt: skip
         use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
-        return AgentPools(fleet, use, replicas, binding)
+        return AgentDeployment.of_pools(fleet, binding=binding, use=use, parts=replicas)
 
 
 def groups(

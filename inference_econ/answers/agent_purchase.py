@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.agent_answers import AgentPools, AnyAgentChoice, Use
+from inference_econ.answers.agent_answers import AgentDeployment, Use
 from inference_econ.answers.agent_market import AgentMarket
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
 from inference_econ.answers.fleet import DayOfFleet
@@ -141,7 +141,7 @@ class DayOfAgents(DayOfFleet):
 
 
 def lots_of_each_chip(
-    market: AgentMarket, choices: Sequence[AnyAgentChoice], ways: Collection[Way]
+    market: AgentMarket, choices: Sequence[AgentDeployment], ways: Collection[Way]
 ) -> tuple[tuple[AgentLot, ...], list[str]]:
     """The lots of the first choice of each chip, and which chips carry nobody, in words.
 
@@ -150,7 +150,7 @@ def lots_of_each_chip(
     NothingFitsError
         If no chip has a price of the ways.
     """
-    best: dict[str, AnyAgentChoice] = {}
+    best: dict[str, AgentDeployment] = {}
     for choice in choices:
         best.setdefault(choice.service.setup.hardware.name, choice)
     lots = tuple(lot for choice in best.values() for lot in _lots_of_agents(choice, ways))
@@ -161,9 +161,9 @@ def lots_of_each_chip(
     return lots, [f"{chip}: {nothing}" for chip in chips if chip not in best]
 
 
-def _lots_of_agents(choice: AnyAgentChoice, ways: Collection[Way]) -> list[AgentLot]:
+def _lots_of_agents(choice: AgentDeployment, ways: Collection[Way]) -> list[AgentLot]:
     """A replica, or an instance that decodes with those that read for it, in every way that its chip is paid for."""
-    count = choice.fleet.decode_instances if isinstance(choice, AgentPools) else choice.replicas
+    count = choice.replicas if choice.fleet is None else choice.fleet.decode_instances
     use = replace(choice.use, agents=choice.use.agents / count)
     return [
         AgentLot(lot.service, lot.load, lot.replicas, lot.way, lot.price, lot.pools, use=use)

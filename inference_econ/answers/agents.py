@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from inference_econ._types import Progress
 from inference_econ.answers.agent_answers import (
     AgentCurve,
-    AgentPools,
     AgentRecommendation,
     AgentSheet,
     MostAgents,
@@ -262,7 +261,7 @@ class Agents(AgentSessions):
         number = agents or int(market.fleets(most=1)[0].use.agents)
         best = market.fleets(number, most=1)[0]
         found_in_cache = found_tokens(best.use.trace, self.requests)
-        if isinstance(best, AgentPools):
+        if best.fleet is not None:
             bill = fleet_sheet(best.fleet, found_in_cache)
         else:
             bill = PlayedInstance(best.service, self, ()).bill(best.use.trace, best.replicas, best.load)
@@ -376,7 +375,8 @@ class Agents(AgentSessions):
             )
         apart = min(market.apart(together, most), key=lambda choice: choice.dollars_per_hour, default=None)
         pools = None
-        if isinstance(apart, AgentPools) and apart.dollars_per_hour < together[0].dollars_per_hour / (1.0 + NOTICED):
+        if apart is not None and apart.dollars_per_hour < together[0].dollars_per_hour / (1.0 + NOTICED):
+            assert apart.fleet is not None
             pools = PooledDay.shared(apart.fleet, [number / most for number in needed(day)], f"--agents {most}")
         lots, left_out = lots_of_each_chip(market, together, ways)
         return planned(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inference_econ.answers.gaps import NEAR, Assessed, Deployment, Gap, SteadyService, StepPart
+from inference_econ.answers.gaps import NEAR, Assessed, ComparedPoint, Gap, SteadyService, StepPart
 from inference_econ.answers.operating_point import OperatingPoint
 from inference_econ.answers.serving_frontier import ServiceFrontier
 from inference_econ.answers.startable import grounds
@@ -215,7 +215,7 @@ def _better(gap: Gap, *, named: bool = False) -> str:
     )
 
 
-def _deployment(point: Deployment) -> str:
+def _deployment(point: ComparedPoint) -> str:
     load = f"{point.batch:.0f} in flight" if isinstance(point, SteadyService) else f"a batch of {size(point.batch)}"
     return f"{layout_label(point.layout)} on {chips_label(point.accelerators)} with {load}"
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from inference_econ._shown import Shown
 from inference_econ.answers.assess_findings import findings, verdict
-from inference_econ.answers.gaps import Assessed, Deployment, Gap, SteadyService
+from inference_econ.answers.gaps import Assessed, ComparedPoint, Gap, SteadyService
 from inference_econ.engine import Setup, bounds
 from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
@@ -106,7 +106,7 @@ def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
     }
 
 
-def _point_record(point: Deployment | None, gap: Gap) -> dict[str, object] | None:
+def _point_record(point: ComparedPoint | None, gap: Gap) -> dict[str, object] | None:
     if point is None:
         return None
     follows = bounds.FULL if isinstance(point, SteadyService) else bounds.STEP

@@ -13,7 +13,7 @@ from inference_econ.answers.market import RECIPE, Proposer, market
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import PooledChoice, fleets
+from inference_econ.answers.recommend import fleets
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.engine import Setup, Space
 from inference_econ.errors import NothingFitsError
@@ -88,12 +88,11 @@ def _best(candidates: Sequence[Candidate], terms: Terms, rate: float | None, mea
     if len(candidates) == 1:
         return candidates[0]
     if rate is not None:
-        choices = list(fleets(candidates, rate, terms.targets, math.inf, terms.arrival_scv))
-        least = min(choices, key=lambda choice: choice.dollars_per_hour)
-        return _of(candidates, least.fleet.pools)
+        every = fleets(candidates, rate, terms.targets, math.inf, terms.arrival_scv)
+        return _of(candidates, min(every, key=lambda fleet: fleet.dollars_per_hour).pools)
     if means is not None:
         first = most_traffic(candidates, means, terms.targets, arrival_scv=terms.arrival_scv, most=1)[0]
-        assert isinstance(first, PooledChoice)
+        assert first.fleet is not None
         return _of(candidates, first.fleet.pools)
     targets = terms.targets
     try:

@@ -11,10 +11,11 @@ from typing import Any
 from inference_econ._shown import Shown
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual, prices_of
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.likely import Likely, chance_below, of_throughput
 from inference_econ.answers.lots import Lot, Way, best_of_chips, lots
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import AnyChoice, as_candidates
+from inference_econ.answers.recommend import as_candidates
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
@@ -41,14 +42,14 @@ class Crossover:
         Whose tokens it is compared with.
     dollars_per_request : float
         Of the offer [USD].
-    fleet : AnyChoice or None
+    fleet : Deployment or None
         The cheapest on its chip for a traffic that was asked for.
     """
 
     lot: Lot
     offer: str
     dollars_per_request: float
-    fleet: AnyChoice | None = None
+    fleet: Deployment | None = None
 
     @property
     def dollars_per_request_when_full(self) -> float:
@@ -112,7 +113,7 @@ class Purchase(Shown):
         Chips that keep no promises, with the reasons.
     request_rate : float or None
         Traffic that is billed beside the crossovers [1/s].
-    fleets : mapping of str to AnyChoice
+    fleets : mapping of str to Deployment
         The cheapest fleet for it by name of the chip.
     """
 
@@ -126,7 +127,7 @@ class Purchase(Shown):
     usual: UsualSpeed | None
     left_out: tuple[str, ...] = ()
     request_rate: float | None = None
-    fleets: Mapping[str, AnyChoice] = field(default_factory=dict)
+    fleets: Mapping[str, Deployment] = field(default_factory=dict)
 
     def fleet_dollars_per_month(self, lot: Lot, requests_per_second: float) -> float:
         """The bill of as many chips as some traffic needs within the promises [USD/month]."""
@@ -257,7 +258,7 @@ def buy(
         targets = usual.targets
     else:
         offered = promised_lots(targets)
-    fleets: dict[str, AnyChoice] = {}
+    fleets: dict[str, Deployment] = {}
     if request_rate is not None:
         chips = {lot.chip for lot in offered}
         served = [candidate for candidate in candidates if candidate.setup.hardware.name in chips]
@@ -302,7 +303,7 @@ def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Reques
 
 
 def crossovers(
-    offered: Sequence[Lot], ranked: Mapping[str, float], fleets: Mapping[str, AnyChoice]
+    offered: Sequence[Lot], ranked: Mapping[str, float], fleets: Mapping[str, Deployment]
 ) -> tuple[Crossover, ...]:
     """Those of each lot, and the fleet of its chip, with the cheapest offer, and with the one in the middle."""
     names = list(ranked)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inference_econ._shown import Shown
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated import budget, fleets
 from inference_econ.answers.disaggregated.compare import Comparison, compare
 from inference_econ.answers.disaggregated.load import Fleet
@@ -14,7 +15,6 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.disaggregated_record import both_records, comparison_record
 from inference_econ.answers.means import Means
-from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 
@@ -29,7 +29,7 @@ class Disaggregation(Shown):
         Cost against speed of both.
     fleet : Fleet or None
         The best fleet of pools for a rate, for chips or for a budget; None if none of these is given.
-    together : Choice or None
+    together : Deployment or None
         The cheapest aggregated fleet for the same rate; None without a rate, or if none keeps the promises.
     """
 
@@ -37,7 +37,7 @@ class Disaggregation(Shown):
 
     comparison: Comparison
     fleet: Fleet | None
-    together: Choice | None
+    together: Deployment | None
 
     @property
     def setups(self) -> Sequence[Setup]:

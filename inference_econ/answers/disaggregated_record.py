@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from inference_econ.answers.chances import chances, chances_record
+from inference_econ.answers.chances import chances_record
 from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
 from inference_econ.answers.disaggregated.load import Fleet
@@ -15,17 +15,19 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.power import fleet_power
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.service_record import bounded_load, layout_of, load_record
-from inference_econ.answers.together import Choice
 from inference_econ.engine import Instances, bounds
 from inference_econ.records.deviations import SEEN, calibration_record
 from inference_econ.records.facts import bound, facts
+
+if TYPE_CHECKING:
+    from inference_econ.answers.deployment import Deployment
 
 #: Of the columns of a point, those that come from its pool; what it costs under a given load is certain.
 _SPEED, _FIRST = ({name: bounds.FULL[name]} for name in ("tokens_per_second_per_user", "ttft_seconds"))
 
 
 def comparison_record(
-    compared: Comparison, fleet: Fleet | None = None, together: Choice | None = None
+    compared: Comparison, fleet: Fleet | None = None, together: Deployment | None = None
 ) -> dict[str, Any]:
     """The frontiers and the fleets as plain data."""
     pools, apart = compared.pools, compared.disaggregated
@@ -79,7 +81,7 @@ def _terms_record(compared: Comparison) -> dict[str, object]:
     }
 
 
-def _together_record(together: Choice, targets: Targets) -> dict[str, object]:
+def _together_record(together: Deployment, targets: Targets) -> dict[str, object]:
     return {
         "hardware": together.service.setup.hardware.name,
         "layout": layout_of(together.service),
@@ -88,7 +90,7 @@ def _together_record(together: Choice, targets: Targets) -> dict[str, object]:
         "accelerators_rented": together.rented,
         "dollars_per_hour": together.dollars_per_hour,
         **bounded_load(together.service, together.load, together.replicas, targets),
-        **chances_record(chances(together.service, together.load, targets)),
+        **chances_record(together.chances(targets)),
     }
 
 

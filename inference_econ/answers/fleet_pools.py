@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.fleets import smallest
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms
@@ -15,7 +16,6 @@ from inference_econ.answers.fleet_plan import plan
 from inference_econ.answers.lots import Way, lots_of
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.recommend import fleets
-from inference_econ.answers.together import Choice
 from inference_econ.errors import TooMuchError
 from inference_econ.inputs import Elasticity
 
@@ -47,7 +47,7 @@ class PooledDay(NamedTuple):
             apart = fleets(candidates, busiest, targets, limit, arrival_scv)
             if not apart:
                 return None
-            fleet, terms = min((choice.fleet for choice in apart), key=_dollars), Terms(targets, arrival_scv)
+            fleet, terms = min(apart, key=_dollars), Terms(targets, arrival_scv)
             layouts = fleet.prefill, fleet.decode
             of_hours = [smallest(fleet.pools, rate, terms, layouts=layouts) if rate else None for rate in needed]
         except TooMuchError:
@@ -84,7 +84,7 @@ class PooledDay(NamedTuple):
             # So that what a lot carries is its number of instances.
             service, single = pool.services.service(layout), replace(fleet.load, requests_per_second=1.0)
             dollars_per_hour = float(service.setup.dollars_per_hour(1, service.accelerators))
-            lots = lots_of(Choice(service, 1, single, dollars_per_hour, binding="instance"), ways)
+            lots = lots_of(Deployment(service, 1, single, dollars_per_hour, binding="instance"), ways)
             if not lots:
                 return []
             planned += plan(lots, counts, elasticity, stock={}, min_replicas=min_replicas).dollars

@@ -118,7 +118,7 @@ class SteadyService:
 
 
 #: Deployment that a measured point is put beside: a decode step of an instance, or a service.
-Deployment = Point | SteadyService
+ComparedPoint = Point | SteadyService
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,9 @@ class Gap:
         With the measured batch, or requests in flight, among those that were tried.
     speeds, dollars : ndarray, shape (n,)
         Its points [tokens/s], [USD per 1e6 tokens].
-    faster : Deployment or None
+    faster : ComparedPoint or None
         The fastest deployment that costs no more; None if none is as cheap.
-    cheaper : Deployment or None
+    cheaper : ComparedPoint or None
         The cheapest deployment that is at least as fast; None if none is as fast.
     on_it_seconds : float
         Time per token with which the measured chips and batch would lie on the frontier [s].
@@ -150,12 +150,12 @@ class Gap:
     frontier: Frontier | ServiceFrontier
     speeds: Array
     dollars: Array
-    faster: Deployment | None
-    cheaper: Deployment | None
+    faster: ComparedPoint | None
+    cheaper: ComparedPoint | None
     on_it_seconds: float
     subject: Subject
 
-    def instances(self, deployment: Deployment) -> Instances:
+    def instances(self, deployment: ComparedPoint) -> Instances:
         """One of its deployments as an instance that may be unlike what was measured."""
         size, load, key = deployment.accelerators, deployment.batch, recorded_key(deployment.layout)
         return Instances(self.setup, [size], [load], self.subject.isl, self.subject.osl, layouts=[key])
@@ -277,7 +277,7 @@ class Assessed:
         Against deployments of the same number of chips, under the profile.
     ideal : Gap
         Against the bound ``ideal`` for the same number of chips.
-    predicted : Deployment or None
+    predicted : ComparedPoint or None
         The measured chips, batch and layout (the fastest one, where it is open) as the profile predicts them; None
         for decode steps whose batch does not fit.
     tried : int
@@ -294,7 +294,7 @@ class Assessed:
     anywhere: Gap
     same_size: Gap
     ideal: Gap
-    predicted: Deployment | None
+    predicted: ComparedPoint | None
     tried: int
     parts: tuple[StepPart, ...]
     shortage: Shortage | None
@@ -353,7 +353,7 @@ def gap(
     setup: Setup,
     front: Frontier | ServiceFrontier,
     curve: tuple[Array, Array],
-    point: Callable[[int], Deployment],
+    point: Callable[[int], ComparedPoint],
     subject: Subject,
 ) -> Gap:
     """The measured point beside a frontier.

@@ -94,7 +94,7 @@ class LoadPoint:
             "good_requests_per_second": self.good_per_second,
             "dollars_per_million_tokens": bill.dollars_per_million_tokens,
             "dollars_per_million_output_tokens": bill.dollars_per_million_output_tokens,
-            **bill.power_record(),
+            **bill.power(),
             **chances_record(self.chances),
         }
         if self.simulated is not None:

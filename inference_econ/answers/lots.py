@@ -11,18 +11,12 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.load import rented
 from inference_econ.answers.most_traffic import most_of_one
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import (
-    AnyChoice,
-    PooledChoice,
-    choice_record,
-    natural_rate,
-    recommend,
-)
+from inference_econ.answers.recommend import natural_rate, recommend
 from inference_econ.answers.service_record import bounded_load, service_record
-from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup, pricing
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import queueing
@@ -59,7 +53,7 @@ class Lot:
         How it is paid for, of :data:`EVERY_WAY`.
     price : HourPrice
         Of one accelerator.
-    pools : PooledChoice or None
+    pools : Deployment or None
         The whole of pools that prefill and decode apart.
     """
 
@@ -68,7 +62,7 @@ class Lot:
     replicas: int
     way: Way
     price: HourPrice
-    pools: PooledChoice | None = None
+    pools: Deployment | None = None
 
     @property
     def setup(self) -> Setup:
@@ -134,11 +128,11 @@ class Lot:
     @property
     def parts(self) -> int:
         """Lots that carry as much as the whole of the pools [1]; one where there are none."""
-        return 1 if self.pools is None else self.pools.fleet.decode_instances
+        return 1 if self.pools is None or self.pools.fleet is None else self.pools.fleet.decode_instances
 
     def rented(self, lots: int) -> int:
         """Chips of some lots [1]; of pools with as many instances that read as their part of the whole needs."""
-        if self.pools is None:
+        if self.pools is None or self.pools.fleet is None:
             return lots * int(self.setup.rented(self.replicas, self.service.accelerators))
         fleet = self.pools.fleet
         readers = -(-lots * fleet.prefill_instances // fleet.decode_instances)
@@ -156,14 +150,14 @@ class Lot:
             served = service_record(self.service, self.replicas, self.load)
             bounded = bounded_load(self.service, self.load, self.replicas, targets)
             return {**served, **bounded, **paid, "dollars_per_hour": self.dollars_per_hour}
-        apart = choice_record(self.pools, targets)
+        apart = self.pools.served_record(targets)
         # What tokens cost at the price of the setup: lots may be paid for in other ways.
         del apart["dollars_per_million_output_tokens"]
         return {**apart, **paid, "dollars_per_hour": self.pools.rented * self.price.dollars}
 
 
 def lots(
-    best: Mapping[str, AnyChoice],
+    best: Mapping[str, Deployment],
     targets: Targets,
     *,
     arrival_scv: float = 1.0,
@@ -174,7 +168,7 @@ def lots(
 
     Parameters
     ----------
-    best : mapping of str to Choice
+    best : mapping of str to Deployment
         The best fleet of each chip (:func:`best_of_chips`).
     targets : Targets
         What is promised.
@@ -198,8 +192,8 @@ def lots(
     """
     every_lot: list[Lot] = []
     for choice in best.values():
-        full: AnyChoice | None = choice
-        if isinstance(choice, Choice):
+        full: Deployment | None = choice
+        if choice.fleet is None:
             scv = float(queueing.split_scv(arrival_scv, choice.replicas))
             full = most_of_one(choice.service, targets, scv)
         every_lot += [] if full is None else lots_of(full, ways)
@@ -223,7 +217,7 @@ def best_of_chips(
     arrival_scv: float = 1.0,
     play: bool = True,
     note: Callable[[str], None] | None = None,
-) -> dict[str, AnyChoice]:
+) -> dict[str, Deployment]:
     """The first of :func:`inference_econ.answers.recommend.recommend` by name of the chip, for each of them alone.
 
     Parameters
@@ -243,7 +237,7 @@ def best_of_chips(
     chips: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         chips.setdefault(candidate.setup.hardware.name, []).append(candidate)
-    best: dict[str, AnyChoice] = {}
+    best: dict[str, Deployment] = {}
     failures: list[InputError | NothingFitsError] = []
     for chip, several in chips.items():
         try:
@@ -267,14 +261,14 @@ def no_price(ways: Collection[Way]) -> NothingFitsError:
     )
 
 
-def lots_of(choice: AnyChoice, ways: Collection[Way]) -> list[Lot]:
+def lots_of(choice: Deployment, ways: Collection[Way]) -> list[Lot]:
     """A replica of a fleet, or of pools an instance that decodes, in every way that its chip can be paid for.
 
     Replicas are rented with others as long as that is cheaper.
     """
     load, setup, size = choice.instance_load, choice.service.setup, choice.service.accelerators
-    pools = choice if isinstance(choice, PooledChoice) else None
-    if pools is not None:
+    pools = None if choice.fleet is None else choice
+    if pools is not None and pools.fleet is not None:
         rates = (load.requests_per_second, load.completed_per_second)
         requests, completed = (rate / pools.fleet.decode_instances for rate in rates)
         load, together = replace(load, requests_per_second=requests, completed_per_second=completed), 1

@@ -10,21 +10,15 @@ from typing import Any
 import numpy as np
 
 from inference_econ._types import Indices
+from inference_econ.answers import capacity
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.budget import largest
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms
 from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import (
-    AnyChoice,
-    PooledChoice,
-    Recommendation,
-    as_candidates,
-    choice_record,
-    some_of_each_chip,
-)
+from inference_econ.answers.recommend import Recommendation, as_candidates, some_of_each_chip
 from inference_econ.answers.relax import nothing_kept
-from inference_econ.answers.together import Choice
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, calmest, is_unproven, loaded, served
@@ -66,7 +60,7 @@ class MostTraffic(Recommendation):
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per deployment."""
-        return [{**choice_record(choice, self.targets), **output_record(choice)} for choice in self]
+        return [{**choice.served_record(self.targets), **output_record(choice)} for choice in self]
 
 
 def most_traffic(
@@ -110,7 +104,7 @@ def most_traffic(
     """
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
-    failures, choices = list[Exception](), list[AnyChoice]()
+    failures, choices = list[Exception](), list[Deployment]()
     try:
         both = [candidate.services for candidate in candidates if candidate.pools is None]
         choices += _together(both, means, targets, arrival_scv, most) if both else []
@@ -120,8 +114,8 @@ def most_traffic(
         if candidate.pools is None:
             continue
         chip = candidate.services.setup.hardware.name
-        alike = [choice for choice in choices if isinstance(choice, Choice) and _chip(choice) == chip]
-        least = (1.0 + NOTICED) * max(map(_rate, alike), default=0.0)
+        alike = [choice for choice in choices if choice.fleet is None and _chip(choice) == chip]
+        least = (1.0 + NOTICED) * max((choice.requests_per_second for choice in alike), default=0.0)
         try:
             terms = Terms(targets, arrival_scv)
             fuller = replace(terms, fullest=terms.kept.fullest)
@@ -130,7 +124,7 @@ def most_traffic(
             failures.append(error)
             continue
         if fleet is not None:
-            choices.append(PooledChoice(fleet))
+            choices.append(Deployment.of_pools(fleet))
     if not choices:
         raise failures[0] if both else min(failures, key=_lacking)
     ranked = some_of_each_chip(sorted(choices, key=_rank), most)
@@ -144,7 +138,7 @@ def _lacking(failure: Exception) -> float:
 
 def _together(
     offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
-) -> list[Choice]:
+) -> list[Deployment]:
     """Most traffic of instances that do both; one per offer and size."""
     within, replicas = affordable(offers, means)
     bounds = sorted(
@@ -155,13 +149,15 @@ def _together(
             if rate > 0.0
         )
     )
-    kept: dict[tuple[int, int], Choice] = {}
+    kept: dict[tuple[int, int], Deployment] = {}
     for bound, which, index in bounds:
         service = within[which].service(index)
         key = which, service.accelerators
         chip = service.setup.hardware.name
-        rivals = sorted((_rate(choice) for choice in kept.values() if _chip(choice) == chip), reverse=True)
-        least = max(_rate(kept[key]) if key in kept else 0.0, rivals[most - 1] if len(rivals) >= most else 0.0)
+        rivals = sorted((choice.requests_per_second for choice in kept.values() if _chip(choice) == chip), reverse=True)
+        least = max(
+            kept[key].requests_per_second if key in kept else 0.0, rivals[most - 1] if len(rivals) >= most else 0.0
+        )
         if -bound <= least:
             continue
         choice = _fullest(service, int(replicas[which][index]), targets.predicted(service), -bound, least, arrival_scv)
@@ -175,12 +171,12 @@ def _together(
     return carrying
 
 
-def _chip(choice: Choice) -> str:
+def _chip(choice: Deployment) -> str:
     """The name of the accelerators of a choice."""
     return choice.service.setup.hardware.name
 
 
-def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) -> Choice | None:
+def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) -> Deployment | None:
     """One instance under the largest load that keeps some promises; None if not even a small one does.
 
     Parameters
@@ -201,15 +197,11 @@ def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
     return most_of_one(service, targets, arrival_scv) is not None
 
 
-def _rank(choice: AnyChoice) -> tuple[bool, float, float]:
-    return choice.service.setup.is_bound, -_rate(choice), choice.dollars_per_hour
+def _rank(choice: Deployment) -> tuple[bool, float, float]:
+    return choice.service.setup.is_bound, -choice.requests_per_second, choice.dollars_per_hour
 
 
-def _rate(choice: AnyChoice) -> float:
-    return choice.replicas * choice.load.requests_per_second
-
-
-def _played(choice: Choice, targets: Targets, arrival_scv: float) -> Choice | None:
+def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
     """A choice under the largest rate that keeps the promises where its load is played, at most that of closed forms.
 
     None if not even a small part of it does.
@@ -227,12 +219,9 @@ def _played(choice: Choice, targets: Targets, arrival_scv: float) -> Choice | No
     def broken(rate: float) -> str | None:
         return promised.broken(load(rate))
 
-    if broken(most) is None:
+    low, high = capacity.most(lambda rate: broken(rate) is None, 0.0, most, _PLAYED)
+    if low == most:
         return replace(choice, load=load(most))
-    low, high = 0.0, most
-    for _ in range(_PLAYED):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if broken(middle) is None else (low, middle)
     return None if low == 0.0 else replace(choice, load=load(low), binding=broken(high) or "capacity")
 
 
@@ -280,30 +269,23 @@ def _needed(layouts: Services, means: Means) -> str:
 
 def _fullest(
     service: Service, replicas: int, targets: Targets, most: float, least: float, arrival_scv: float
-) -> Choice | None:
+) -> Deployment | None:
     """Some instances under the largest rate that keeps the promises, if it is more than the least one."""
     arrivals = calmest(service.requests, arrival_scv).among(replicas)
 
     def broken(rate: float) -> str | None:
         return targets.broken(loaded(service, rate / replicas, arrivals=arrivals))
 
-    low, high = least, most
     if least > 0.0 and broken(least) is not None:
         return None
-    if broken(high) is None:
-        low = high
-    else:
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            low, high = (middle, high) if broken(middle) is None else (low, middle)
+    low, high = capacity.most(lambda rate: broken(rate) is None, least, most, _HALVINGS)
     if low <= least * (1.0 + 1e-6):
         return None
     load = loaded(service, low / replicas, arrivals=arrivals)
     bill = float(service.setup.dollars_per_hour(replicas, service.accelerators))
-    return Choice(service, replicas, load, bill, broken(max(high, low * _MORE)) or "capacity")
+    return Deployment(service, replicas, load, bill, broken(max(high, low * _MORE)) or "capacity")
 
 
-def output_record(choice: AnyChoice) -> dict[str, float]:
+def output_record(choice: Deployment) -> dict[str, float]:
     """Output of a deployment to its users, as plain data."""
-    requests = choice.load.requests_per_second * choice.replicas
-    return {"output_tokens_per_second": requests * choice.service.requests.osl.mean}
+    return {"output_tokens_per_second": choice.requests_per_second * choice.service.requests.osl.mean}

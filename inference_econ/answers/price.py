@@ -12,14 +12,13 @@ from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.answers.buyer import UsualSpeed, priced_as_usual
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import Chances, chances, chances_record
+from inference_econ.answers.chances import chances_record
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.load import Fleet
-from inference_econ.answers.power import fleet_power, power_record, together_watts
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
-from inference_econ.answers.recommend import PooledChoice, as_candidates, choice_record, natural_rate, recommend
+from inference_econ.answers.recommend import as_candidates, natural_rate, recommend
 from inference_econ.answers.service_record import Pick, bounded_load, pick_record, service_record
-from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Instances, Setup, bounds
+from inference_econ.engine import Setup, bounds
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
 from inference_econ.inputs import Offer
@@ -32,19 +31,11 @@ _HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Sheet(Shown):
-    """The bill of a service, and what a million tokens of each kind cost.
+class Sheet(Deployment, Shown):
+    """The bill of a deployment, and what a million tokens of each kind cost.
 
     Attributes
     ----------
-    service : Service
-        One instance.
-    replicas : int
-        Instances that share the traffic evenly [1].
-    load : Loaded
-        Of one instance.
-    dollars_per_hour : float
-        The whole bill [USD/h].
     tokens_per_hour : dict of str to float
         By kind (:data:`KINDS`) [1/h]; of a saturated service what it completes.
     average : dict of str to float
@@ -52,9 +43,6 @@ class Sheet(Shown):
     marginal : dict of str to float
         The same on instances whose slots are all taken: what further tokens cost once they need further instances
         [USD per 1e6 tokens].
-    fleet : Fleet or None
-        Where pools prefill and decode apart, both of them; the service is an instance that decodes then, and the load
-        that of the fleet.
     targets : Targets
         What is promised.
     usual : UsualSpeed or None
@@ -69,14 +57,9 @@ class Sheet(Shown):
 
     page = "report.price:PricePage"
 
-    service: Service
-    replicas: int
-    load: Loaded
-    dollars_per_hour: float
-    tokens_per_hour: Mapping[str, float]
-    average: Mapping[str, float]
-    marginal: Mapping[str, float]
-    fleet: Fleet | None = None
+    tokens_per_hour: Mapping[str, float] = field(kw_only=True)
+    average: Mapping[str, float] = field(kw_only=True)
+    marginal: Mapping[str, float] = field(kw_only=True)
     targets: Targets = field(default_factory=Targets)
     usual: UsualSpeed | None = None
     pick: Pick | None = None
@@ -84,21 +67,14 @@ class Sheet(Shown):
     offer: Offer | None = None
 
     @property
-    def accelerators(self) -> int:
-        """Chips of all instances [1]."""
-        return self.replicas * self.service.accelerators if self.fleet is None else sum(self.fleet.accelerators)
-
-    @property
-    def rented(self) -> int:
-        """Chips of the machines that hold them [1]."""
-        if self.fleet is not None:
-            return sum(self.fleet.rented)
-        return int(self.service.setup.rented(self.replicas, self.service.accelerators))
-
-    @property
     def dollars_per_million_tokens(self) -> float:
         """The bill over all tokens, whatever their kind [USD per 1e6 tokens]."""
         return float(money.dollars_per_million(self.dollars_per_hour, sum(self.tokens_per_hour.values())))
+
+    @property
+    def output_tokens_per_second(self) -> float:
+        """Completed by all instances [tokens/s]."""
+        return self.tokens_per_hour["output"] / _HOUR
 
     @property
     def dollars_per_million_output_tokens(self) -> float:
@@ -111,19 +87,6 @@ class Sheet(Shown):
         tpot = self.load.tpot_seconds["mean"]
         return 1.0 / tpot if tpot > 0.0 else None
 
-    def power_record(self) -> dict[str, float | None]:
-        """Power of boards, servers and facility [W], and the energy of output tokens [J], as plain data."""
-        if self.fleet is not None:
-            return fleet_power(self.fleet)
-        watts = together_watts(self.service, self.replicas, self.load)
-        parts = [(self.service.setup, self.accelerators)]
-        return power_record(parts, watts, self.tokens_per_hour["output"] / _HOUR)
-
-    def subjects(self) -> tuple[Instances, ...]:
-        """An instance under its load."""
-        load = self.load if self.fleet is None else PooledChoice(self.fleet).instance_load
-        return under_load([(self.service, load)])
-
     def revenue_per_hour(self, prices: Mapping[str, float]) -> float:
         """Revenue of the traffic at some prices by kind [USD/h]; prices are in USD per 1e6 tokens."""
         return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / 1e6 for kind in KINDS)
@@ -135,7 +98,7 @@ class Sheet(Shown):
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
-        promised = {"targets": self.targets.record(), **chances_record(sheet_chances(self, self.targets))}
+        promised = {"targets": self.targets.record(), **chances_record(self.chances(self.targets))}
         return {**price_record(self, self.api), **promised, **pick_record(self.pick)}
 
     def records(self) -> list[Mapping[str, Any]]:
@@ -198,9 +161,8 @@ def sheet(
     tokens = {kind: hourly * count for kind, count in sizes.items()}
     shares = money.allocate(bill, *busy_seconds(service, load.in_flight))
     full = [second * seconds for seconds in busy_seconds(service, service.slots)]
-    return Sheet(
-        service, replicas, load, bill, tokens, _unit_costs(shares, tokens.values()), _unit_costs(full, sizes.values())
-    )
+    average, marginal = _unit_costs(shares, tokens.values()), _unit_costs(full, sizes.values())
+    return Sheet(service, replicas, load, bill, tokens_per_hour=tokens, average=average, marginal=marginal)
 
 
 def fleet_sheet(fleet: Fleet, found_tokens: float | None = None) -> Sheet:
@@ -224,7 +186,7 @@ def fleet_sheet(fleet: Fleet, found_tokens: float | None = None) -> Sheet:
     presence adds to a prompt. Idle time is borne by whom it is of.
     """
     pools, requests = fleet.pools, fleet.pools.requests
-    reader, writer = pools.prefill.services.service(fleet.prefill), pools.decode.services.service(fleet.decode)
+    reader = pools.prefill.services.service(fleet.prefill)
     if found_tokens is not None:
         requests = requests.replace(cached=found_tokens)
         reader = replace(reader, requests=reader.requests.replace(cached=found_tokens))
@@ -237,16 +199,8 @@ def fleet_sheet(fleet: Fleet, found_tokens: float | None = None) -> Sheet:
     tokens = dict(zip(KINDS, (hourly * count for count in sizes), strict=True))
     # With as many requests as one of the pools completes at most.
     full = [share * min(fleet.load.utilization, 1.0) / hourly for share in shares]
-    return Sheet(
-        writer,
-        1,
-        fleet.load,
-        fleet.dollars_per_hour,
-        tokens,
-        _unit_costs(shares, tokens.values()),
-        _unit_costs(full, sizes),
-        fleet,
-    )
+    average, marginal = _unit_costs(shares, tokens.values()), _unit_costs(full, sizes)
+    return Sheet.of_pools(fleet, tokens_per_hour=tokens, average=average, marginal=marginal)
 
 
 def _unit_costs(dollars: Iterable[Array | float], tokens: Iterable[float]) -> dict[str, float]:
@@ -346,7 +300,7 @@ def _priced(
         rate = (replicas or 1) * natural_rate(alike or candidates, targets)
     if replicas is None:
         first = recommend(candidates, rate, targets, arrival_scv=arrival_scv, most=1, progress=progress)[0]
-        if isinstance(first, PooledChoice):
+        if first.fleet is not None:
             return fleet_sheet(first.fleet)
         return sheet(first.service, rate, replicas=first.replicas, load=first.load)
     if not both:
@@ -376,17 +330,18 @@ def _priced(
     )
 
 
-def sheet_chances(sheet: Sheet, targets: Targets) -> Chances:
-    """Return the probabilities that the deployment of a price sheet keeps its promises."""
-    if sheet.fleet is not None:
-        return sheet.fleet.chances(targets)
-    return chances(sheet.service, sheet.load, targets)
-
-
 def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[str, object]:
     """Prices as plain data; infinite latencies are null."""
+    if sheet.fleet is None:
+        served: dict[str, object] = {
+            "serving": "together",
+            **service_record(sheet.service, sheet.replicas, sheet.load),
+            **bounded_load(sheet.service, sheet.load, sheet.replicas, sheet.targets),
+        }
+    else:
+        served = sheet.served_record(sheet.targets)
     record: dict[str, object] = {
-        **_serving_record(sheet),
+        **served,
         "dollars_per_accelerator_hour": sheet.service.setup.dollars_per_accelerator_hour,
         "dollars_per_hour": sheet.dollars_per_hour,
         "tokens_per_second_per_user": sheet.tokens_per_second_per_user,
@@ -395,24 +350,13 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
         **{f"dollars_per_million_{kind}_tokens": sheet.average[kind] for kind in KINDS},
         "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
         **_when_full(sheet),
-        **sheet.power_record(),
+        **sheet.power(),
     }
     if api is not None:
         revenue = sheet.revenue_per_hour(api)
         record["revenue_dollars_per_hour"] = revenue
         record["margin_dollars_per_hour"] = revenue - sheet.dollars_per_hour
     return record
-
-
-def _serving_record(sheet: Sheet) -> dict[str, object]:
-    """Deployment that serves, under its load."""
-    if sheet.fleet is not None:
-        return choice_record(PooledChoice(sheet.fleet), sheet.targets)
-    return {
-        "serving": "together",
-        **service_record(sheet.service, sheet.replicas, sheet.load),
-        **bounded_load(sheet.service, sheet.load, sheet.replicas, sheet.targets),
-    }
 
 
 def _when_full(sheet: Sheet) -> dict[str, Any]:

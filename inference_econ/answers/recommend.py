@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeVar, overload
 
@@ -15,98 +15,32 @@ from inference_econ._shown import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.burstiness import Burstiness, burstiness_at, burstiness_record
 from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import Chances, chances, chances_record, least_chance
+from inference_econ.answers.chances import least_chance
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.fleets import smallest
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.terms import NOTICED, Terms
-from inference_econ.answers.disaggregated_record import fleet_record
 from inference_econ.answers.likely import chance_below, of_throughput
-from inference_econ.answers.power import fleet_power, power_record, together_watts
 from inference_econ.answers.promises import FILLED, Targets, promised_rates
-from inference_econ.answers.service_record import bounded_load, layout_of, service_record
-from inference_econ.answers.subjects import under_load
-from inference_econ.answers.together import Choice as Choice
+from inference_econ.answers.service_record import layout_of
 from inference_econ.answers.together import cheapest, rank
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
-from inference_econ.records.facts import HEAD, facts
-from inference_econ.serving import Loaded, Service, Services, arrivals_of, check_rate
-
-
-@dataclass(frozen=True, slots=True)
-class PooledChoice:
-    """A fleet of prefill and decode instances that keeps its promises, in the words of :class:`Choice`.
-
-    Attributes
-    ----------
-    fleet : Fleet
-        Both pools under their load.
-    """
-
-    fleet: Fleet
-
-    @property
-    def service(self) -> Service:
-        """One instance that decodes."""
-        return self.fleet.pools.decode.services.service(self.fleet.decode)
-
-    @property
-    def replicas(self) -> int:
-        """Fleets [1]."""
-        return 1
-
-    @property
-    def load(self) -> Loaded:
-        """Of the whole fleet."""
-        return self.fleet.load
-
-    @property
-    def instance_load(self) -> Loaded:
-        """Load with the requests in flight of one instance that decodes."""
-        return replace(self.load, in_flight=self.load.in_flight / self.fleet.decode_instances)
-
-    @property
-    def dollars_per_hour(self) -> float:
-        """Of both pools [USD/h]."""
-        return self.fleet.dollars_per_hour
-
-    @property
-    def accelerators(self) -> int:
-        """Chips of both pools [1]."""
-        return sum(self.fleet.accelerators)
-
-    @property
-    def rented(self) -> int:
-        """Chips of the machines that hold them [1]."""
-        return sum(self.fleet.rented)
-
-    @property
-    def dollars_per_million_output_tokens(self) -> float:
-        """The whole bill over output tokens [USD per 1e6 tokens]."""
-        return self.fleet.dollars_per_million_output_tokens
-
-    @property
-    def binding(self) -> str:
-        """Which pool has less to spare."""
-        fleet = self.fleet
-        return "prefill" if fleet.prefill_utilization > fleet.decode_utilization else "decode"
-
+from inference_econ.serving import Services, arrivals_of, check_rate
 
 #: Fleets within this factor cost the same [1]; from this probability on a promise is likely to be kept [1].
 _EQUAL, _LIKELY = 1.001, 0.5
 
-#: Instances that do both, or pools that do one of both.
-AnyChoice = Choice | PooledChoice
-ChoiceT = TypeVar("ChoiceT", bound=AnyChoice)
+DeploymentT = TypeVar("DeploymentT", bound=Deployment)
 
 
 @dataclass(frozen=True, repr=False)
-class Recommendation(Shown, Sequence[AnyChoice]):
+class Recommendation(Shown, Sequence[Deployment]):
     """Deployments that keep some promises, the best first.
 
     Attributes
     ----------
-    choices : tuple of Choice or PooledChoice
+    choices : tuple of Deployment
         The deployments; the answer itself is a sequence of them.
     targets : Targets
         What is promised.
@@ -114,17 +48,17 @@ class Recommendation(Shown, Sequence[AnyChoice]):
         Layouts that were tried [1].
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals, as assumed [1].
-    startable : Choice, PooledChoice or None
+    startable : Deployment or None
         Beside layouts that no engine can start, the cheapest deployment that one can, if that is compared.
     """
 
     page = "report.recommend:RecommendationPage"
 
-    choices: tuple[AnyChoice, ...]
+    choices: tuple[Deployment, ...]
     targets: Targets
     layouts: int
     arrival_scv: float
-    startable: AnyChoice | None = field(default=None, kw_only=True)
+    startable: Deployment | None = field(default=None, kw_only=True)
 
     @property
     def setups(self) -> Sequence[Setup]:
@@ -138,15 +72,15 @@ class Recommendation(Shown, Sequence[AnyChoice]):
     def bursts(self) -> Burstiness | None:
         """The best deployment under arrivals as assumed and under others; None of pools."""
         best = self[0]
-        if isinstance(best, PooledChoice):
+        if best.fleet is not None:
             return None
         return burstiness_at(best.service, best.load, replicas=best.replicas, arrival_scv=self.arrival_scv)
 
     @overload
-    def __getitem__(self, index: int) -> AnyChoice: ...
+    def __getitem__(self, index: int) -> Deployment: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[AnyChoice, ...]: ...
-    def __getitem__(self, index: int | slice) -> AnyChoice | tuple[AnyChoice, ...]:
+    def __getitem__(self, index: slice) -> tuple[Deployment, ...]: ...
+    def __getitem__(self, index: int | slice) -> Deployment | tuple[Deployment, ...]:
         return self.choices[index]
 
     def record(self) -> dict[str, Any]:
@@ -164,7 +98,7 @@ class Recommendation(Shown, Sequence[AnyChoice]):
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per deployment."""
-        return [choice_record(choice, self.targets) for choice in self]
+        return [choice.served_record(self.targets) for choice in self]
 
 
 def recommend(
@@ -218,7 +152,7 @@ def recommend(
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     rate = natural_rate(candidates, targets) if requests_per_second is None else requests_per_second
     check_rate(rate)
-    choices: list[AnyChoice] = []
+    choices: list[Deployment] = []
     failure: Exception | None = None
     try:
         if both:
@@ -273,7 +207,7 @@ def _naturally_filled(candidate: Candidate, targets: Targets) -> tuple[float, fl
     return rate, float(per_dollar[index])
 
 
-def some_of_each_chip(ranked: Sequence[ChoiceT], most: int) -> list[ChoiceT]:
+def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[DeploymentT]:
     """The first choices, and of every chip at least its first."""
     firsts = {choice.service.setup.hardware.name: choice for choice in reversed(ranked)}.values()
     others = [choice for choice in ranked if all(choice is not first for first in firsts)]
@@ -301,15 +235,14 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
     return right
 
 
-def _rank(targets: Targets, choice: AnyChoice) -> tuple[bool, tuple[float, float, float]]:
+def _rank(targets: Targets, choice: Deployment) -> tuple[bool, tuple[float, float, float]]:
     """Whether the numbers are a bound, which comes last, and what deployments are ordered by."""
-    ordered = rank(choice.dollars_per_hour, choice_chances(choice, targets), choice.load)
-    return choice.service.setup.is_bound, ordered
+    return choice.service.setup.is_bound, rank(targets, choice)
 
 
 def _worthwhile(
-    candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[AnyChoice], arrival_scv: float
-) -> list[PooledChoice]:
+    candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[Deployment], arrival_scv: float
+) -> list[Deployment]:
     """Fleets of pools that are cheaper than others by 5 %; else the best of the same cost, if it is worth it.
 
     It is where one of the cheapest others is unlikely to meet an SLO, and the pools are likelier than all of them.
@@ -321,19 +254,20 @@ def _worthwhile(
     """
     least = min((choice.dollars_per_hour for choice in others), default=math.inf)
     level = [choice for choice in others if choice.dollars_per_hour <= least * _EQUAL]
-    likely = [least_chance(choice_chances(choice, targets)) for choice in level]
+    likely = [least_chance(choice.chances(targets)) for choice in level]
     noticed = least / (1.0 + NOTICED)
     if min(likely, default=1.0) >= _LIKELY:
-        return fleets(candidates, rate, targets, noticed, arrival_scv)
-    pooled = sorted(fleets(candidates, rate, targets, least * _EQUAL, arrival_scv), key=partial(_rank, targets))
+        return [Deployment.of_pools(fleet) for fleet in fleets(candidates, rate, targets, noticed, arrival_scv)]
+    level_fleets = fleets(candidates, rate, targets, least * _EQUAL, arrival_scv)
+    pooled = sorted(map(Deployment.of_pools, level_fleets), key=partial(_rank, targets))
     cheaper = [choice for choice in pooled if choice.dollars_per_hour < noticed]
-    better = (choice for choice in pooled if least_chance(choice_chances(choice, targets)) > max(*likely, _LIKELY))
+    better = (choice for choice in pooled if least_chance(choice.chances(targets)) > max(*likely, _LIKELY))
     return cheaper or list(better)[:1]
 
 
 def fleets(
     candidates: Sequence[Candidate], rate: float, targets: Targets, limit: float, arrival_scv: float
-) -> list[PooledChoice]:
+) -> list[Fleet]:
     """The cheapest fleet of every practice with pools that costs less than a limit [USD/h].
 
     Raises
@@ -343,7 +277,7 @@ def fleets(
     NothingFitsError
         If there is no limit, and no fleet keeps the promises.
     """
-    choices: list[PooledChoice] = []
+    cheapest_fleets: list[Fleet] = []
     failures: list[Exception] = []
     for candidate in candidates:
         if candidate.pools is None:
@@ -356,13 +290,13 @@ def fleets(
             failures.append(error)
             continue
         if fleet is not None:
-            choices.append(PooledChoice(fleet))
-    if math.isinf(limit) and failures and not choices:
+            cheapest_fleets.append(fleet)
+    if math.isinf(limit) and failures and not cheapest_fleets:
         raise failures[0]
-    return choices
+    return cheapest_fleets
 
 
-def first_before_second(choices: Sequence[AnyChoice]) -> tuple[float | None, int]:
+def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, int]:
     """The probability that the first choice is cheaper than the next that costs more, and which that is.
 
     None where there is none, or nobody knows errors.
@@ -374,67 +308,15 @@ def first_before_second(choices: Sequence[AnyChoice]) -> tuple[float | None, int
     place = next(dearer, 0)
     if not place:
         return None, 0
-    likely = [
-        of_throughput(choice.dollars_per_hour, under_load([(choice.service, choice.instance_load)])[0])
-        for choice in (first, choices[place])
-    ]
+    likely = [of_throughput(choice.dollars_per_hour, choice.subjects()[0]) for choice in (first, choices[place])]
     return chance_below(*likely), place
 
 
-def recommend_record(choices: Sequence[AnyChoice], targets: Targets) -> dict[str, object]:
+def recommend_record(choices: Sequence[Deployment], targets: Targets) -> dict[str, object]:
     """Choices as plain data."""
     chance, place = first_before_second(choices)
     return {
         "targets": targets.record(),
-        "choices": [choice_record(choice, targets) for choice in choices],
+        "choices": [choice.served_record(targets) for choice in choices],
         "first_is_cheaper": None if chance is None else {"than_choice": place + 1, "probability": chance},
-    }
-
-
-def choice_chances(choice: AnyChoice, targets: Targets) -> Chances:
-    """The probabilities that a deployment keeps what is promised."""
-    if isinstance(choice, PooledChoice):
-        return choice.fleet.chances(targets)
-    return chances(choice.service, choice.load, targets)
-
-
-def choice_record(choice: AnyChoice, targets: Targets) -> dict[str, object]:
-    """One deployment as plain data; of pools the layout is that of instances that decode."""
-    if isinstance(choice, PooledChoice):
-        return _pools_record(choice, targets)
-    return {
-        "serving": "together",
-        **service_record(choice.service, choice.replicas, choice.load),
-        "dollars_per_hour": choice.dollars_per_hour,
-        "dollars_per_million_output_tokens": choice.dollars_per_million_output_tokens,
-        "binding": choice.binding,
-        **bounded_load(choice.service, choice.load, choice.replicas, targets),
-        **choice_power(choice),
-        **chances_record(choice_chances(choice, targets)),
-    }
-
-
-def choice_power(choice: AnyChoice) -> dict[str, float | None]:
-    """Power of a deployment, as plain data; see :func:`inference_econ.answers.power.power_record`."""
-    if isinstance(choice, PooledChoice):
-        return fleet_power(choice.fleet)
-    service, load = choice.service, choice.load
-    rate = choice.replicas * load.completed_per_second * service.requests.osl.mean
-    return power_record([(service.setup, choice.accelerators)], together_watts(service, choice.replicas, load), rate)
-
-
-def _pools_record(choice: PooledChoice, targets: Targets) -> dict[str, object]:
-    """Pools as plain data, under the names of instances that do both as far as they have these."""
-    fleet, service = choice.fleet, choice.service
-    named = ("weights", "kv", "isl", "osl", "cached", "shared_prefix")
-    return {
-        "serving": "apart",
-        **facts(service.setup, *HEAD, *named, requests=service.requests),
-        "speculation": None if service.speculation is None else service.speculation.record(),
-        "layout": layout_of(service),
-        "replicas": 1,
-        "binding": choice.binding,
-        **fleet_record(fleet, targets),
-        **choice_power(choice),
-        "in_flight_per_instance": choice.instance_load.in_flight,
     }

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
 
 from inference_econ._types import Progress
-from inference_econ.answers.chances import Chances, chances, least_chance
+from inference_econ.answers.capacity import fewest, fewest_near
+from inference_econ.answers.chances import least_chance
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
-from inference_econ.formulas import money
 from inference_econ.serving import (
     Loaded,
     Service,
@@ -37,52 +38,6 @@ _FINEST, _MOST_MORE = 16, 8
 _MOST_PLAYED = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One deployment that keeps its promises.
-
-    Attributes
-    ----------
-    service : Service
-        One instance.
-    replicas : int
-        Fewest instances that keep the promises [1].
-    load : Loaded
-        Of one instance.
-    dollars_per_hour : float
-        Of all [USD/h].
-    binding : str
-        What one instance less would break: capacity, ttft or tpot; or ``instance``, if there is only one.
-    """
-
-    service: Service
-    replicas: int
-    load: Loaded
-    dollars_per_hour: float
-    binding: str
-
-    @property
-    def instance_load(self) -> Loaded:
-        """Of one instance."""
-        return self.load
-
-    @property
-    def accelerators(self) -> int:
-        """Chips of all instances [1]."""
-        return self.replicas * self.service.accelerators
-
-    @property
-    def rented(self) -> int:
-        """Chips of the machines that hold them [1]."""
-        return int(self.service.setup.rented(self.replicas, self.service.accelerators))
-
-    @property
-    def dollars_per_million_output_tokens(self) -> float:
-        """The whole bill over output tokens [USD per 1e6 tokens]."""
-        tokens_per_second = self.replicas * self.load.completed_per_second * self.service.requests.osl.mean
-        return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, tokens_per_second))
-
-
 def cheapest(
     offers: Sequence[Services],
     requests_per_second: float,
@@ -92,7 +47,7 @@ def cheapest(
     most: int = 5,
     play: bool = True,
     progress: Progress | None = None,
-) -> list[Choice]:
+) -> list[Deployment]:
     """The cheapest instances that keep some promises, best first; one per offer and size of instance.
 
     Parameters
@@ -114,7 +69,7 @@ def cheapest(
 
     Returns
     -------
-    list of Choice
+    list of Deployment
         Ascending in cost; at equal cost those first that are likelier to keep the promises, then the quicker.
 
     Raises
@@ -138,8 +93,8 @@ def cheapest(
         sizes = layouts.plans.accelerators
         cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
         bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
-    kept: dict[tuple[int, int], Choice] = {}
-    ranked_by = partial(_rank, targets)
+    kept: dict[tuple[int, int], Deployment] = {}
+    ranked_by = partial(rank, targets)
     chips = [layouts.setup.hardware.name for layouts in offers]
     most_each, played = max(1, most // len(set(chips))), 0
     for number, (bound, which, index) in enumerate(sorted(bounds)):
@@ -167,7 +122,7 @@ def cheapest(
             kept[key] = choice
     if not kept:
         raise NothingFitsError(nothing_kept(offers, targets, partial(_keeps, requests_per_second, arrival_scv, play)))
-    listed: list[Choice] = []
+    listed: list[Deployment] = []
     for chip in dict.fromkeys(chips[which] for which, _ in kept):
         ranked = sorted((choice for (which, _), choice in kept.items() if chips[which] == chip), key=ranked_by)[
             :most_each
@@ -176,16 +131,12 @@ def cheapest(
     return sorted(listed, key=ranked_by)
 
 
-def _rank(targets: Targets, choice: Choice) -> tuple[float, float, float]:
-    return rank(choice.dollars_per_hour, chances(choice.service, choice.load, targets), choice.load)
-
-
-def rank(dollars_per_hour: float, chances: Chances, load: Loaded) -> tuple[float, float, float]:
+def rank(targets: Targets, choice: Deployment) -> tuple[float, float, float]:
     """Key that deployments are ordered by: cost; at equal cost the probability of promises; then the mean TPOT."""
-    return round(dollars_per_hour, 6), -least_chance(chances), load.tpot_seconds["mean"]
+    return round(choice.dollars_per_hour, 6), -least_chance(choice.chances(targets)), choice.load.tpot_seconds["mean"]
 
 
-def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
+def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
     """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
     calm = calmest(service.requests, arrival_scv)
 
@@ -195,15 +146,16 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
 
-    low = high = max(1, math.ceil(rate / service.most_requests_per_second))
-    while targets.broken(shared(high)) is not None:
-        if bill(high) > limit or (high > low and rate / high < 1e-6):
-            return None
-        low, high = high + 1, 2 * high
-    # Between the last number that breaks something and one that does not.
-    fewest = low + bisect_left(range(low, high), True, key=lambda replicas: targets.broken(shared(replicas)) is None)
-    broken = "instance" if fewest == 1 else targets.broken(shared(fewest - 1)) or "capacity"
-    return Choice(service, fewest, shared(fewest), bill(fewest), broken)
+    start = max(1, math.ceil(rate / service.most_requests_per_second))
+    replicas = fewest(
+        lambda replicas: targets.broken(shared(replicas)) is None,
+        start,
+        gives_up=lambda replicas: bill(replicas) > limit or (replicas > start and rate / replicas < 1e-6),
+    )
+    if replicas is None:
+        return None
+    broken = "instance" if replicas == 1 else targets.broken(shared(replicas - 1)) or "capacity"
+    return Deployment(service, replicas, shared(replicas), bill(replicas), broken)
 
 
 def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
@@ -214,18 +166,18 @@ def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, target
     return choice is not None
 
 
-def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Choice | None:
+def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
     """A choice with as many instances as its load needs where it is played, at least those of closed forms.
 
     Of bursty arrivals closed forms may want more than are needed, so that fewer are tried as well. None if these cost
     more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
     """
-    service, fewest = choice.service, choice.replicas
+    service, closed_fewest = choice.service, choice.replicas
     arrivals = arrivals_of(service.requests, arrival_scv)
-    play, grain = served(service, arrivals), -(-fewest // _FINEST)
-    below = max(1, math.ceil(rate / service.most_requests_per_second)) if arrivals.scv > 1.0 else fewest
-    closed_form = (fewest - below) // grain
-    tried = range(fewest - closed_form * grain, _MOST_MORE * (fewest + 1) + 1, grain)
+    play, grain = served(service, arrivals), -(-closed_fewest // _FINEST)
+    below = max(1, math.ceil(rate / service.most_requests_per_second)) if arrivals.scv > 1.0 else closed_fewest
+    closed_form = (closed_fewest - below) // grain
+    tried = range(closed_fewest - closed_form * grain, _MOST_MORE * (closed_fewest + 1) + 1, grain)
 
     def bill(replicas: int) -> float:
         return float(service.setup.dollars_per_hour(replicas, service.accelerators))
@@ -241,7 +193,7 @@ def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival
         """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
         calm = calmest(service.requests, arrival_scv).among(tried[place])
         closed = loaded(service, rate / tried[place], arrivals=calm)
-        return targets.like(choice.load, shared(fewest)).broken(closed) is None
+        return targets.like(choice.load, shared(closed_fewest)).broken(closed) is None
 
     affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
     # Most that are dearer than others show it with as many instances as they could be.
@@ -250,25 +202,10 @@ def _played(choice: Choice, rate: float, targets: Targets, limit: float, arrival
     guess = closed_form
     if guess >= affordable or not kept(guess):
         guess = bisect_left(range(closed_form + 1, affordable), True, key=likely) + closed_form + 1
-    place = _first(kept, min(guess, affordable - 1), affordable)
+    place = fewest_near(kept, min(guess, affordable - 1), affordable)
     if place is None:
         return None
     needed = tried[place]
     fewer = "instance" if needed == 1 else choice.binding if place == closed_form else "capacity"
     binding = fewer if not place else targets.broken(shared(tried[place - 1])) or "capacity"
     return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
-
-
-def _first(kept: Callable[[int], bool], guess: int, count: int) -> int | None:
-    """The first of so many places that is kept, as all after it are, from where it may be; None if none is."""
-    low, high, step = -1, count, 1
-    if kept(guess):
-        high = guess
-        while low < (place := max(high - step, 0)) < high:
-            low, high, step = (low, place, 2 * step) if kept(place) else (place, high, step)
-    else:
-        low = guess
-        while low < (place := min(low + step, count - 1)) < high:
-            low, high, step = (low, place, step) if kept(place) else (place, high, 2 * step)
-    place = low + 1 + bisect_left(range(low + 1, high), True, key=kept)
-    return place if place < count else None

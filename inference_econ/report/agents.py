@@ -9,11 +9,10 @@ import numpy as np
 
 from inference_econ.answers.agent_answers import (
     AgentCurve,
+    AgentDeployment,
     AgentPoint,
-    AgentPools,
     AgentRecommendation,
     AgentSheet,
-    AnyAgentChoice,
     MostAgents,
     Use,
     use_record,
@@ -22,7 +21,6 @@ from inference_econ.answers.agent_purchase import AgentPurchase, DayOfAgents
 from inference_econ.answers.heading import heading
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import choice_chances
 from inference_econ.answers.startable import doubts, grounds
 from inference_econ.answers.subjects import under_load
 from inference_econ.engine import Setup
@@ -31,7 +29,7 @@ from inference_econ.records.texts import amount, assumptions_label, dollars, per
 from inference_econ.report import charts
 from inference_econ.report.buy import BuyPage
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.chosen import agents_said, start_of_sheet
+from inference_econ.report.chosen import agents_said, start_of
 from inference_econ.report.fields import view
 from inference_econ.report.fleet import FleetPage
 from inference_econ.report.page import AnswerPage, Pieces
@@ -97,7 +95,7 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
     def start(self) -> Start:
         """The fleet with the most agents within promises."""
         point = self._kept
-        start = start_of_sheet(point.sheet, self.answer.targets, f"the fleet with {point.use.agents:,.0f} agents")
+        start = start_of(point.sheet, self.answer.targets, f"the fleet with {point.use.agents:,.0f} agents")
         replicas = point.sheet.replicas
         return replace(start, said=agents_said(point.use.record(point.sheet, replicas), replicas))
 
@@ -130,11 +128,9 @@ class AgentChoicesPage(RecommendationPage):
         return not isinstance(self.answer, MostAgents) or self.answer.means.dollars_per_hour is None
 
     @property
-    def _best(self) -> AnyAgentChoice:
+    def _best(self) -> AgentDeployment:
         """First row."""
-        best = self.answer[0]
-        assert isinstance(best, AnyAgentChoice)
-        return best
+        return self.answer.choices[0]
 
     @property
     def _counted(self) -> str:
@@ -146,9 +142,8 @@ class AgentChoicesPage(RecommendationPage):
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
         answer, targets = self.answer, self.answer.targets
-        choices = [choice for choice in answer if isinstance(choice, AnyAgentChoice)]
-        setups, use = self.setups(), choices[0].use
-        kept = [choice_chances(choice, targets) for choice in choices]
+        choices, setups, use = answer.choices, self.setups(), self._best.use
+        kept = [choice.chances(targets) for choice in choices]
         columns = (
             *several_chips(answer), *(("agents",) if isinstance(answer, MostAgents) else ()), "accelerators",
             "replicas", "layout", "dollars_per_hour", *_UNITS,
@@ -159,7 +154,7 @@ class AgentChoicesPage(RecommendationPage):
         notes = [
             f"Of {answer.layouts} layouts those that {promising} by closed forms were played with as many agents as "
             "keep the SLOs.",
-            *_reread([getattr(choice, "fleet", None) for choice in choices]),
+            *_reread([choice.fleet for choice in choices]),
             *_notes(*(choice.use for choice in choices)),
         ]
         title = _title(self._counted, setups, use, targets)
@@ -181,7 +176,7 @@ class AgentChoicesPage(RecommendationPage):
     def start(self) -> Start:
         """The cheapest."""
         best = self._best
-        behind_router = best.fleet.prefill_instances if isinstance(best, AgentPools) else best.replicas
+        behind_router = best.replicas if best.fleet is None else best.fleet.prefill_instances
         return replace(super().start(), said=agents_said(use_record(best), behind_router))
 
     def question(self) -> str:

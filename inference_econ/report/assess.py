@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.assess_findings import NAMES, findings, verdict
 from inference_econ.answers.assessment import Assessment
-from inference_econ.answers.gaps import Deployment, Gap
+from inference_econ.answers.gaps import ComparedPoint, Gap
 from inference_econ.answers.heading import frontiers_title, subject_label
 from inference_econ.answers.startable import doubts
 from inference_econ.records.texts import amount, chips_label, dollars, layout_label, size
@@ -87,7 +87,7 @@ def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:
     return dict(zip(names, assessment.gaps.values(), strict=True))
 
 
-def _cells(point: Deployment | None, ratio: str, *, bound: bool = False) -> tuple[str, ...]:
+def _cells(point: ComparedPoint | None, ratio: str, *, bound: bool = False) -> tuple[str, ...]:
     if point is None:
         return ("-", "-", ratio, *"-" * 4)
     layout = "any" if bound else layout_label(point.layout)

@@ -9,9 +9,9 @@ import numpy as np
 from inference_econ.answers import caveats
 from inference_econ.answers.buy import MONTH_HOURS, Crossover, Purchase
 from inference_econ.answers.chances import Chances, chances, least_chance
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.lots import Lot
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import AnyChoice, PooledChoice, choice_chances
 from inference_econ.answers.startable import doubts
 from inference_econ.answers.subjects import under_load
 from inference_econ.records.deviations import SEEN
@@ -163,12 +163,14 @@ class BuyPage(AnswerPage[Purchase]):
 
 def _chances(lot: Lot, targets: Targets) -> Chances:
     """The probabilities that a full lot keeps what is promised."""
-    return chances(lot.service, lot.load, targets) if lot.pools is None else choice_chances(lot.pools, targets)
+    return chances(lot.service, lot.load, targets) if lot.pools is None else lot.pools.chances(targets)
 
 
-def _apart(choices: Iterable[AnyChoice | None]) -> list[str]:
+def _apart(choices: Iterable[Deployment | None]) -> list[str]:
     """Sentence on the fleets that prefill and decode apart; none where none does."""
-    labels = dict.fromkeys(choice_label(choice) for choice in choices if isinstance(choice, PooledChoice))
+    labels = dict.fromkeys(
+        choice_label(choice) for choice in choices if choice is not None and choice.fleet is not None
+    )
     if not labels:
         return []
     return [

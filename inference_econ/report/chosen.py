@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated_record import fleet_record
@@ -16,7 +17,6 @@ from inference_econ.answers.launching.instance import Role
 from inference_econ.answers.launching.plan import Part, Scaling, Start
 from inference_econ.answers.offer import offer
 from inference_econ.answers.prefix_cache import HBM
-from inference_econ.answers.price import Sheet
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.service_record import bounded_load, layout_of
 from inference_econ.engine import Setup, Space, Speculation, instance_pins, key_degrees
@@ -328,15 +328,11 @@ Pool = tuple[Mapping[str, Any], int]
 _DEGREES = ("tp", "pp", "dp", "ep")
 
 
-def start_of_sheet(sheet: Sheet, targets: Targets, pick: str) -> Start:
-    """The fleet that a bill is of, under its load."""
-    if sheet.fleet is not None:
-        return start_of_fleet(sheet.fleet, targets, pick)
-    return start_of_instances(sheet.service, sheet.replicas, sheet.load, targets, pick)
-
-
-def start_of_instances(service: Service, replicas: int, load: Loaded, targets: Targets, pick: str) -> Start:
-    """Equal instances that prefill and decode, with the load of one of them."""
+def start_of(deployed: Deployment, targets: Targets, pick: str) -> Start:
+    """A deployment under its load."""
+    if deployed.fleet is not None:
+        return start_of_fleet(deployed.fleet, targets, pick)
+    service, load, replicas = deployed.service, deployed.load, deployed.replicas
     record = bounded_load(service, load, replicas, targets)
     expected = expected_under_load(record, targets.record(), service.requests.osl.mean)
     return Start([Part(service, replicas)], _offered(load, replicas), expected, pick)

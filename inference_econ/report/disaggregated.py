@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregate import Disaggregation
 from inference_econ.answers.disaggregated.compare import Comparison
 from inference_econ.answers.disaggregated.frontiers import PoolFrontier
@@ -22,7 +23,6 @@ from inference_econ.answers.power import fleet_power
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.service_record import layout_of
 from inference_econ.answers.startable import doubts, grounds
-from inference_econ.answers.together import Choice
 from inference_econ.inputs.percentiles import MEAN
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import assumptions_label, dollars, layout_label
@@ -68,7 +68,7 @@ class DisaggregatedPage(AnswerPage[Disaggregation]):
         return None if fleet is None or chained else start_of_fleet(fleet, targets, "the fleet")
 
 
-def comparison_table(compared: Comparison, fleet: Fleet | None = None, together: Choice | None = None) -> Table:
+def comparison_table(compared: Comparison, fleet: Fleet | None = None, together: Deployment | None = None) -> Table:
     """Both frontiers at common speeds, the best fleet of pools, and the best aggregated one for the same traffic."""
     columns = (
         "tokens/s per user", "$/M aggregated", "layout", "its TTFT ms", "$/M disagg.", "factor", "prefill", "decode",
@@ -245,7 +245,7 @@ def _requests(percentile: str) -> str:
     return "requests see on average" if percentile == MEAN else f"{percentile[1:]} % of the requests keep"
 
 
-def _fleet_notes(fleet: Fleet | None, together: Choice | None, targets: Targets) -> tuple[str, ...]:
+def _fleet_notes(fleet: Fleet | None, together: Deployment | None, targets: Targets) -> tuple[str, ...]:
     if fleet is None:
         return ()
     pools = fleet.pools
@@ -287,7 +287,7 @@ def _chain_notes(compared: Comparison, fleet: Fleet | None) -> tuple[str, ...]:
     return (note,)
 
 
-def _rule(fleet: Fleet, together: Choice | None) -> str:
+def _rule(fleet: Fleet, together: Deployment | None) -> str:
     """Sentence on why this fleet was chosen, and from how many."""
     best = "serves the most requests" if together is None else "is the cheapest at this rate"
     pools = fleet.pools

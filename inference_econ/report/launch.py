@@ -14,7 +14,7 @@ from inference_econ.answers.launching import holding, plan
 from inference_econ.answers.launching.benchmark import simplified
 from inference_econ.answers.launching.instance import CONFIG, Expanded, Instance
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
-from inference_econ.answers.launching.plan import Deployment, Start
+from inference_econ.answers.launching.plan import LaunchPlan, Start
 from inference_econ.answers.service_record import layout_of
 from inference_econ.engine import node
 from inference_econ.inputs import yaml_text
@@ -84,16 +84,16 @@ def started(start: Start, to: str | None = None) -> str:
     named = to or plan.usual_engine(engines) or plan.ENGINES[0]
     plan.check_engine(engines, named, "what was chosen")
     instances = plan.instances(plan.engine(named), start.parts, plan.weights(first, None))
-    deployment = Deployment(instances, start.load, start.expected, pick=start.pick, said=start.said)
+    deployment = LaunchPlan(instances, start.load, start.expected, pick=start.pick, said=start.said)
     return script(deployment, node(first.setup.hardware))
 
 
-def script(deployment: Deployment, size: int) -> str:
+def script(deployment: LaunchPlan, size: int) -> str:
     """A script that starts one instance, or one machine of it, or runs the load generator against it.
 
     Parameters
     ----------
-    deployment : Deployment
+    deployment : LaunchPlan
         What is started.
     size : int
         Accelerators of a machine [1].
@@ -201,7 +201,7 @@ def shell_word(word: str) -> str:
     return f'"{word}"' if isinstance(word, Expanded) else shlex.quote(word)
 
 
-def remarks(deployment: Deployment) -> list[str]:
+def remarks(deployment: LaunchPlan) -> list[str]:
     """Comments on a deployment: its parts, its needs and its predictions, in lines."""
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
     if deployment.pick:
@@ -250,7 +250,7 @@ def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
     )
 
 
-def notes(deployment: Deployment) -> list[str]:
+def notes(deployment: LaunchPlan) -> list[str]:
     """Remarks on where a run differs from the prediction."""
     remarks, instance = [*deployment.said], deployment.instances[0]
     if deployment.asked is not None and instance.service.speculation is None:

@@ -18,7 +18,7 @@ from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import amount, dollars
 from inference_econ.report import bands, charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.chosen import start_of_sheet
+from inference_econ.report.chosen import start_of
 from inference_econ.report.fields import Column, view
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import arrivals_label, burstiness_note, chances_column, chances_notes
@@ -82,7 +82,7 @@ class LoadPage(AnswerPage[LoadCurve]):
         """The fleet, at a load that is fit to be run."""
         point = self._working()
         which = f"the fleet at {point.requests_per_second:.4g} requests/s"
-        return start_of_sheet(point.sheet, self.answer.targets, which)
+        return start_of(point.sheet, self.answer.targets, which)
 
     def _working(self) -> LoadPoint:
         """The fullest load that keeps what is promised and leaves room for more, or the lightest where none does."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from inference_econ.answers.launching.instance import CONFIG, Degrees, Expanded, Instance, Role
 from inference_econ.answers.launching.machines import Machine, headless, machines, told
-from inference_econ.answers.launching.plan import Deployment, Scaling
+from inference_econ.answers.launching.plan import LaunchPlan, Scaling
 from inference_econ.errors import InputError
 from inference_econ.inputs import foreign_yaml, yaml_text
 from inference_econ.report.launch import SIDE_CHANNEL, command_text, files, remarks, shell_word, templates
@@ -57,7 +57,7 @@ def _documents(template: str, **values: Any) -> list[Record]:
     return [cast("Record", foreign_yaml(text, name)) for text in texts]
 
 
-def compose(deployment: Deployment, size: int) -> str:
+def compose(deployment: LaunchPlan, size: int) -> str:
     """Docker compose for the instances that fit one machine.
 
     Raises
@@ -95,7 +95,7 @@ def _values(instance: Instance, port: int | None = None) -> Record:
     }
 
 
-def kubernetes(deployment: Deployment, size: int, beside: Sequence[Record] = (), where: Sequence[str] = ()) -> str:
+def kubernetes(deployment: LaunchPlan, size: int, beside: Sequence[Record] = (), where: Sequence[str] = ()) -> str:
     """A Deployment of all instances behind one Service, with what stands beside them.
 
     Raises
@@ -112,7 +112,7 @@ def kubernetes(deployment: Deployment, size: int, beside: Sequence[Record] = (),
     return _text([*documents, *beside], deployment, address, where=where)
 
 
-def keda(deployment: Deployment, size: int) -> str:
+def keda(deployment: LaunchPlan, size: int) -> str:
     """Manifest of :func:`kubernetes` with a ScaledObject of KEDA that changes the number of instances.
 
     Raises
@@ -136,7 +136,7 @@ def keda(deployment: Deployment, size: int) -> str:
     return kubernetes(deployment, size, beside, where)
 
 
-def llm_d_autoscaling(deployment: Deployment, size: int) -> str:
+def llm_d_autoscaling(deployment: LaunchPlan, size: int) -> str:
     """Manifest of :func:`kubernetes` with a HorizontalPodAutoscaler that llm-d manages, cheap variants first.
 
     Raises
@@ -151,7 +151,7 @@ def llm_d_autoscaling(deployment: Deployment, size: int) -> str:
     return kubernetes(deployment, size, beside, ["llm-d decides by its own model of load, between these numbers"])
 
 
-def _scaling(deployment: Deployment, form: str) -> Scaling:
+def _scaling(deployment: LaunchPlan, form: str) -> Scaling:
     """Scaling of the instances over a day.
 
     Raises
@@ -168,7 +168,7 @@ def _scaling(deployment: Deployment, form: str) -> Scaling:
     return deployment.scaling
 
 
-def leader_worker_set(deployment: Deployment, size: int) -> str:
+def leader_worker_set(deployment: LaunchPlan, size: int) -> str:
     """A LeaderWorkerSet of all instances, each over its machines, behind one Service of the leaders.
 
     Raises
@@ -213,7 +213,7 @@ def _resources(instance: Instance, accelerators: int) -> Record:
     return {"limits": {_RESOURCES[instance.service.setup.hardware.vendor]: str(accelerators)}}
 
 
-def llm_d(deployment: Deployment, size: int) -> str:
+def llm_d(deployment: LaunchPlan, size: int) -> str:
     """Values of the chart llm-d-modelservice.
 
     Raises
@@ -260,7 +260,7 @@ _KEYS = {
 }
 
 
-def dynamo(deployment: Deployment, size: int) -> str:
+def dynamo(deployment: LaunchPlan, size: int) -> str:
     """A DynamoGraphDeployment: a frontend, and workers of each kind."""
     name, engine = _name(deployment.instances[0]), deployment.engine
     runtime, module = _DYNAMO[engine.name]
@@ -310,7 +310,7 @@ def _listening(instance: Instance, port: int | None = None) -> tuple[str, ...]:
     return (*words, "--host", "0.0.0.0", "--port", str(port or instance.engine.launch.port))
 
 
-def _alone(deployment: Deployment, form: str) -> Instance:
+def _alone(deployment: LaunchPlan, form: str) -> Instance:
     """The only kind of instance.
 
     Raises
@@ -333,7 +333,7 @@ def _name(instance: Instance) -> str:
 
 
 def _text(
-    documents: Sequence[Record], deployment: Deployment, url: str, share: float = 1.0, where: Sequence[str] = ()
+    documents: Sequence[Record], deployment: LaunchPlan, url: str, share: float = 1.0, where: Sequence[str] = ()
 ) -> str:
     """Documents under what was predicted of them, and the run that holds them to account, as comments."""
     bench = command_text(deployment.run(url, share).words).splitlines()

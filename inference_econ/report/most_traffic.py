@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from inference_econ.answers.heading import promises_label
 from inference_econ.answers.most_traffic import MostTraffic, output_record
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import choice_chances
 from inference_econ.records.texts import assumptions_label, per_hour
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_column, planned_notes
@@ -23,7 +22,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         """One row per deployment."""
         answer, targets = self.answer, self.answer.targets
         ttft, tpot = (f"{name}_seconds.{targets.percentile_of(name)}" for name in ("ttft", "tpot"))
-        kept = [choice_chances(choice, targets) for choice in answer]
+        kept = [choice.chances(targets) for choice in answer]
         power = () if answer.means.provisioned_watts is None else ("provisioned_watts",)
         columns = (
             *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",

@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.heading import subject_label
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.price import KINDS, Sheet, sheet_chances
-from inference_econ.answers.recommend import PooledChoice
+from inference_econ.answers.price import KINDS, Sheet
 from inference_econ.answers.startable import doubts, grounds
 from inference_econ.inputs import Offer
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import dollars, per_hour
 from inference_econ.report import charts
-from inference_econ.report.chosen import start_of_sheet
+from inference_econ.report.chosen import start_of
 from inference_econ.report.fields import Column, Record, view
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import kept_with
 from inference_econ.report.recommend import choice_label
-from inference_econ.report.service import fleet_label, fleet_name, load_notes, picked, power_notes, service_title
+from inference_econ.report.service import fleet_name, load_notes, picked, power_notes, service_title
 from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.report.table import Table
 from inference_econ.serving import loaded
@@ -56,10 +55,10 @@ class PricePage(AnswerPage[Sheet]):
         setup = sheet.service.setup
         notes = [
             *_picked(sheet),
-            *kept_with(sheet_chances(sheet, sheet.targets), sheet.targets),
-            f"{_label(sheet)}.",
+            *kept_with(sheet.chances(sheet.targets), sheet.targets),
+            f"{choice_label(sheet)}.",
             *load_notes(sheet.load, sheet.replicas, sheet.targets),
-            *power_notes(setup, sheet.power_record()),
+            *power_notes(setup, sheet.power()),
             *([] if sheet.offer is None else [offer_label(sheet.offer)]),
             *([] if api is None else [break_even(sheet, api)]),
             *doubts([setup], sheet.subjects()),
@@ -98,7 +97,7 @@ class PricePage(AnswerPage[Sheet]):
 
     def start(self) -> Start:
         """Start of the deployment that is priced."""
-        return start_of_sheet(self.answer, self.answer.targets, "what is priced")
+        return start_of(self.answer, self.answer.targets, "what is priced")
 
     def mix(self) -> Mapping[str, float] | None:
         """Costs by kind of token and lengths of a request, where its input may be cached."""
@@ -118,19 +117,12 @@ def offer_label(offer: Offer) -> str:
 
 def price_title(sheet: Sheet) -> str:
     """Heading: model and chip, rate, and the speed of one user, in one line."""
-    rate = sheet.load.requests_per_second * sheet.replicas
+    rate = sheet.requests_per_second
     promises = sheet.targets if sheet.usual is None else None
     title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=promises)
     speed = sheet.tokens_per_second_per_user
     usual = "" if sheet.usual is None else f", where {sheet.usual.text}"
     return title if speed is None else f"{title}; {speed:.3g} tokens/s per user{usual}"
-
-
-def _label(sheet: Sheet) -> str:
-    """Label of the deployment."""
-    if sheet.fleet is None:
-        return fleet_label(sheet.service, sheet.replicas)
-    return choice_label(PooledChoice(sheet.fleet))
 
 
 def _picked(sheet: Sheet) -> list[str]:
@@ -151,7 +143,7 @@ def price_waterfall(sheet: Sheet) -> Waterfall:
     title = (
         "Which tokens does the bill of an hour go to?\n"
         f"{service_title('Prices of tokens', [sheet.service], rate=rate)}\n"
-        f"{_label(sheet)}"
+        f"{choice_label(sheet)}"
     )
     bars = waterfall_bars(bill, lambda name, cost: f"${dollars(cost)}, ${dollars(sheet.average[named[name]])}/M")
     text = f"${dollars(sheet.dollars_per_hour)}, ${dollars(sheet.dollars_per_million_tokens)}/M"

@@ -6,25 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inference_econ.answers.candidates import practice_of
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.heading import promises_label
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.promises import NAMES, Targets
-from inference_econ.answers.recommend import (
-    AnyChoice,
-    PooledChoice,
-    Recommendation,
-    choice_chances,
-    choice_record,
-    first_before_second,
-)
-from inference_econ.answers.service_record import layout_of
+from inference_econ.answers.recommend import Recommendation, first_before_second
 from inference_econ.answers.startable import doubts, grounds
 from inference_econ.answers.subjects import under_load
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import assumptions_label, dollars, layout_label, per_hour
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.chosen import start_of_fleet, start_of_instances
+from inference_econ.report.chosen import start_of
 from inference_econ.report.fields import Column, Record, details, view
 from inference_econ.report.page import AnswerPage, Pieces
 from inference_econ.report.promises import chances_column, planned_notes, promises_note
@@ -61,9 +54,8 @@ class RecommendationPage(AnswerPage[Recommendation]):
     def question(self) -> str:
         """Question about the cheapest deployment."""
         best, promise = self.answer[0], promises_label(self.answer.targets)
-        rate = best.load.requests_per_second * best.replicas
         return (
-            f"Which deployment serves {best.service.setup.model.name} at {rate:.4g} requests/s"
+            f"Which deployment serves {best.service.setup.model.name} at {best.requests_per_second:.4g} requests/s"
             f"{f' with {promise}' if promise else ''} for the least money?"
         )
 
@@ -83,10 +75,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
 
     def start(self) -> Start:
         """The cheapest."""
-        best, targets = self.answer[0], self.answer.targets
-        if isinstance(best, PooledChoice):
-            return start_of_fleet(best.fleet, targets, "the first row")
-        return start_of_instances(best.service, best.replicas, best.load, targets, "the first row")
+        return start_of(self.answer[0], self.answer.targets, "the first row")
 
 
 def _rule(layouts: int, targets: Targets) -> list[str]:
@@ -99,7 +88,7 @@ def _rule(layouts: int, targets: Targets) -> list[str]:
     ]
 
 
-def _distance(bound: AnyChoice, startable: AnyChoice | None) -> list[str]:
+def _distance(bound: Deployment, startable: Deployment | None) -> list[str]:
     """Sentence on the savings of any layout over the cheapest that an engine can start, where that was asked."""
     if startable is None:
         return []
@@ -110,10 +99,10 @@ def _distance(bound: AnyChoice, startable: AnyChoice | None) -> list[str]:
     ]
 
 
-def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
+def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
-    kept = [choice_chances(choice, targets) for choice in choices]
+    kept = [choice.chances(targets) for choice in choices]
     best, setups = choices[0], [choice.service.setup for choice in choices]
     columns = (
         *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
@@ -129,7 +118,7 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
         why=(
             f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
             *_played(choices),
-            *(slots_notes(best.fleet) if isinstance(best, PooledChoice) else ()),
+            *(() if best.fleet is None else slots_notes(best.fleet)),
         ),
         least=(
             "board_watts",
@@ -145,7 +134,7 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
 
 def choices_table(
     title: str,
-    choices: Sequence[AnyChoice],
+    choices: Sequence[Deployment],
     records: Sequence[Record],
     columns: Sequence[Column],
     *,
@@ -162,25 +151,25 @@ def choices_table(
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
     noted, grounded = (*notes, *doubts(setups, subjects)), (*why, *grounds(setups, subjects, SEEN))
     table = view(title, records, columns, notes=noted, why=grounded, least=least)
-    table = with_engines(table, [choice_layout(choice) for choice in choices], setups)
+    table = with_engines(table, [choice.layout() for choice in choices], setups)
     return with_recipes(table, [practice_of(choice.service.setup, choice.service.speculation) for choice in choices])
 
 
-def several_chips(choices: Sequence[AnyChoice]) -> Sequence[str]:
+def several_chips(choices: Sequence[Deployment]) -> Sequence[str]:
     """The column of chips, where there are several."""
     return ("hardware",) if len({choice.service.setup.hardware.name for choice in choices}) > 1 else ()
 
 
-def _partly_rented(choices: Sequence[AnyChoice]) -> Sequence[str]:
+def _partly_rented(choices: Sequence[Deployment]) -> Sequence[str]:
     """The column of chips that are billed, where some of them are not used."""
     return ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
 
 
-def shown_record(choice: AnyChoice, targets: Targets) -> dict[str, Any]:
+def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
     """One deployment as tables and pictures have it: both pools in its layout, who can start it, and its recipe."""
-    layout = choice_layout(choice)
+    layout = choice.layout()
     return {
-        **choice_record(choice, targets),
+        **choice.served_record(targets),
         "replicas": instances_label(choice),
         "layout": layout,
         "engine": layout.get("engine", ""),
@@ -188,26 +177,16 @@ def shown_record(choice: AnyChoice, targets: Targets) -> dict[str, Any]:
     }
 
 
-def instances_label(choice: AnyChoice) -> str:
+def instances_label(choice: Deployment) -> str:
     """Number of instances; of pools ``4P2D``."""
-    if isinstance(choice, PooledChoice):
-        return f"{choice.fleet.prefill_instances}P{choice.fleet.decode_instances}D"
-    return str(choice.replicas)
-
-
-def choice_layout(choice: AnyChoice) -> dict[str, float | str]:
-    """The degrees of a deployment; of pools those that decode, and what reads prompts."""
-    layout = layout_of(choice.service)
-    if not isinstance(choice, PooledChoice):
-        return layout
     fleet = choice.fleet
-    return {**layout, "prefill": fleet.pools.prefill.layouts[fleet.prefill]}
+    return str(choice.replicas) if fleet is None else f"{fleet.prefill_instances}P{fleet.decode_instances}D"
 
 
-def recommend_title(choices: Sequence[AnyChoice], targets: Targets) -> str:
+def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
     """Heading: model and chips, rate, promises, in one line."""
-    rate = choices[0].load.requests_per_second * choices[0].replicas
-    return service_title("Cheapest deployments", [choice.service for choice in choices], rate=rate, promises=targets)
+    services, rate = [choice.service for choice in choices], choices[0].requests_per_second
+    return service_title("Cheapest deployments", services, rate=rate, promises=targets)
 
 
 #: What hovering over a deployment says.
@@ -219,12 +198,12 @@ _HOVER = (
 _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
 
 
-def recommend_charts(choices: Sequence[AnyChoice], targets: Targets) -> list[Plot]:
+def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Plot]:
     """Dollars per hour over each latency: the cheapest by itself, the others by chip, the promises as lines."""
     return [_cost_over(name, choices, targets) for name in _WAITS]
 
 
-def _cost_over(name: str, choices: Sequence[AnyChoice], targets: Targets) -> Plot:
+def _cost_over(name: str, choices: Sequence[Deployment], targets: Targets) -> Plot:
     which, limit = targets.percentile_of(name), targets.given.get(name)
     best, *others = (shown_record(choice, targets) for choice in choices)
     wait = f"{name}_seconds"
@@ -243,7 +222,7 @@ def _points(label: str, wait: str, records: Sequence[Record], which: str) -> Ser
     return Series(label, waits, costs, points=True, details=details(records, _HOVER))
 
 
-def _idle(best: AnyChoice) -> list[str]:
+def _idle(best: Deployment) -> list[str]:
     """Sentence on a fleet that hardly works, as its promise is all but what an idle server reaches."""
     if best.binding not in NAMES or best.load.utilization >= _IDLE:
         return []
@@ -253,7 +232,7 @@ def _idle(best: AnyChoice) -> list[str]:
     ]
 
 
-def _before(choices: Sequence[AnyChoice]) -> list[str]:
+def _before(choices: Sequence[Deployment]) -> list[str]:
     """Sentence on how probably the first choice is cheaper than the next one that costs more."""
     chance, place = first_before_second(choices)
     if chance is None:
@@ -261,7 +240,7 @@ def _before(choices: Sequence[AnyChoice]) -> list[str]:
     return [f"The first is cheaper than row {place + 1} with {100 * chance:.0f} %, as far as predictions may be off."]
 
 
-def _played(choices: Sequence[AnyChoice]) -> list[str]:
+def _played(choices: Sequence[Deployment]) -> list[str]:
     """Sentence on choices that do not rest on closed forms."""
     rows = [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]
     if not rows:
@@ -270,10 +249,10 @@ def _played(choices: Sequence[AnyChoice]) -> list[str]:
     return [f"{which}: simulated request by request, as closed forms are not within 10 % there."]
 
 
-def choice_label(choice: AnyChoice) -> str:
+def choice_label(choice: Deployment) -> str:
     """Instances, chips, layout and who can start it in words."""
-    if not isinstance(choice, PooledChoice):
+    if choice.fleet is None:
         return fleet_label(choice.service, choice.replicas)
     chips = f"{choice.accelerators} x {choice.service.setup.hardware.name}"
-    layout = choice_layout(choice)
+    layout = choice.layout()
     return f"{instances_label(choice)} on {chips}, {layout_label(layout)}{started(layout)}"

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from inference_econ.answers import agent_play
-from inference_econ.answers.agent_answers import AgentChoice, AgentPools
+from inference_econ.answers.agent_answers import AgentDeployment
 from inference_econ.answers.agent_purchase import AgentLot
 from inference_econ.answers.agents import Agents
 from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.capacity import bracket_capacity
 from inference_econ.answers.conversations import Conversation
 from inference_econ.answers.fleet_pools import PooledDay
 from inference_econ.answers.launching.instance import Limits
@@ -111,14 +112,14 @@ def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monk
     work, offers = small(Space(Pins(tp=1, dp=1, pp=1)))
     kept = Targets(tpot_seconds=0.008, ttft_seconds=1.0)
     best = work.most_agents(offers, means, kept)[0]
-    assert isinstance(best, AgentChoice)
+    assert isinstance(best, AgentDeployment) and best.fleet is None
     assert best.accelerators <= 6 and best.dollars_per_hour <= 20.0
     # So many cost no more than that, and a tenth more do.
     assert work.recommend(offers, int(best.use.agents), kept)[0].dollars_per_hour <= best.dollars_per_hour
     more = work.recommend(offers, round(1.1 * best.use.agents), kept)[0]
     assert more.dollars_per_hour > best.dollars_per_hour
     most = work.most_agents(offers, Means(dollars_per_hour=more.dollars_per_hour), kept)[0]
-    assert isinstance(most, AgentChoice)
+    assert isinstance(most, AgentDeployment) and most.fleet is None
     assert most.use.agents >= best.use.agents
 
 
@@ -151,7 +152,7 @@ def test_a_price_plays_nothing_twice_and_no_fleet_that_is_dearer_than_the_cheape
     assert bill.use is not None
     agents = int(bill.use.agents)
     best = work.recommend(offers, agents, kept)[0]
-    assert isinstance(best, AgentChoice)
+    assert isinstance(best, AgentDeployment) and best.fleet is None
     assert bill.dollars_per_hour == pytest.approx(best.dollars_per_hour)
     runs.clear()
     instance, too_dear = agent_play.PlayedInstance(best.service, work, ()), 0.9 * best.dollars_per_hour / best.replicas
@@ -186,7 +187,7 @@ def test_a_fleet_is_as_small_as_keeps_promises_whatever_a_short_run_of_one_insta
     work, offers = small(Space(Pins(tp=1, dp=1, pp=1)))
     kept = Targets(tpot_seconds=0.006, ttft_seconds=1.0)
     best = work.recommend(offers, 500, kept)[0]
-    assert isinstance(best, AgentChoice)
+    assert isinstance(best, AgentDeployment) and best.fleet is None
     assert best.replicas > 4
     instance = agent_play.PlayedInstance(best.service, work, ())
     less, more = (
@@ -258,8 +259,9 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     """MiniMax-M2.5 on H200: apart they need a tenth fewer chips, though answers are read again."""
     work, setup = Agents.of("coding_agent"), Setup.of("minimax_m2_5", "h200_sxm", engine="vllm")
     found = work.recommend(market(setup, work.requests), 100)
-    best, together = found[0], next(choice for choice in found if isinstance(choice, AgentChoice))
-    assert isinstance(best, AgentPools) and best.dollars_per_hour < 0.95 * together.dollars_per_hour
+    best, together = found[0], next(choice for choice in found if choice.fleet is None)
+    assert isinstance(best, AgentDeployment) and best.fleet is not None
+    assert best.dollars_per_hour < 0.95 * together.dollars_per_hour
     trace, readers = best.use.trace, best.fleet.prefill_instances
     assert trace.statistics("ttft")["p90"] <= 10.0 and trace.statistics("tpot")["p90"] <= 0.05
     # Of what was said before, answers are not found where prompts are read.
@@ -280,7 +282,7 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     most = work.most_agents(
         market(setup, work.requests, arrangement="apart"), Means(accelerators=best.accelerators), most=1
     )
-    assert most[0].use.agents >= 90  # type: ignore[union-attr]
+    assert most.choices[0].use.agents >= 90
 
 
 HELPERS = SessionSpec(
@@ -314,7 +316,7 @@ def test_questions_about_agents_choose_the_same_fleet(
     best = work.recommend(offers, number, kept)[0]
     each = best.dollars_per_hour / number
     bill = work.price(offers, number, kept)
-    assert (bill.fleet is None) == isinstance(best, AgentChoice) == (arrangement == "both")
+    assert (bill.fleet is None) == (best.fleet is None) == (arrangement == "both")
     assert bill.to_dict()["agent_use"]["dollars_per_agent_hour"] == pytest.approx(each)
     bought = work.buy(offers, {"given": {"input": 1.0, "output": 3.0}}, number, kept, ways=RENTED)
     (row,) = bought.to_dict()["crossovers"]
@@ -322,7 +324,7 @@ def test_questions_about_agents_choose_the_same_fleet(
     (lot,) = bought.to_dict()["lots"]
     assert lot["dollars_per_hour"] == pytest.approx(lot["accelerators"] * lot["dollars_per_accelerator_hour"])
     most = work.most_agents(offers, Means(dollars_per_hour=best.dollars_per_hour), kept)[0]
-    assert isinstance(most, (AgentChoice, AgentPools)) and most.use.agents >= 0.95 * number
+    assert isinstance(most, AgentDeployment) and most.use.agents >= 0.95 * number
     if arrangement == "apart":
         assert lot["accelerators"] == best.accelerators and lot["serving"] == "apart"
         # Whoever pays for tokens pays for those who read and those who write: all of the bill.
@@ -390,8 +392,8 @@ def test_the_number_next_to_those_that_break_a_promise(limit: int, rising: bool)
             far = np.log(number / (limit + 0.5) if rising else (limit - 0.5) / number)
             return float(far), "tpot" if far > 0.0 else ""
 
-        found, _ = agent_play.edge(over, guess, 1000, 2.0, rising=rising)
+        found, _ = bracket_capacity(over, guess, 1000, 2.0, rising=rising)
         assert found <= limit if rising else found >= limit
         assert abs(found - limit) <= max(round(0.05 * limit), 1)
         assert len(set(looks)) == len(looks) < 16
-    assert agent_play.edge(lambda _: (1.0, "ttft"), 10, 100, 2.0, rising=rising) == (0, "ttft")
+    assert bracket_capacity(lambda _: (1.0, "ttft"), 10, 100, 2.0, rising=rising) == (0, "ttft")

@@ -17,7 +17,7 @@ from inference_econ.answers.market import market
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import PooledChoice, recommend
+from inference_econ.answers.recommend import recommend
 from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.inputs import Requests
 
@@ -51,7 +51,7 @@ def test_the_fleet_of_a_traffic_is_that_of_the_recommendation() -> None:
     pools = best_pools(setup(), REQUESTS, SPACE, terms, requests_per_second=40.0)
     fleet = smallest(pools, 40.0, terms)
     first = recommend(candidates(), 40.0, TARGETS)[0]
-    assert isinstance(first, PooledChoice)
+    assert first.fleet is not None
     assert fleet is not None
     assert first.fleet.pools.decode.setup == pools.decode.setup
     assert fleet.dollars_per_hour == pytest.approx(first.dollars_per_hour)
@@ -68,7 +68,7 @@ def test_the_fleet_of_some_chips_is_that_which_carries_the_most() -> None:
     pools = best_pools(setup(), REQUESTS, SPACE, Terms(TARGETS), means=means)
     apart = [candidate for candidate in candidates() if candidate.pools is not None]
     first = most_traffic(apart, means, TARGETS)[0]
-    assert isinstance(first, PooledChoice)
+    assert first.fleet is not None
     assert first.fleet.pools.decode.setup == pools.decode.setup
 
 

@@ -12,7 +12,6 @@ import inference_econ as ie
 from inference_econ.answers.buy import MONTH_HOURS, MONTHLY, Crossover, Purchase, buy, charged
 from inference_econ.answers.buyer import offers_of
 from inference_econ.answers.market import Arrangement
-from inference_econ.answers.recommend import PooledChoice
 from inference_econ.errors import InputError
 from inference_econ.inputs import Offer, catalog
 from inference_econ.serving import Services
@@ -71,7 +70,7 @@ def test_the_fleet_that_is_recommended_for_a_traffic_is_billed(arrangement: Arra
     assert [bill["dollars_per_month"] for bill in bills] == pytest.approx(
         [730 * fleet.dollars_per_hour for fleet in best]
     )
-    assert any(isinstance(choice, PooledChoice) for choice in best) == (arrangement != "together")
+    assert any(choice.fleet is not None for choice in best) == (arrangement != "together")
     for crossover, bill in zip(answer.crossovers, bills, strict=False):
         lot = crossover.lot
         at_cost = replace(crossover, dollars_per_request=bill["dollars_per_month"] / (rate * 3600.0 * MONTH_HOURS))

@@ -16,7 +16,6 @@ from inference_econ.answers.fleet_plan import plan
 from inference_econ.answers.fleet_play import Fleet, autoscaler, play
 from inference_econ.answers.lots import Lot, best_of_chips, lots, prices_by_way
 from inference_econ.answers.most_traffic import most_traffic
-from inference_econ.answers.recommend import PooledChoice
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.serving import Services
@@ -180,7 +179,7 @@ def test_pools_that_would_be_cheaper_are_said_with_their_numbers() -> None:
     answer = fleet(offers, day, targets, **asked)  # type: ignore[arg-type]
     (said,) = answer.left_out
     small, large = (ie.recommend(offers, rate, targets, most=1)[0] for rate in (30.0, 50.0))
-    assert isinstance(small, PooledChoice) and isinstance(large, PooledChoice)
+    assert small.fleet is not None and large.fleet is not None
     few, many = small.fleet, large.fleet
     assert (few.prefill, few.decode) == (many.prefill, many.decode)
     assert f"{few.prefill_instances} to {many.prefill_instances} instances that prefill" in said

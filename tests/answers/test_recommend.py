@@ -16,16 +16,14 @@ from hypothesis import strategies as st
 import inference_econ as ie
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import least_chance
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.market import Arrangement, market
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
 from inference_econ.answers.price import KINDS, price
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import (
-    Choice,
-    PooledChoice,
     _worthwhile,
-    choice_chances,
     fleets,
     recommend,
 )
@@ -98,11 +96,11 @@ def test_the_choice_is_the_cheapest_of_all(
     # Percentiles have steps of some per cent: six instances may keep by a hair what eight break.
     tighter = replace(targets, ttft_seconds=0.97 * targets.ttft_seconds, tpot_seconds=0.97 * targets.tpot_seconds)
     assert expected * (1 - 1e-9) <= choice.dollars_per_hour <= cheapest(found, requests, tighter, scv) * (1 + 1e-9)
-    assert isinstance(choice, Choice)
+    assert choice.fleet is None
     keeps_its_promises(choice, requests, targets, scv)
 
 
-def keeps_its_promises(choice: Choice, rate: float, targets: Targets, scv: float) -> None:
+def keeps_its_promises(choice: Deployment, rate: float, targets: Targets, scv: float) -> None:
     """Alone, and not with one instance less."""
     assert choice.load.requests_per_second == pytest.approx(rate / choice.replicas)
     assert targets.broken(choice.load) is None
@@ -122,7 +120,7 @@ def test_several_choices_of_several_sizes_best_first() -> None:
     sizes = [choice.service.accelerators for choice in found]
     assert sorted(sizes) == [1, 2, 4]
     for choice in found:
-        assert isinstance(choice, Choice)
+        assert choice.fleet is None
         keeps_its_promises(choice, 20.0, targets, 1.0)
     assert recommend([offer], 20.0, targets, most=1)[0].dollars_per_hour == found[0].dollars_per_hour
 
@@ -294,9 +292,9 @@ def test_pools_and_instances_are_ranked_by_what_they_cost() -> None:
     assert costs == sorted(costs)
     alone = {each.label: recommend([each], rate, targets, most=1)[0] for each in candidates()}
     assert costs[0] == min(choice.dollars_per_hour for choice in alone.values())
-    assert {isinstance(choice, PooledChoice) for choice in found} == {True, False}
-    both = min(choice.dollars_per_hour for choice in alone.values() if isinstance(choice, Choice))
-    pooled = [choice.dollars_per_hour for choice in found if isinstance(choice, PooledChoice)]
+    assert {choice.fleet is not None for choice in found} == {True, False}
+    both = min(choice.dollars_per_hour for choice in alone.values() if choice.fleet is None)
+    pooled = [choice.dollars_per_hour for choice in found if choice.fleet is not None]
     assert max(pooled) * 1.05 <= both
     for choice in found:
         assert targets.broken(choice.load) is None
@@ -308,7 +306,7 @@ def test_at_equal_cost_the_likelier_comes_first() -> None:
     for rate in (2.0, 8.0, 20.0):
         for arrangement in ("together", "both"):
             found = recommend(candidates(arrangement), rate, targets)
-            rows = [(round(each.dollars_per_hour, 6), -least_chance(choice_chances(each, targets))) for each in found]
+            rows = [(round(each.dollars_per_hour, 6), -least_chance(each.chances(targets))) for each in found]
             assert rows == sorted(rows)
 
 
@@ -317,8 +315,8 @@ def test_pools_at_the_same_cost_are_a_row_where_instances_hardly_keep_an_slo() -
     setup, requests = ie.Setup.of("qwen3_32b", "h200_sxm"), Requests.build({"isl": 2000, "osl": 500}, origin="test")
     offers, targets = market(setup, requests, ie.Space(max_accelerators=2)), Targets(1.0, 0.025)
 
-    def likely(choice: Choice | PooledChoice) -> float:
-        return least_chance(choice_chances(choice, targets))
+    def likely(choice: Deployment) -> float:
+        return least_chance(choice.chances(targets))
 
     both = recommend([offer for offer in offers if offer.pools is None], 6.0, targets)
     level = [choice for choice in both if choice.dollars_per_hour == pytest.approx(both[0].dollars_per_hour)]
@@ -343,7 +341,7 @@ def test_what_a_chip_does_is_the_same_whatever_else_competes() -> None:
     alone = {chip: recommend(offers, 100.0, targets)[0] for chip, offers in chips.items()}
     together = recommend([offer for offers in chips.values() for offer in offers], 100.0, targets)
     for best in alone.values():
-        assert isinstance(best, PooledChoice)
+        assert best.fleet is not None
         alike = [choice for choice in together if choice.service.setup.hardware == best.service.setup.hardware]
         assert alike[0].dollars_per_hour == pytest.approx(best.dollars_per_hour)
 
@@ -353,14 +351,14 @@ def test_pools_are_below_their_limit_with_the_whole_of_their_machines() -> None:
     offers = market(ie.Setup.of("gpt_oss_120b", "mi300x", engine="sglang"), Requests(2000, 500), arrangement="apart")
     targets = Targets(tpot_seconds=0.02, tpot_percentile="mean")
     (best,) = fleets(offers, 30.0, targets, math.inf, 1.0)
-    assert best.accelerators < best.rented
+    assert sum(best.accelerators) < sum(best.rented)
     assert not fleets(offers, 30.0, targets, best.dollars_per_hour, 1.0)
 
 
 def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:
     """With a single request now and then nobody needs a second instance, as pools have at least."""
     found = recommend(candidates(), 0.05, Targets(tpot_seconds=0.05))
-    assert {type(choice) for choice in found} == {Choice}
+    assert all(choice.fleet is None for choice in found)
     assert found[0].accelerators == 1
     assert recommend(candidates("apart"), 0.05, Targets(tpot_seconds=0.05))[0].accelerators == 2
 
@@ -393,7 +391,7 @@ def test_what_is_recommended_is_what_is_priced(rate: float | None) -> None:
     first, priced = recommend(candidates(), rate, targets)[0], price(candidates(), rate, targets=targets)
     assert priced.dollars_per_hour == first.dollars_per_hour
     assert priced.accelerators == first.accelerators
-    assert (priced.fleet is not None) == isinstance(first, PooledChoice)
+    assert (priced.fleet is not None) == (first.fleet is not None)
     assert priced.dollars_per_million_output_tokens == pytest.approx(first.dollars_per_million_output_tokens)
     spent = sum(priced.tokens_per_hour[kind] * priced.average[kind] / 1e6 for kind in KINDS)
     assert spent == pytest.approx(priced.dollars_per_hour)
@@ -442,7 +440,7 @@ def test_what_neither_keeps_is_said_of_instances_that_do_both() -> None:
     soonest = 1e3 * min(load.ttft_seconds["p90"] for load in idle)
     assert str(caught.value).endswith(f"Best reachable: NVIDIA H100 SXM5 80GB: TTFT {soonest:.4g} ms on 2 accelerators")
     # Of pools nobody knows percentiles of the time to the last token: instances that do both answer.
-    assert {type(choice) for choice in recommend(candidates(), 5.0, Targets(e2e_seconds=20.0))} == {Choice}
+    assert all(choice.fleet is None for choice in recommend(candidates(), 5.0, Targets(e2e_seconds=20.0)))
 
 
 def test_bounds_come_last_however_cheap_they_are() -> None:

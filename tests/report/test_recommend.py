@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import Choice, recommend
+from inference_econ.answers.recommend import recommend
 from inference_econ.records.texts import dollars
 from inference_econ.report.recommend import recommend_charts, recommend_table
 from tests.offered import offer_of
@@ -19,7 +19,7 @@ from tests.offered import offer_of
 def test_a_fleet_that_is_idle_for_the_sake_of_a_promise_is_said_to_be(busy: float, binding: str, said: bool) -> None:
     targets = Targets(ttft_seconds=1.0)
     choice = recommend([offer_of(most=1)], 5.0, targets, most=1)[0]
-    assert isinstance(choice, Choice)
+    assert choice.fleet is None
     idle = replace(choice, binding=binding, load=replace(choice.load, utilization=busy))
     text = "The first fleet is 1 % busy: the TTFT SLO is all but that of an idle server"
     assert any(note.startswith(text) for note in recommend_table([idle], targets).notes) is said

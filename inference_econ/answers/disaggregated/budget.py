@@ -9,6 +9,7 @@ from functools import cache, partial
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.answers import capacity
 from inference_econ.answers.disaggregated.fleets import per_request
 from inference_econ.answers.disaggregated.load import Fleet, bill, decoder, rented, under_load
 from inference_econ.answers.disaggregated.pool import Pool
@@ -212,12 +213,9 @@ class _Budget:
         def kept(rate: float) -> bool:
             return targets.seen("tpot", decode.load(rate, scv, count)) <= targets.tpot_seconds
 
-        if kept(most):
+        rate, _ = capacity.most(kept, 0.0, most, _HALVINGS)
+        if rate == most:
             return most
-        low, high = 0.0, most
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2.0
-            low, high = (middle, high) if kept(middle) else (low, middle)
         # With fewer slots it is kept at any load.
         fewer = decode.slots_within(targets.tpot_seconds)
-        return max(low, self.terms.fullest * float(decode.requests_per_second[fewer - 1])) if fewer else low
+        return max(rate, self.terms.fullest * float(decode.requests_per_second[fewer - 1])) if fewer else rate

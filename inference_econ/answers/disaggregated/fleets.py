@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.answers.capacity import fewest
+from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.load import (
     Decoder,
     Fleet,
@@ -23,7 +24,7 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import check_instances, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.together import Choice, cheapest
+from inference_econ.answers.together import cheapest
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate
@@ -80,9 +81,9 @@ def smallest(
     """
     check_rate(requests_per_second)
     search = _Search(pools, requests_per_second, terms.predicted(pools))
-    fewest = search.fewest_readers
-    seconds = _SECONDS * fewest if math.isfinite(terms.targets.ttft_seconds) else 0.0
-    check_instances(fewest, seconds, "requests_per_second")
+    readers = search.fewest_readers
+    seconds = _SECONDS * readers if math.isfinite(terms.targets.ttft_seconds) else 0.0
+    check_instances(readers, seconds, "requests_per_second")
     best: Fleet | None = None
     for bound, reader, writer in search.pairs():
         room = limit if best is None else best.dollars_per_hour
@@ -103,7 +104,7 @@ def _rank(fleet: Fleet) -> tuple[float, int, int]:
     return fleet.dollars_per_hour, sum(fleet.accelerators), fleet.prefill_instances + fleet.decode_instances
 
 
-def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Choice | None:
+def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Deployment | None:
     """The cheapest fleet of instances that read prompts and decode, for comparison.
 
     Parameters
@@ -117,7 +118,7 @@ def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Choice
 
     Returns
     -------
-    Choice or None
+    Deployment or None
         None if no layout keeps the promises.
     """
     offers = [pool.services for pool in pools.aggregated]
@@ -197,7 +198,7 @@ class _Search:
 
     def fleets(self, reader: int, writer: int, limit: float) -> Iterator[Fleet]:
         """Fleets of a pair that keep the promises, each cheaper than the limit [USD/h]."""
-        least = _least(int(self.least[reader, writer]), _MOST, partial(self._enough, reader, writer))
+        least = fewest(partial(self._enough, reader, writer), int(self.least[reader, writer]), _MOST)
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         groups = self.alone(writer, receiving, math.ceil(self.rate * float(self.working[reader, writer])))
         if groups is None or least is None:
@@ -210,7 +211,7 @@ class _Search:
             if low * self.reading[reader] >= room:
                 return
             most = min(high, _MOST, math.ceil(room / self.reading[reader]) if math.isfinite(room) else _MOST)
-            kept = _least(low, most, partial(self._kept, reader, writer, count)) if low <= most else None
+            kept = fewest(partial(self._kept, reader, writer, count), low, most) if low <= most else None
             if kept is not None:
                 yield self._fleet(reader, writer, count, kept)
                 if kept == low:
@@ -237,14 +238,4 @@ class _Search:
     def _alone(self, writer: int, receiving: float, least: int) -> int | None:
         """Fewest decode instances that keep the promise about them."""
         promised = replace(self.targets, ttft_seconds=math.inf)
-        return _least(least, _MOST, lambda count: promised.broken(self.answers(writer, receiving, count)[1]) is None)
-
-
-def _least(low: int, most: int, good: Callable[[int], bool]) -> int | None:
-    """The smallest number from ``low`` to ``most`` that is good, if all larger ones are too."""
-    high = low
-    while not good(high):
-        if high >= most:
-            return None
-        low, high = high + 1, min(2 * high, most)
-    return low + bisect_left(range(low, high), True, key=good)
+        return fewest(lambda count: promised.broken(self.answers(writer, receiving, count)[1]) is None, least, _MOST)

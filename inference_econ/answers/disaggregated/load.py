@@ -83,6 +83,11 @@ class Fleet:
         return bill(self.pools, self.rented)
 
     @property
+    def binding(self) -> str:
+        """Which pool has less to spare."""
+        return "prefill" if self.prefill_utilization > self.decode_utilization else "decode"
+
+    @property
     def dollars_per_million_output_tokens(self) -> float:
         """The whole bill over the output tokens completed [USD per 1e6 tokens]."""
         tokens_per_second = self.load.completed_per_second * self.pools.requests.osl.mean

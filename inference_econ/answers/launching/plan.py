@@ -98,7 +98,7 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class LaunchPlan:
     """Instances that are started, and the run that holds them to account.
 
     Attributes
