@@ -40,8 +40,8 @@ from inference_econ.studies.offered import BesideSeries, beside
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier
 from inference_econ.studies.sweep.combinations import check_work, combinations_of
-from inference_econ.studies.sweep.stored import in_memory
-from inference_econ.studies.sweep.workers import alone
+from inference_econ.studies.sweep.stored import Sweep
+from inference_econ.studies.sweep.workers import answers
 from inference_econ.studies.toy import toy_curve
 
 
@@ -150,14 +150,14 @@ class _Run:
         check_work(combinations, range(combinations.parts))
         contents = []
         try:
-            for index, part in alone(combinations, range(combinations.parts)):
+            for index, part in answers(combinations, range(combinations.parts)):
                 contents.append(part.content)
                 if self.progress is not None:
                     self.progress((index + 1) / combinations.parts, f"{index + 1} of {combinations.parts} parts")
         except KeyboardInterrupt:
             _work.stop(f"{len(contents)} of {combinations.parts} parts" if contents else "")
         missing = sum(len(combinations.numbers(index)) for index in range(len(contents), combinations.parts))
-        return self._result([in_memory(self.scenario, contents, missing).summary()])
+        return self._result([Sweep(self.scenario, contents, missing).summary()])
 
     def claims(self, _: ClaimsAsk) -> Result:
         return self._result([answered(self.scenario, progress=self.progress)])

@@ -64,7 +64,7 @@ def test_reasons_are_listed_up_to_a_dozen() -> None:
     many = tuple(Reason("refused", f"chip {index}", 2) for index in range(20))
     table = failures_table(replace(SWEPT, reasons=many))
     assert len(table.rows) == 12
-    assert table.notes == ("8 further reasons of 16 combinations: SELECT * FROM failures.",)
+    assert table.notes == ("8 further reasons of 16 combinations are in the column 'reason' of the folder.",)
     several = replace(SWEPT, reasons=(Reason("nothing_fits", "nothing fits: model on chip", 3),))
     assert failures_table(several).rows == (("3", "nothing fits: model on chip; and others"),)
 
