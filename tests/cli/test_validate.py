@@ -14,7 +14,7 @@ from inference_econ.calibration import Servers, validation
 from inference_econ.calibration.validation import servers
 from inference_econ.calibration.validation.rows import File
 from inference_econ.inputs import catalog
-from tests.cli.conftest import Command, rows
+from tests.cli.conftest import Command
 from tests.shipped import shipped_servers
 
 SHIPPED = catalog.measured_files()["collectives"]
@@ -34,35 +34,6 @@ def _first_rows(path: Path, rows: int, dataset: str = "collectives") -> Path:
 
 
 @pytest.mark.long
-def test_costs_of_own_servers(command: Command, tmp_path: Path) -> None:
-    """Of the first combination of a shipped file, as a table, for programs and for spreadsheets."""
-    path = tmp_path / "few.csv"
-    with TABLES["inferencemax_aggregated"].open(encoding="utf-8", newline="") as stream:
-        lines = list(csv.DictReader(stream))
-    same = [line for line in lines if all(line[key] == lines[0][key] for key in ("hf_model", "hardware", "isl", "osl"))]
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, lines[0])
-        writer.writeheader()
-        writer.writerows(same)
-    out = command("validate", "costs", str(path), "--why").out
-    for words in (
-        "Cost at the speed of the best measured servers",
-        "Half of the answers are within a factor",
-        "out of reach",
-    ):
-        assert words in out, words
-    (told,) = json.loads(command("validate", "costs", str(path), "--format", "json").out)
-    best = told["points"]
-    # Once with levels of measured servers and once without them.
-    assert 4 <= len(best) <= 2 * len(same)
-    seen, unseen = (told["errors"][name]["all"]["servers"] for name in ("profile", "profile, levels left out"))
-    assert seen == unseen == len(best) / 2
-    listed = rows(command, "validate", "costs", str(path))
-    assert [line["id"] for line in listed] == [point["id"] for point in best]
-    assert {"combination", "engine", "tokens_per_second", "answer", "low", "high"} <= listed[0].keys()
-
-
-@pytest.mark.long
 def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = shipped_servers()
 
@@ -73,9 +44,7 @@ def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(servers, "held", held)
     records = json.loads(command("validate", "--format", "json").out)
-    quick = [name for name, dataset in validation.DATASETS.items() if not dataset.on_request]
-    assert [record["dataset"] for record in records] == ["servers", *quick]
-    assert "costs" not in quick
+    assert [record["dataset"] for record in records] == ["servers", *validation.DATASETS]
     rows, collectives = records[:2]
     assert list(rows["datasets"]) == list(validation.SERVERS)
     assert (rows["coverage"]["read"], len(rows["rows"])) == (3195, 3195)

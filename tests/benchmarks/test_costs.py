@@ -8,27 +8,32 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.validation import document
+from benchmarks.validation import costs, document
+from benchmarks.validation.cost_tables import points_of, tables
+from benchmarks.validation.costs import (
+    Combination,
+    CostPoint,
+    Curves,
+    combinations,
+    cost_score,
+    default_market,
+    dollars_of,
+)
+from benchmarks.validation.costs import stages as cost_stages
 from data.measurements.__main__ import TABLES
 from inference_econ.answers.market import Arrangement
 from inference_econ.answers.serving_frontier import frontier
-from inference_econ.calibration import CostPoint, Measurement, Servers, cost_score, measurements, validation
-from inference_econ.calibration import stages as cost_stages
+from inference_econ.calibration import Measurement, Report, Servers, measurements
 from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import predict
-from inference_econ.calibration.validation import _costs
-from inference_econ.calibration.validation._costs import Combination, Curves, combinations, default_market, dollars_of
-from inference_econ.calibration.validation.report_records import point_records, points_of, report_record
 from inference_econ.calibration.validation.servers import of_hardware
 from inference_econ.engine import Setup, Speculation
 from inference_econ.errors import InputError
 from inference_econ.inputs import Traffic, catalog
-from inference_econ.report.validate import tables
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
 SERVER = Measurement(
@@ -45,7 +50,7 @@ def _rated(row: Measurement, speed: float, rate: float, **changes: object) -> Me
     return replace(row, tpot_seconds=1.0 / speed, output_tokens_per_second_per_accelerator=rate, **changes)  # type: ignore[arg-type]
 
 
-def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> _costs.Market:
+def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> costs.Market:
     """Candidates of one layout each: speeds, tokens/s of a chip, and whether they speculate."""
 
     def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
@@ -64,9 +69,9 @@ def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> _costs.Mar
     return market
 
 
-def _points(rows: Sequence[Measurement], market: _costs.Market) -> dict[str, CostPoint]:
+def _points(rows: Sequence[Measurement], market: costs.Market) -> dict[str, CostPoint]:
     (servers,) = combinations(rows).values()
-    return {point.id: point for point in _costs._points(ASKED, servers, "profile", market)}
+    return {point.id: point for point in costs._points(ASKED, servers, "profile", market)}
 
 
 def test_the_bill_of_a_closed_loop_is_that_of_its_requests() -> None:
@@ -161,7 +166,7 @@ def test_what_an_error_is_made_of() -> None:
         assert point.own == point.own_engine == point.predicted
     parts = cost_stages(points.values())
     errors = [abs(point.log_error) for point in points.values() if point.log_error is not None]
-    adds = [parts[name].adds for name in _costs.STAGES]
+    adds = [parts[name].adds for name in costs.STAGES]
     assert sum(part for part in adds if part is not None) == pytest.approx(statistics.mean(errors))
     assert adds[3:] == [0.0, 0.0], "one layout of one engine is all there is"
     assert [part.servers for part in parts.values()] == [3, 3, 3, 3, 3, 3, 0]
@@ -181,9 +186,9 @@ def test_pools_are_compared_in_the_layout_of_theirs_that_decodes() -> None:
         osl=921.6, concurrency=768.0, accelerators=64, tp=None, prefill=pools[0], decode=pools[1], tpot_seconds=0.044,
         ttft_seconds=8.8,
     )  # fmt: skip
-    (point,) = _costs._points(asked, [row], "profile", lambda *_: [curves])
+    (point,) = costs._points(asked, [row], "profile", lambda *_: [curves])
     assert point.series == "apart"
-    least = _costs._least([alone], point.tokens_per_second)
+    least = costs._least([alone], point.tokens_per_second)
     assert least is not None
     assert point.own == least.dollars
     assert point.own_engine is not None
@@ -194,7 +199,7 @@ def test_whoever_is_faster_than_all_candidates_is_out_of_reach() -> None:
     rows = [_rated(SERVER, speed, 4000.0 / speed, id=str(speed), concurrency=speed) for speed in (50, 100, 200, 400)]
     points = _points(rows, _market(([10.0, 100.0], [400.0, 20.0], False)))
     assert {name for name, point in points.items() if point.out_of_reach} == {"200"}
-    assert points["400"].note == _costs.FASTEST
+    assert points["400"].note == costs.FASTEST
     score = cost_score(points.values())
     assert (score.servers, score.compared) == (4, 2)
     assert score.out_of_reach == pytest.approx(1 / 3)
@@ -231,7 +236,7 @@ def test_a_combination_that_nobody_can_answer_says_why() -> None:
     assert {point.note for point in points} == {"no llama_3_8b under None"}
     assert cost_score(points) == (len(points), 0, None, None, None, None, None, None, 0, None, 0, None, None)
     drafting = _points(rows, _market(([10.0, 100.0], [400.0, 20.0], True))).values()
-    assert {point.note for point in drafting} == {_costs.NOBODY}
+    assert {point.note for point in drafting} == {costs.NOBODY}
 
 
 def test_the_market_of_default_answers_is_compared() -> None:
@@ -245,7 +250,7 @@ def test_the_market_of_default_answers_is_compared() -> None:
     setup = Setup.of(ASKED.model, ASKED.hardware, weights=ASKED.weights, price=1.0)
     front = frontier(setup, Traffic(isl=ASKED.isl, osl=ASKED.osl))
     for point in front.points([0, len(front) // 4, len(front) // 2]):
-        least = _costs._least(curves, point.tokens_per_second_per_user * (1.0 - 1e-9))
+        least = costs._least(curves, point.tokens_per_second_per_user * (1.0 - 1e-9))
         assert least is not None
         # Between two batches something can be cheaper than at either.
         assert 0.9 < least.dollars / point.dollars_per_million_output_tokens < 1.0 + 1e-6
@@ -278,13 +283,13 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shown(few: Path) -> validation.Report:
+def shown(few: Path) -> Report:
     """What is said of them."""
-    return validation.validate("costs", file=few)
+    return costs.report([few])
 
 
 @pytest.mark.long
-def test_the_floor(shown: validation.Report) -> None:
+def test_the_floor(shown: Report) -> None:
     """Combinations of several models, engines and chips: answers may get nearer to measured costs, and no farther."""
     points = points_of(shown, "profile")
     assert len(points) > 40
@@ -297,7 +302,7 @@ def test_the_floor(shown: validation.Report) -> None:
     assert score.out_of_reach == 0.0
 
 
-def test_what_is_said_of_costs(shown: validation.Report) -> None:
+def test_what_is_said_of_costs(shown: Report) -> None:
     overall, made_of, far, constants, *_ = tables(shown)[:6]
     points = points_of(shown, "profile")
     score = cost_score(points)
@@ -312,28 +317,23 @@ def test_what_is_said_of_costs(shown: validation.Report) -> None:
     errors = [float(row[3]) for row in far.rows]
     assert len(errors) > 2
     assert errors[0] == max(errors)
-    plain: Any = report_record(shown)
-    assert plain["errors"]["profile"]["all"] == score._asdict()
     assert overall.notes[0].startswith(f"Half of the answers are within a factor of {math.exp(score.median):.2f}")  # type: ignore[arg-type]
     assert constants.notes[0].startswith("Under 'profile, levels left out', half of the answers are within a factor")
-    assert [row[0] for row in made_of.rows][:5] == list(_costs.STAGES)
+    assert [row[0] for row in made_of.rows][:5] == list(costs.STAGES)
     assert made_of.rows[4][1:4] == (str(score.compared), f"{score.ratio:.2f}", f"{score.median:.2f}")
-    rows = point_records([shown])
-    assert list(rows[0])[:3] == ["dataset", "id", "series"]
-    assert {"answer", "tried", "low", "high", "inside", "tokens_per_second", "combination"} <= set(rows[0])
     # Every server twice: with the levels of measured servers, and under the constants of the profile alone.
-    assert len(rows) == 2 * len(points)
+    assert len(shown.points) == 2 * len(points)
     assert overall.title != constants.title
     assert constants.rows[0][:2] == ("all", str(len(points)))
 
 
-def test_a_point_lies_between_the_ends_of_its_interval(shown: validation.Report) -> None:
+def test_a_point_lies_between_the_ends_of_its_interval(shown: Report) -> None:
     points = [point for point in points_of(shown, "profile") if point.predicted and point.low and point.high]
     assert len(points) > 20
     assert all((point.low or 0.0) < (point.high or 0.0) for point in points)
 
 
-def test_the_section_of_the_report(shown: validation.Report) -> None:
+def test_the_section_of_the_report(shown: Report) -> None:
     servers = Servers("by hardware", (), ())
     text = document.document(servers, [], [], "a.png", "say it again", shown)
     assert text.index("## Cost at a speed") < text.index("TTFT under load")
@@ -346,4 +346,4 @@ def test_files_without_enough_servers_are_refused(tmp_path: Path, few: Path) -> 
     path = tmp_path / "two.csv"
     path.write_text("".join(few.read_text(encoding="utf-8").splitlines(keepends=True)[:3]), encoding="utf-8")
     with pytest.raises(InputError, match=r"two.csv: nothing to compare: costs need 3 or more servers of one model"):
-        validation.validate("costs", file=path)
+        costs.report([path])
