@@ -22,6 +22,7 @@ from inference_econ.inputs import (
     LatentVariantsAsk,
     PanelsAsk,
     RunaheadAsk,
+    SamplingRuleAsk,
     Scenario,
     Settings,
     SquareRootAsk,
@@ -33,7 +34,15 @@ from inference_econ.inputs import (
     check_of_one_kind,
 )
 from inference_econ.records.sources import UsedSource, priced_sources, setup_sources, spec_sources
-from inference_econ.studies import closed_models, families, kv_runahead, latent_attention, steps, uncertainty
+from inference_econ.studies import (
+    closed_models,
+    families,
+    kv_runahead,
+    latent_attention,
+    sampling_rule,
+    steps,
+    uncertainty,
+)
 from inference_econ.studies.claims import answered
 from inference_econ.studies.exhibits import Compared
 from inference_econ.studies.offered import BesideSeries, beside
@@ -206,6 +215,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     SweepAsk: _Run.sweep,
     ClaimsAsk: _Run.claims,
     FamilyAsk: lambda run, ask: run.compared(families.compare(ask, run.progress), priced_sources),
+    SamplingRuleAsk: lambda run, ask: run.compared(sampling_rule.compare(ask), lambda _: ()),
     StepsAsk: lambda run, ask: run.compared(steps.compare(ask), setup_sources),
     InferAsk: lambda run, ask: run.compared(closed_models.compare(ask, run.progress), partial(spec_sources, "priors")),
     PanelsAsk: _Run.panels,
