@@ -75,9 +75,9 @@ def _hour_price(seen: Sequence[inputs.ObservedOffer], truth: str | None, choices
     setup = options.setup({**choices, "model": truth, "hardware": offer.hardware, "price": 1.0})
     return ie.implied_hour_price(
         ie.frontier(setup, options.requests(choices)),
-        output,
-        speed,
-        input_price=offer.dollars_per_million_input_tokens or 0.0,
+        float(output),
+        float(speed),
+        input_price=float(offer.dollars_per_million_input_tokens or 0.0),
         price_over_cost=choices["price_over_cost"] or 1.0,
     )
 
