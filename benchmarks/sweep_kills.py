@@ -50,7 +50,7 @@ def main() -> None:
         home, kills, rounds = Path(name), 0, 0
         study = home / "study.yaml"
         study.write_text(spec_text(Scenario.build(STUDY, origin="study")))
-        expected = _rows(_finished(study, home / "whole"))
+        expected = _finished(study, home / "whole").every_row()
         while kills < wanted.kills:
             rounds += 1
             folder = home / f"killed-{rounds}"
@@ -58,7 +58,7 @@ def main() -> None:
                 kills += 1
                 _spoil(folder, chance)
                 _say(f"{kills} kills, {ie.load_sweep(folder).missing} combinations left")
-            pd.testing.assert_frame_equal(_rows(_finished(study, folder)), expected)
+            pd.testing.assert_frame_equal(_finished(study, folder).every_row(), expected)
             shutil.rmtree(folder)
     _say(f"{kills} kills over {rounds} sweeps of {len(expected):,} rows: none lost, none repeated")
 
@@ -66,10 +66,6 @@ def main() -> None:
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-
-
-def _rows(swept: ie.Sweep) -> pd.DataFrame:
-    return swept.query("SELECT * FROM every_row ORDER BY combination, point")
 
 
 def _finished(study: Path, folder: Path) -> ie.Sweep:

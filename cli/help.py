@@ -47,7 +47,8 @@ class Group(click.Group):
             raise StoppedError from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name, or another that people have for it."""
+        """Return a command by its name, or another that people have for it; refuse one that is gone."""
+        renamed.check_command(cmd_name)
         return super().get_command(ctx, renamed.COMMANDS.get(cmd_name, cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,4 +1,4 @@
-"""Commands that turn questions round: the sizes, hour, acceptance and buyer behind prices, speeds and choices."""
+"""The command that turns questions round: the sizes, hour, acceptance and buyer behind prices, speeds and choices."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from inference_econ.errors import InputError
 from . import options
 from .help import question
 
+#: Options that only the price of an hour has, beside lengths; and those of the acceptance.
+_HOUR = (
+    "weights", "activations", "kv", "engine", "any_layout", "assumptions", "changes", "loras", "lora_rank", "power_cap",
+    "price_over_cost",
+)  # fmt: skip
+_ACCEPTANCE = ("draft_length", "draft_cost")
+
 
 @question("infer")
 def infer(
@@ -20,52 +27,73 @@ def infer(
     truth: str | None,
     priors: str,
     samples: int,
+    hour_price: bool,
+    exponent: bool,
+    speedup: float | None,
     progress: options.Progress | None,
-) -> ie.Inferred:
-    """Sizes that a closed model could have, by what was seen of its offers: intervals and probabilities, never a point.
+    **choices: Any,
+) -> options.Shown | options.Page:
+    """Infer what lies behind offers and speeds: the sizes of a closed model, a price, a buyer, an acceptance.
 
-    Models of every size are drawn from priors, served in every way that the priors allow, and weighted by how well they
-    explain the prices, speeds and times to the first token that were seen.
+    Sizes are intervals and probabilities, never a point: models of every size are drawn from priors, served in every
+    way that the priors allow, and weighted by how well they explain the prices, speeds and times to the first token
+    that were seen. --hour-price, --exponent and --speedup infer something else.
     """
+    if (speedup is not None) + hour_price + exponent > 1:
+        raise InputError("give one of --hour-price, --exponent and --speedup")
+    for names, owner, is_asked in (
+        (_HOUR, "--hour-price", hour_price),
+        (_ACCEPTANCE, "--speedup", speedup is not None),
+    ):
+        stray = [name for name in names if choices[name] not in (None, (), False)]
+        if stray and not is_asked:
+            raise InputError(f"--{stray[0].replace('_', '-')} needs {owner}", option=stray[0])
+    if speedup is not None:
+        return _acceptance(speedup, choices["draft_length"], choices["draft_cost"] or 0.0)
     if offers and recorded is not None:
         raise InputError("give either --offer or --recorded, not both")
-    seen = _observed(offers, recorded)
+    seen = ie.recorded_offers(recorded) if recorded is not None else [inputs.observed_offer(text) for text in offers]
     if not seen:
         raise InputError("nothing was observed; give --offer, for example --offer input=3,output=15,speed=60")
+    if hour_price:
+        return _hour_price(seen, truth, choices)
+    if exponent:
+        return _exponents(seen, options.requests(choices))
     return ie.infer(seen, priors, samples=samples, truth=truth, progress=progress)
 
 
-@question("implied-hour-price")
-def hour_price(
-    output_price: float, input_price: float, tokens_per_second: float, price_over_cost: float, **choices: Any
-) -> options.Shown:
-    """The price of a GPU-hour that a price of tokens implies, for a known model on a known chip.
-
-    MODEL and HARDWARE as in 'frontier'.
-    """
-    priced = {**choices, "price": 1.0 if choices["price"] is None else choices["price"]}
-    front = ie.frontier(options.setup(priced), options.requests(choices))
+def _hour_price(seen: Sequence[inputs.ObservedOffer], truth: str | None, choices: dict[str, Any]) -> options.Shown:
+    """The price of a GPU-hour that the price of tokens of a known model on a known chip implies."""
+    (offer, *others) = seen
+    output, speed = offer.dollars_per_million_output_tokens, offer.tokens_per_second
+    if others or truth is None or offer.hardware is None or output is None or speed is None:
+        raise InputError(
+            "--hour-price is of one offer of a known model: --truth MODEL --offer output=0.4,speed=40,on=h100_sxm",
+            option="hour_price",
+        )
+    # Any price of an hour: cost is in proportion to it.
+    setup = options.setup({**choices, "model": truth, "hardware": offer.hardware, "price": 1.0})
     return ie.implied_hour_price(
-        front, output_price, tokens_per_second, input_price=input_price, price_over_cost=price_over_cost
+        ie.frontier(setup, options.requests(choices)),
+        float(output),
+        float(speed),
+        input_price=float(offer.dollars_per_million_input_tokens or 0.0),
+        price_over_cost=choices["price_over_cost"] or 1.0,
     )
 
 
-@question("implied-acceptance")
-def acceptance(speedup: float, draft_length: int, draft_cost: float) -> options.Page:
+def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> options.Page:
     """The share of proposals accepted that a speed-up by speculation implies."""
     from inference_econ.report.implied import AcceptancePage
 
+    if draft_length is None:
+        raise InputError("--speedup needs --draft-length", option="draft_length")
     share = float(ie.implied_acceptance(speedup, draft_length, draft_cost))
     return AcceptancePage(speedup, draft_length, draft_cost, share)
 
 
-@question("revealed-exponent")
-def exponent(offers: tuple[str, ...], recorded: str | None, **choices: Any) -> options.Shown:
-    """Exponents of the preference speed^a / price, equation (45), with which a buyer chooses each of some offers."""
-    if bool(offers) == (recorded is not None):
-        raise InputError("give either --offer, twice at least, or --recorded")
-    seen = _observed(offers, recorded)
-    lengths = options.requests(choices)
+def _exponents(seen: Sequence[inputs.ObservedOffer], lengths: ie.Requests) -> options.Shown:
+    """The exponents of the preference with which a buyer chooses each of some offers."""
     shares = (lengths.isl.mean, lengths.osl.mean)
     rows = []
     for offer in seen:
@@ -76,8 +104,3 @@ def exponent(offers: tuple[str, ...], recorded: str | None, **choices: Any) -> o
         rows.append((offer.tokens_per_second, paid / sum(shares), offer.provider or offer.words))
     speeds, paid_by_offer, labels = (list(column) for column in zip(*rows, strict=True))
     return ie.revealed_exponents(speeds, paid_by_offer, labels)
-
-
-def _observed(offers: Sequence[str], recorded: str | None) -> Sequence[inputs.ObservedOffer]:
-    """Offers that are typed, or that are recorded of a model."""
-    return ie.recorded_offers(recorded) if recorded is not None else [inputs.observed_offer(text) for text in offers]

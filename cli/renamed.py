@@ -1,4 +1,4 @@
-"""Options that are gone (``renamed.csv``) or that others have, what to type instead, and other names of commands."""
+"""Commands and options that are gone (``renamed.csv``) or that others have, what to type instead, and other names."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ _SPEEDS = ("--speed", "--tokens-per-second")
 _AS_PROMISE = (
     "a speed is a promise of TPOT: --tpot mean:20 is 50 tokens/s per user on average, --tpot 20 for 90 % of them"
 )
+
+
+def check_command(name: str) -> None:
+    """Refuse a command that is gone, with what to type.
+
+    Raises
+    ------
+    InputError
+        If it is.
+    """
+    for row in rows(Path(__file__).with_suffix(".csv")):
+        if not row["option"] and name in row["commands"].split():
+            raise InputError(f"there is no {name} any more: {row['advice']}")
 
 
 def no_such_option(error: click.NoSuchOption) -> InputError | None:

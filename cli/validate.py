@@ -26,7 +26,7 @@ Others = list[tuple[str, str | None]]
 
 
 def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
-    """Files of servers, and other datasets with the file that follows each; if none is named, all that are quick."""
+    """Files of servers, and other datasets with the file that follows each; if none is named, all."""
     servers: list[str] = []
     others: Others = []
     before = ""
@@ -43,8 +43,7 @@ def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
             validation.dataset(argument)
         before = argument
     if not arguments:
-        usual = [name for name, dataset in validation.DATASETS.items() if not dataset.on_request]
-        return list(validation.SERVERS), [(name, None) for name in usual]
+        return list(validation.SERVERS), [(name, None) for name in validation.DATASETS]
     return servers, others
 
 
@@ -57,16 +56,13 @@ _HELD = ("datasets", "against", "choice", "form", "as_json", "as_csv", "output",
 _LISTED = "\n".join(
     [
         *(f"  {name}: {description}" for name, description in validation.SERVERS.items()),
-        *(
-            f"  {name}: {dataset.description}{' (only if named)' if dataset.on_request else ''}"
-            for name, dataset in validation.DATASETS.items()
-        ),
+        *(f"  {name}: {dataset.description}" for name, dataset in validation.DATASETS.items()),
     ]
 )
 _HELP = f"""Hold predictions against measurements: errors, coverage, and the rows that could not be compared.
 
 \b
-DATASET is one of these; all of them by default, but those that take long:
+DATASET is one of these; all of them by default:
 {_LISTED}
 
 FILE is one of your own: servers, with the columns of a shipped file (.csv); results of vllm bench serve, SGLang's

@@ -61,7 +61,7 @@ ANSWERS: dict[str, Callable[[], Shown]] = {
     "infer": lambda: ie.infer(ie.recorded_offers("qwen/qwen3-8b-04-28"), samples=300),
     "uncertainty": lambda: ie.uncertainty("llama_3_8b", "h100_sxm", {"price": PRICE}, max_instance_gpus=1),
 }
-#: Questions of the command line and of HTTP that answers are to, where their names differ.
+#: Names of answers in records.toml: the questions of the command line and of HTTP that they are to, where names differ.
 QUESTIONS = {
     "decode_frontier": "frontier",
     "most_traffic": "recommend",

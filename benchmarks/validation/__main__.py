@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.validation import by_engine, document
+from benchmarks.validation import by_engine, costs, document
 from inference_econ.calibration import validation, violations
 from inference_econ.calibration.validation import servers
 from inference_econ.records.files import write_text
@@ -25,8 +25,8 @@ def main(page: Path = PAGE) -> None:
     others = [servers.held(files, name) for name in OTHERS]
     picture, folder = page.with_suffix(".png"), page.with_suffix("")
     agreement.draw_panels(servers.panels(usual), picture)
-    beyond, costs = violations(usual.rows), validation.validate("costs")
-    write_text(page, document.document(usual, others, beyond, picture.name, "sh run.sh validate", costs))
+    beyond = violations(usual.rows)
+    write_text(page, document.document(usual, others, beyond, picture.name, "sh run.sh validate", costs.report()))
     folder.mkdir(exist_ok=True)
     for name, text in by_engine.pages(usual):
         write_text(folder / f"{name}.md", text)

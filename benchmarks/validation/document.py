@@ -14,13 +14,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from benchmarks.validation import held_out
 from benchmarks.validation.by_engine import links, overview
+from benchmarks.validation.cost_tables import tables as cost_tables
+from benchmarks.validation.overheads import Overhead, overheads
 from inference_econ import calibration
-from inference_econ.calibration import Overhead
 from inference_econ.calibration.validation.intervals import BY_NAME
 from inference_econ.calibration.validation.server_records import NOTES
 from inference_econ.inputs import catalog
 from inference_econ.report.by_engine import held
-from inference_econ.report.costs import tables as cost_tables
 from inference_econ.report.servers import LEGEND, SPECULATING, beyond, coverage, errors, missing
 from inference_econ.report.table import Table
 
@@ -106,7 +106,7 @@ def document(
         worst=held_out.worst(report),
         undetermined=held_out.undetermined(),
         groups={key: held_out.side_by_side(parts, key, held_out.MAIN) for key in _KEYS},
-        overhead=overhead_table(calibration.overheads(report.counted())),
+        overhead=overhead_table(overheads(report.counted())),
         coverage=coverage(report),
         notes=NOTES,
         speculating=SPECULATING,
@@ -195,27 +195,27 @@ _REASONS: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-def overhead_table(overheads: Sequence[Overhead]) -> Table:
+def overhead_table(listed: Sequence[Overhead]) -> Table:
     """Implied over predicted overhead by engine, model and chip; those outside of the aim say why, as far as known."""
     groups: dict[tuple[str, str, str], list[Overhead]] = defaultdict(list)
-    for overhead in overheads:
+    for overhead in listed:
         groups[overhead.row.engine, overhead.row.model, overhead.row.hardware].append(overhead)
     rows = tuple(_line(*names, groups[names]) for names in sorted(groups))
     columns = ("engine", "model", "chip", "layouts", "implied / predicted", "us per layer", "remark")
     return Table("Overhead of decode steps", columns, rows, (_NOTE,))
 
 
-def _line(engine: str, model: str, chip: str, overheads: Sequence[Overhead]) -> tuple[str, ...]:
-    ratios = [overhead.ratio for overhead in overheads]
+def _line(engine: str, model: str, chip: str, listed: Sequence[Overhead]) -> tuple[str, ...]:
+    ratios = [overhead.ratio for overhead in listed]
     ratio = statistics.median(ratios)
     spread = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
     implied, predicted = (
-        statistics.median(1e6 * seconds / overhead.layers for overhead, seconds in zip(overheads, column, strict=True))
-        for column in ([overhead.implied for overhead in overheads], [overhead.predicted for overhead in overheads])
+        statistics.median(1e6 * seconds / overhead.layers for overhead, seconds in zip(listed, column, strict=True))
+        for column in ([overhead.implied for overhead in listed], [overhead.predicted for overhead in listed])
     )
     times = f"{implied:.0f} / {predicted:.0f}"
     remark = "" if _LOW <= ratio <= _HIGH else _reason(engine, model, chip)
-    return engine, model, chip, str(len(overheads)), f"{ratio:.2f}{spread}", times, remark
+    return engine, model, chip, str(len(listed)), f"{ratio:.2f}{spread}", times, remark
 
 
 def _reason(engine: str, model: str, chip: str) -> str:

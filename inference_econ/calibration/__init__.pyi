@@ -37,15 +37,8 @@ from .subjects import version_of as version_of
 from .validation import ComparedPoint as ComparedPoint
 from .validation import Form as Form
 from .validation import Report as Report
-from .validation._costs import CostPoint as CostPoint
-from .validation._costs import CostScore as CostScore
-from .validation._costs import Stage as Stage
-from .validation._costs import cost_score as cost_score
-from .validation._costs import stages as stages
 from .validation.bound import Violation as Violation
 from .validation.bound import violations as violations
-from .validation.overheads import Overhead as Overhead
-from .validation.overheads import overheads as overheads
 from .validation.rows import QUANTITIES as QUANTITIES
 from .validation.rows import Quantity as Quantity
 from .validation.rows import Row as Row

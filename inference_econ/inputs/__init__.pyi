@@ -197,6 +197,7 @@ from .study_asks import Implementation as Implementation
 from .study_asks import LatentVariant as LatentVariant
 from .study_asks import LatentVariantsAsk as LatentVariantsAsk
 from .study_asks import RunaheadAsk as RunaheadAsk
+from .study_asks import SamplingRuleAsk as SamplingRuleAsk
 from .study_asks import StepsAsk as StepsAsk
 from .study_asks import WholeStep as WholeStep
 from .sweep_asks import WHOLE_CATALOGUE as WHOLE_CATALOGUE

@@ -23,7 +23,7 @@ from inference_econ.inputs.asks import (
 )
 from inference_econ.inputs.claim_asks import ClaimsAsk
 from inference_econ.inputs.infer_asks import InferAsk
-from inference_econ.inputs.study_asks import FamilyAsk, LatentVariantsAsk, RunaheadAsk, StepsAsk
+from inference_econ.inputs.study_asks import FamilyAsk, LatentVariantsAsk, RunaheadAsk, SamplingRuleAsk, StepsAsk
 from inference_econ.inputs.sweep_asks import SweepAsk
 from inference_econ.inputs.uncertain_asks import UncertaintyAsk
 from inference_econ.inputs.what_if import checked_changes
@@ -54,6 +54,7 @@ Ask = Annotated[
     | ClaimsAsk
     | FamilyAsk
     | InferAsk
+    | SamplingRuleAsk
     | StepsAsk
     | SweepAsk
     | UncertaintyAsk,

@@ -217,6 +217,29 @@ class StepsAsk(Spec):
                 raise ValueError(f"{self.over} is what differs along a line; leave it out of the settings of {name!r}")
 
 
+class SamplingRuleAsk(Spec):
+    """Rounds of speculative sampling, whose tokens are compared with the target's distribution and with the formula."""
+
+    kind: Literal["sampling_rule"]
+    """Names this kind of question."""
+    target: Annotated[tuple[float, ...], Field(max_length=10_000, strict=False)] | None = None
+    """Probability of each token under the target [1]; random distributions by default, others at each position."""
+    draft: Annotated[tuple[float, ...], Field(max_length=10_000, strict=False)] | None = None
+    """Probability of each token under the draft [1]."""
+    vocabulary: Annotated[int, Field(ge=2, le=10_000)] = 20
+    """Tokens of random distributions [1]."""
+    draft_length: Annotated[int, Field(ge=1, le=64)] = 4
+    """Draft tokens per round [1]."""
+    rounds: Annotated[int, Field(ge=2, le=100_000_000)] = 1_000_000
+    """Rounds that are drawn [1]."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of the random numbers."""
+
+    def _check_fields(self) -> None:
+        if (self.target is None) is not (self.draft is None):
+            raise ValueError("target and draft are given together, or neither: random distributions are drawn then")
+
+
 #: More members take minutes.
 _MOST_MEMBERS = 64
 

@@ -16,7 +16,6 @@ from . import manifests as manifests
 from . import page as page
 from . import pages as pages
 from . import recommend as recommend
-from . import sampling_rule as sampling_rule
 from . import schema as schema
 from . import serving_frontier as serving_frontier
 from . import sweep as sweep

@@ -1,16 +1,12 @@
-"""Sweeps as tables, data and pictures: what is the cheapest, what has no frontier, and what a query gives."""
+"""Sweeps as tables, data and pictures: what is the cheapest, and what has no frontier."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from inference_econ.records.plain import Frame
 from inference_econ.records.texts import dollars
 from inference_econ.report import charts
-from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces
+from inference_econ.report.page import AnswerPage, Block, Headline, Pieces
 from inference_econ.report.table import Table
 from inference_econ.studies.swept import Best, Reason, Swept
 
@@ -21,10 +17,8 @@ _PRICES_DIFFER = (
     "takes one."
 )
 _UNKNOWN = "* by assumptions that were fitted to no measured server, so that nobody knows how far off it is."
-#: Reasons that are listed; a query has all [1].
+#: Reasons that are listed; the column "reason" of the folder has all [1].
 _REASONS = 12
-#: Rows of a query that are printed; data have all [1].
-_PRINTED = 200
 
 
 class SweepPage(AnswerPage[Swept]):
@@ -118,7 +112,8 @@ def failures_table(swept: Swept) -> Table:
     rows = tuple((str(reason.combinations), _why(reason)) for reason in swept.reasons[:_REASONS])
     further = swept.reasons[_REASONS:]
     left = sum(reason.combinations for reason in further)
-    notes = (f"{len(further)} further reasons of {left:,} combinations: SELECT * FROM failures.",) if further else ()
+    more = f"{len(further)} further reasons of {left:,} combinations are in the column 'reason' of the folder."
+    notes = (more,) if further else ()
     return Table("Without a frontier", ("combinations", "reason"), rows, notes)
 
 
@@ -138,67 +133,3 @@ def _details(best: Best) -> dict[str, str]:
         "tokens/s per user": f"{point['tokens_per_second_per_user']:.3g}",
         "$/GPU-hour": f"{point['dollars_per_accelerator_hour']:.4g}",
     }
-
-
-@dataclass(frozen=True)
-class QueryPage(Page):
-    """Rows that a query gives, ready to be shown."""
-
-    rows: Frame
-
-    def tables(self) -> Sequence[Table]:
-        """The rows, as many as anybody reads."""
-        shown = self.rows.head(_PRINTED)
-        cells = tuple(tuple(map(_shown, row)) for row in shown.itertuples(index=False, name=None))
-        left = len(self.rows) - len(shown)
-        notes = (f"{left:,} further rows: --csv has all, LIMIT fewer.",) if left else ()
-        return [Table("", tuple(map(str, self.rows.columns)), cells, notes)]
-
-    def markdown(self) -> str:
-        """All rows."""
-        cells = tuple(tuple(map(_shown, row)) for row in self.rows.itertuples(index=False, name=None))
-        return Table("", tuple(map(str, self.rows.columns)), cells).markdown()
-
-    def record(self) -> object:
-        """All rows by the names of their columns."""
-        names = list(map(str, self.rows.columns))
-        plain = (map(_plain, row) for row in self.rows.itertuples(index=False, name=None))
-        return {"rows": [dict(zip(names, row, strict=True)) for row in plain]}
-
-    def frame(self) -> Frame:
-        """All rows."""
-        return self.rows
-
-
-def _plain(value: Any) -> object:
-    """A value as JSON has it: nothing where nothing is known."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if hasattr(value, "tolist"):  # of NumPy
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return value if value is None or isinstance(value, (bool, int, float, str)) else _other(value)
-
-
-def _other(value: object) -> object:
-    """Times, and numbers of other kinds."""
-    import pandas as pd
-
-    if value is pd.NaT or value is pd.NA:
-        return None
-    from decimal import Decimal
-
-    return float(value) if isinstance(value, Decimal) else str(value)
-
-
-def _shown(value: Any) -> str:
-    """A value as a table has it: numbers with four digits."""
-    plain = _plain(value)
-    if plain is None:
-        return "-"
-    if not isinstance(plain, float):
-        return str(plain)
-    return f"{plain:,.0f}" if plain == round(plain) else f"{plain:,.4g}"

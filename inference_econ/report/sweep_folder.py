@@ -18,9 +18,9 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, SweepAsk, catalog, read_text
 from inference_econ.records.files import SWEEP, whole_file, write_text
 from inference_econ.studies.sweep.combinations import Combinations, check_work, combinations_of
-from inference_econ.studies.sweep.rows import DIGEST, INDEX, Part, schema
+from inference_econ.studies.sweep.rows import DIGEST, INDEX, Part
 from inference_econ.studies.sweep.stored import Sweep
-from inference_econ.studies.sweep.workers import Answering, alone, beside, check_scheduler, of_scheduler, worthwhile
+from inference_econ.studies.sweep.workers import answers, worthwhile
 
 try:
     import fcntl
@@ -38,7 +38,6 @@ def sweep(
     folder: Path | str,
     *,
     jobs: int | None = 1,
-    scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
     """Answer every combination of a sweep into a folder, or go on where that was stopped (``inference_econ.sweep``).
@@ -52,8 +51,6 @@ def sweep(
     jobs : int or None
         Processes of this machine that answer [1]; None for as many as it has cores, where that pays. A script that
         asks for several must be guarded by ``if __name__ == "__main__"``, since each of them imports it.
-    scheduler : str, optional
-        Address of a Dask scheduler, ``tcp://10.0.0.1:8786``, whose workers answer instead.
     progress : callable, optional
         Told the share of the work done, how many combinations that is, and how long the rest will take.
 
@@ -76,8 +73,6 @@ def sweep(
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs: a number of processes from 1 is needed, got {jobs}")
     combinations = combinations_of(spec.ask)
-    if scheduler is not None:
-        check_scheduler(scheduler)
     at = Path(folder)
     _check_same(at, combinations)
     processes = _processes(jobs, at, combinations)
@@ -85,7 +80,7 @@ def sweep(
     with _held(at):
         todo = list(_missing(at, combinations))
         _write_manifest(at, spec, combinations)
-        _write(at, combinations, todo, _answering(processes, scheduler), progress)
+        _write(at, combinations, todo, processes, progress)
     return load_sweep(at)
 
 
@@ -94,13 +89,6 @@ def _processes(jobs: int | None, folder: Path, combinations: Combinations) -> in
     todo = list(_missing(folder, combinations))
     wanted = worthwhile(len(todo) * combinations.batch) if jobs is None else jobs
     return max(min(wanted, len(todo)), 1)
-
-
-def _answering(processes: int, scheduler: str | None) -> Answering:
-    """Function that answers parts: of this process, of several, or of a scheduler."""
-    if scheduler is not None:
-        return of_scheduler(scheduler)
-    return beside(processes) if processes > 1 else alone
 
 
 def load_sweep(folder: Path | str) -> Sweep:
@@ -116,8 +104,6 @@ def load_sweep(folder: Path | str) -> Sweep:
     InputError
         If it is no such folder.
     """
-    from pyarrow import dataset
-
     at = Path(folder)
     manifest = _manifest(at)
     if manifest is None:
@@ -128,10 +114,8 @@ def load_sweep(folder: Path | str) -> Sweep:
     if combinations.digest != manifest["digest"]:
         raise InputError(f"{at}: written by another release ({manifest['version']}); sweep again into a new folder")
     whole = [index for index in range(combinations.parts) if _is_whole(at, combinations, index)]
-    files = [str(_part_path(at, index)) for index in whole]
     missing = combinations.product - sum(len(combinations.numbers(index)) for index in whole)
-    rows = dataset.dataset(files, schema=schema(combinations), format="parquet")
-    return Sweep(spec, rows, missing)
+    return Sweep(spec, [_part_path(at, index) for index in whole], missing)
 
 
 def _part_path(folder: Path, index: int) -> Path:
@@ -236,13 +220,13 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _write(
-    folder: Path, combinations: Combinations, todo: list[int], answering: Answering, progress: Progress | None
+    folder: Path, combinations: Combinations, todo: list[int], processes: int, progress: Progress | None
 ) -> None:
     """Answer parts and write each as soon as it is there."""
     left = sum(len(combinations.numbers(index)) for index in todo)
     counted = _Counted(combinations.product, combinations.product - left, time.monotonic())
     try:
-        for index, part in answering(combinations, todo):
+        for index, part in answers(combinations, todo, processes):
             _write_part(_part_path(folder, index), part)
             counted.add(len(combinations.numbers(index)), part)
             if progress is not None:

@@ -13,7 +13,7 @@ from inference_econ.calibration.validation.validated import Validated
 from inference_econ.errors import InputError
 from inference_econ.records.plain import Frame
 from inference_econ.records.texts import digits
-from inference_econ.report import by_engine, costs, servers
+from inference_econ.report import by_engine, servers
 from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks
 from inference_econ.report.table import Table
 
@@ -229,7 +229,6 @@ def _listed(report: Report) -> Table:
 _SHOWN: Mapping[Form, Callable[[Report], Sequence[Table]]] = {
     "errors": _errors,
     "listed": lambda report: [_listed(report)],
-    "costs": costs.tables,
 }
 
 

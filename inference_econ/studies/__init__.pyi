@@ -5,7 +5,6 @@ from . import exhibits as exhibits
 from . import inference as inference
 from . import one_line as one_line
 from . import results as results
-from . import sampling_rule as sampling_rule
 from . import scenario as scenario
 from . import uncertainty as uncertainty
 from . import what_if as what_if

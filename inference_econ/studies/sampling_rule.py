@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +12,9 @@ from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
-from inference_econ.inputs import read_text
+from inference_econ.inputs import SamplingRuleAsk
 from inference_econ.serving import Estimate
+from inference_econ.studies.exhibits import CellRow, CellTable, Compared
 
 #: Tokens that are expected less often than this share a cell of the chi-square test (Cochran, 1954) [1].
 _FEWEST = 5.0
@@ -28,8 +26,6 @@ _AT_ONCE = 4_000_000
 #: [s]; and how many these are [1].
 _DRAFT_SECONDS, _TOKEN_SECONDS, _ACCEPTED = 1e-7, 6e-8, 4
 _MOST_TOKENS, _MOST_ROUNDS = 10_000, 100_000_000
-#: A line for each token of any vocabulary [B].
-_MAX_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +96,41 @@ class Check:
     def exact(self) -> bool:
         """True if all that the drawn tokens differ from the target's distribution may be chance."""
         return self.fit.p_value >= UNLIKELY
+
+
+def compare(ask: SamplingRuleAsk) -> Compared:
+    """Draw the tokens that a scenario asks for."""
+    if ask.target is None or ask.draft is None:
+        distributions = random_distributions(ask.vocabulary, ask.draft_length, ask.seed)
+    else:
+        distributions = np.array(ask.target), np.array(ask.draft)
+    return Compared((table_of(check(*distributions, ask.draft_length, rounds=ask.rounds, seed=ask.seed)),), (), ())
+
+
+def table_of(drawn: Check) -> CellTable:
+    """Drawn tokens beside the target's distributions, by position."""
+    rows = []
+    for position, fit in enumerate((*drawn.fits, drawn.fit)):
+        share: tuple[str, str] = ("", "")
+        if position < drawn.draft_length:
+            accepted = drawn.accepted[position]
+            words = "not reached" if math.isnan(accepted.value) else f"{accepted.value:.4f} ± {accepted.half_width:.4f}"
+            share = (f"{drawn.acceptance[position]:.4f}", words)
+        statistic = f"{fit.statistic:.1f}" if math.isfinite(fit.statistic) else "impossible"
+        name = position + 1 if position <= drawn.draft_length else "all"
+        rows.append(CellRow((name,), (f"{fit.tokens:,}", statistic, str(fit.degrees), fit.p_value, *share)))
+    verdict = "EXACT: the tokens have" if drawn.exact else "NOT EXACT: the tokens do not have"
+    meets = "inside" if drawn.tokens.agrees(drawn.expected_tokens) else "OUTSIDE"
+    notes = (
+        f"{verdict} the target's distribution, as far as {drawn.fit.tokens:,} draws tell: chance alone differs as much "
+        f"or more in {100 * drawn.fit.p_value:.2g} % of such checks (chi-square; below {100 * UNLIKELY:.2g} %: not "
+        "exact).",
+        f"Tokens per round: {drawn.expected_tokens:.5f} by formula, {drawn.tokens.value:.5f} ± "
+        f"{drawn.tokens.half_width:.5f} drawn (95 % confidence): {meets} the interval.",
+    )
+    title = f"Speculative sampling: {drawn.vocabulary} tokens, {drawn.draft_length} proposals, {drawn.rounds:,} rounds"
+    columns = ("tokens", "chi-square", "degrees", "p-value", "accepted, formula", "accepted, drawn")
+    return CellTable(title, ("position",), columns, tuple(rows), notes)
 
 
 def check(
@@ -189,45 +220,6 @@ def random_distributions(vocabulary: int, draft_length: int, seed: int) -> tuple
     random = np.random.default_rng([seed, vocabulary, draft_length])
     target = random.dirichlet(np.ones(vocabulary), draft_length + 1)
     return target, (target[:-1] + random.dirichlet(np.ones(vocabulary), draft_length)) / 2.0
-
-
-def read(path: Path | str) -> tuple[Array, Array]:
-    """A target and a draft from a CSV file: the columns ``target`` and ``draft``, one line per token.
-
-    Returns
-    -------
-    (ndarray, ndarray), shape (vocabulary,)
-        Probabilities, the same at every position [1].
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, lacks a column or lines, or has an entry that is no number.
-    """
-    try:
-        text = read_text(path, _MAX_BYTES, encoding="utf-8-sig")
-        reader = csv.DictReader(io.StringIO(text, newline=""), restval="", skipinitialspace=True)
-        names = tuple(reader.fieldnames or ())
-        lines = [(reader.line_num, cells) for cells in reader]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
-    missing = [name for name in ("target", "draft") if name not in names]
-    if missing:
-        raise InputError(
-            f"{path}: no column {' and no column '.join(missing)}; needed are target and draft, the probabilities "
-            f"of each token, got {', '.join(names) or 'nothing'}"
-        )
-    if not lines:
-        raise InputError(f"{path}: no tokens below the head of the table; give a line for each")
-    columns = [[_number(path, line, name, cells[name]) for line, cells in lines] for name in ("target", "draft")]
-    return np.array(columns[0]), np.array(columns[1])
-
-
-def _number(path: Path | str, line: int, name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise InputError(f"{path}:{line}: {name} must be a number, got {text!r}") from error
 
 
 def _fit(counts: npt.NDArray[np.int64], chances: Array) -> Fit:

@@ -22,6 +22,7 @@ from inference_econ.inputs import (
     LatentVariantsAsk,
     PanelsAsk,
     RunaheadAsk,
+    SamplingRuleAsk,
     Scenario,
     Settings,
     SquareRootAsk,
@@ -33,15 +34,23 @@ from inference_econ.inputs import (
     check_of_one_kind,
 )
 from inference_econ.records.sources import UsedSource, priced_sources, setup_sources, spec_sources
-from inference_econ.studies import closed_models, families, kv_runahead, latent_attention, steps, uncertainty
+from inference_econ.studies import (
+    closed_models,
+    families,
+    kv_runahead,
+    latent_attention,
+    sampling_rule,
+    steps,
+    uncertainty,
+)
 from inference_econ.studies.claims import answered
 from inference_econ.studies.exhibits import Compared
 from inference_econ.studies.offered import BesideSeries, beside
 from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
 from inference_econ.studies.settings import assessment_of, shared_frontier
 from inference_econ.studies.sweep.combinations import check_work, combinations_of
-from inference_econ.studies.sweep.stored import in_memory
-from inference_econ.studies.sweep.workers import alone
+from inference_econ.studies.sweep.stored import Sweep
+from inference_econ.studies.sweep.workers import answers
 from inference_econ.studies.toy import toy_curve
 
 
@@ -150,14 +159,14 @@ class _Run:
         check_work(combinations, range(combinations.parts))
         contents = []
         try:
-            for index, part in alone(combinations, range(combinations.parts)):
+            for index, part in answers(combinations, range(combinations.parts)):
                 contents.append(part.content)
                 if self.progress is not None:
                     self.progress((index + 1) / combinations.parts, f"{index + 1} of {combinations.parts} parts")
         except KeyboardInterrupt:
             _work.stop(f"{len(contents)} of {combinations.parts} parts" if contents else "")
         missing = sum(len(combinations.numbers(index)) for index in range(len(contents), combinations.parts))
-        return self._result([in_memory(self.scenario, contents, missing).summary()])
+        return self._result([Sweep(self.scenario, contents, missing).summary()])
 
     def claims(self, _: ClaimsAsk) -> Result:
         return self._result([answered(self.scenario, progress=self.progress)])
@@ -206,6 +215,7 @@ _ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
     SweepAsk: _Run.sweep,
     ClaimsAsk: _Run.claims,
     FamilyAsk: lambda run, ask: run.compared(families.compare(ask, run.progress), priced_sources),
+    SamplingRuleAsk: lambda run, ask: run.compared(sampling_rule.compare(ask), lambda _: ()),
     StepsAsk: lambda run, ask: run.compared(steps.compare(ask), setup_sources),
     InferAsk: lambda run, ask: run.compared(closed_models.compare(ask, run.progress), partial(spec_sources, "priors")),
     PanelsAsk: _Run.panels,

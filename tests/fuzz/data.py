@@ -31,7 +31,6 @@ MEASURED: dict[str, tuple[str, ...]] = {
 ROWS = 6
 DEPLOYMENT = ("--hardware", "h100_sxm", "--tp", "2", "--model", "llama_3_8b", "--engine", "vllm")
 LOG_PROBABILITIES = "target_logprob,draft_logprob,position\n-1.0,-0.5,1\n-0.4,-0.5,2\n-0.1,-0.7,1\n"
-DISTRIBUTIONS = "token,target,draft\na,0.5,0.25\nb,0.3,0.35\nc,0.2,0.4\n"
 #: Questions whose answers are saved, and asked about again.
 ANSWERS: tuple[tuple[str, ...], ...] = tuple(map(tuple, tables(Path(__file__))["ANSWERS"]))
 FORMS = ("json", "csv", "table", "markdown")
@@ -99,10 +98,8 @@ def _saved(draw: st.DrawFn) -> Case:
 @st.composite
 def _probabilities(draw: st.DrawFn) -> Case:
     drafted = ("speculate", "llama_3_8b", "h100_sxm", "--eagle", "--acceptance-file", "mine.csv")
-    checked = ("speculate-check", "mine.csv", "--rounds", "1000")
-    text, line = draw(st.sampled_from(((LOG_PROBABILITIES, drafted), (DISTRIBUTIONS, checked))))
-    table = draw(_changed_table(list(csv.reader(io.StringIO(text)))))
-    return Case("data", (*line, "--format", draw(st.sampled_from(FORMS))), {"mine.csv": table})
+    table = draw(_changed_table(list(csv.reader(io.StringIO(LOG_PROBABILITIES)))))
+    return Case("data", (*drafted, "--format", draw(st.sampled_from(FORMS))), {"mine.csv": table})
 
 
 def cases() -> st.SearchStrategy[Case]:

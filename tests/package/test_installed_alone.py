@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-_STUDIES = ("SALib", "dask", "distributed", "duckdb", "matplotlib", "pyarrow", "scipy")
+_STUDIES = ("SALib", "matplotlib", "pyarrow", "scipy")
 
 
 def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

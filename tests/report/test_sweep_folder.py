@@ -44,7 +44,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _every_row(folder: Path) -> pd.DataFrame:
-    return ie.load_sweep(folder).query("SELECT * FROM every_row ORDER BY combination, point")
+    return ie.load_sweep(folder).every_row()
 
 
 def test_a_sweep_goes_on_where_it_stopped(whole: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
-"""The check of the accept/reject rule: its statistics against scipy, a wrong rule, and files that cannot be used."""
+"""The check of the accept/reject rule: its statistics against scipy, a wrong rule, and the scenario."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from scipy import stats
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import Rounds
+from inference_econ.inputs import SamplingRuleAsk, Scenario
 from inference_econ.studies import sampling_rule
+from inference_econ.studies.scenario import run
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 10, 49, 500])
@@ -92,22 +94,35 @@ def test_certain_and_impossible_proposals() -> None:
     assert np.isnan(single.tokens.half_width)
 
 
-def test_a_file_of_distributions(tmp_path: Path) -> None:
-    path = tmp_path / "d.csv"
-    path.write_text("token,target,draft\na,0.5,0.25\nb,0.5,0.75\n", encoding="utf-8")
-    target, draft = sampling_rule.read(path)
-    assert (target.tolist(), draft.tolist()) == ([0.5, 0.5], [0.25, 0.75])
-    found = sampling_rule.check(target, draft, 2, rounds=1000)
-    assert found.acceptance.tolist() == [0.75, 0.75]
+def test_a_scenario_draws_the_distributions_that_it_has() -> None:
+    ask = SamplingRuleAsk(kind="sampling_rule", target=(0.6, 0.4), draft=(0.3, 0.7), draft_length=2)
+    (table,) = sampling_rule.compare(ask).tables
+    assert table.title == "Speculative sampling: 2 tokens, 2 proposals, 1,000,000 rounds"
+    assert [row.names for row in table.rows] == [(1,), (2,), (3,), ("all",)]
+    assert table.rows[0].values[4] == "0.7000"
+    assert table.notes[0].startswith("EXACT: the tokens have the target's distribution, as far as")
+    assert f"Tokens per round: {1 + 0.7 + 0.49:.5f} by formula" in table.notes[1]
+    assert table.notes[1].endswith("inside the interval.")
 
 
-@pytest.mark.rows
-def test_files_that_cannot_be_used(tmp_path: Path, content: str | None, message: str) -> None:
-    path = tmp_path / "d.csv"
-    if content is not None:
-        path.write_bytes(content.encode("latin-1"))
-    with pytest.raises(InputError, match=message):
-        sampling_rule.read(path)
+def test_the_shipped_scenario_finds_the_rule_exact() -> None:
+    (table,) = run("seeds/speculative_sampling").tables
+    assert table.notes[0].startswith("EXACT")
+    with pytest.raises(InputError, match="target and draft are given together"):
+        Scenario.build({"name": "x", "ask": {"kind": "sampling_rule", "target": [0.5, 0.5]}}, origin="x")
+
+
+def test_positions_that_no_round_reached_are_said_to_be_so() -> None:
+    ask = SamplingRuleAsk(kind="sampling_rule", rounds=1000, draft_length=64, vocabulary=3, seed=8)
+    lines = sampling_rule.compare(ask).tables[0].lines()
+    assert "not reached" in lines[-3] and "nan" not in str(lines)
+
+
+def test_another_distribution_is_not_exact() -> None:
+    drawn = sampling_rule.check([0.5, 0.5], [0.5, 0.5], 1, rounds=1000)
+    odd = replace(drawn, fits=(sampling_rule.Fit(1000, 50.0, 1), *drawn.fits[1:]))
+    assert drawn.exact and not odd.exact
+    assert sampling_rule.table_of(odd).notes[0].startswith("NOT EXACT: the tokens do not have the target's")
 
 
 @pytest.mark.rows

@@ -61,10 +61,8 @@ def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence
         If a name is unknown, or the file cannot be used.
     """
     measured = dataset(name)
-    folder = catalog.folder("scenarios") / "measured"
-    paths = [folder / f"{name}.csv" for name in measured.files] if file is None else [Path(file)]
+    path = catalog.folder("scenarios") / "measured" / f"{measured.files[0]}.csv" if file is None else Path(file)
     names = tuple(dict.fromkeys(assumptions)) or tuple(measured.assumptions)
     # What predicts is loaded when it is used.
-    predict = import_module(f"{__name__}._{measured.name}").report
-    report: Report = predict(measured, paths[0], names) if measured.columns else predict(paths, names)
+    report: Report = import_module(f"{__name__}._{measured.name}").report(measured, path, names)
     return report

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 TABLE = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text(encoding="utf-8"))
-#: How the rows of a set are shown: errors by kind of row; one by one, where they are few and unlike each other; or how
-#: often the best measured servers cost less than what is answered.
-Form = Literal["errors", "listed", "costs"]
+#: How the rows of a set are shown: errors by kind of row, or one by one, where they are few and unlike each other.
+Form = Literal["errors", "listed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +105,10 @@ class Dataset:
         The files that come with the package, below ``scenarios/measured`` and without their suffix.
     assumptions : sequence of str
         Presets or models of collectives that are compared if none are named.
-    on_request : bool
-        It takes long, and is compared only where it is named or the report is written.
     title : str
         Of its report, with the name of the file in braces.
     columns : sequence of str
-        Columns that a file of it must have; empty where the module reads the files.
+        Columns that a file of it must have.
     notes : sequence of str
         How its rows are predicted, and what is to be known of them.
     form : str
@@ -122,9 +119,8 @@ class Dataset:
     description: str
     files: Sequence[str]
     assumptions: Sequence[str]
-    on_request: bool = False
-    title: str = ""
-    columns: Sequence[str] = ()
+    title: str
+    columns: Sequence[str]
     notes: Sequence[str] = ()
     form: Form = "errors"
 

@@ -1,15 +1,17 @@
-"""A sweep that has been answered: rows in files or in memory, asked with SQL."""
+"""A sweep that has been answered: rows in files or in memory, and what is the cheapest of them."""
 
 from __future__ import annotations
 
+import io
 import math
-import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inference_econ import _work
+import numpy as np
+
 from inference_econ._shown import Shown
 from inference_econ.errors import InputError
 from inference_econ.inputs import Cheapest, Scenario, SweepAsk
@@ -19,28 +21,9 @@ from inference_econ.studies.sweep.rows import FAILED, axis_columns, schema
 from inference_econ.studies.swept import Best, Reason, Swept
 
 if TYPE_CHECKING:
-    import duckdb
     import pandas as pd
+    import pyarrow as pa
 
-#: Rows that a query may give: more are not read by anybody, and would not stay small in memory [1].
-MOST_ROWS = 1_000_000
-#: What a query may take in memory, and as time unless more is allowed: nobody can say before whether it ends [s].
-_MEMORY, _SECONDS = "500MB", 60.0
-#: Nothing but the rows can be read, and nothing written: no files, no extensions, no variables of Python.
-_APART: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": "false",
-    "python_enable_replacements": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "memory_limit": _MEMORY,
-    "temp_directory": "",  # nothing is written to make up for memory
-}
-_VIEWS = (
-    "CREATE VIEW points AS SELECT * EXCLUDE (failure, reason) FROM every_row WHERE failure IS NULL",
-    "CREATE VIEW failures AS SELECT {asked}, failure, reason FROM every_row WHERE failure IS NOT NULL",
-    "CREATE VIEW combinations AS SELECT {asked}, count(point) AS points, any_value(failure) AS failure "
-    "FROM every_row GROUP BY ALL",
-)
 #: Settings that whoever serves chooses, so that the cheapest of all is meant; others are what is asked of them.
 _CHOICES = {
     "model", "hardware", "engine", "weights", "activations", "kv", "tp", "dp", "pp", "ep", "batch", "slots",
@@ -48,26 +31,16 @@ _CHOICES = {
     "draft_length",
 }  # fmt: skip
 _DOLLARS, _SPEED = "dollars_per_million_output_tokens", "tokens_per_second_per_user"
+_ENDS = (f"{_DOLLARS}_low", f"{_DOLLARS}_high")
 #: What is a power of speed between two points of a service, and what two batches of a layout have in common.
 _MOVED, _SAME = (_DOLLARS, _SPEED, "ttft_seconds"), ("layout", "engines", "accelerators")
-#: Instances that read prompts and decode. Pools change their numbers of instances, and have to be cheaper by a part.
-_TOGETHER = "ttft_seconds IS NOT NULL AND accelerators = tp * dp * pp"
 #: What is kept of the cheapest point.
 _SHOWN = (
-    "dollars_per_million_output_tokens",
-    "dollars_per_million_output_tokens_low",
-    "dollars_per_million_output_tokens_high",
-    "tokens_per_second_per_user",
-    "ttft_seconds",
-    "accelerators",
-    "layout",
-    "engines",
-    "model",
-    "hardware",
-    "weights",
-    "kv",
+    _DOLLARS, *_ENDS, _SPEED, "ttft_seconds", "accelerators", "layout", "engines", "model", "hardware", "weights", "kv",
     "dollars_per_accelerator_hour",
-)
+)  # fmt: skip
+#: What places a point, and says whether the one before it is another batch of its layout.
+_PLACED = ("combination", "point", "batch", "tp", "dp", "pp", *FAILED)
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,14 +51,14 @@ class Sweep(Shown):
     ----------
     scenario : Scenario
         What was asked.
-    rows : object
-        Where its rows are: an Arrow dataset or table.
+    parts : sequence of Path or bytes
+        Where its rows are: Parquet files, or what is in them, in the order of the combinations.
     missing : int
         Combinations that have not been asked yet [1].
     """
 
     scenario: Scenario
-    rows: Any
+    parts: Sequence[Path | bytes]
     missing: int = 0
 
     @property
@@ -99,49 +72,25 @@ class Sweep(Shown):
         assert isinstance(self.scenario.ask, SweepAsk)
         return Combinations(self.scenario.ask)
 
-    def query(self, sql: str) -> pd.DataFrame:
-        """Rows of a SELECT, which can read nothing but the sweep.
-
-        Parameters
-        ----------
-        sql : str
-            One SELECT of DuckDB's SQL over the views ``points``, ``failures`` and ``combinations``.
-
-        Raises
-        ------
-        InputError
-            If it is something else, has a mistake, takes longer than a minute (:func:`inference_econ.allow` allows
-            more) or more memory than a query may, or gives more than a million rows.
-        """
-        import duckdb
-
-        frame: pd.DataFrame
-        with self._connected() as connection:
-            try:
-                _check_reads(connection, sql)
-                with _interrupted_after(connection, _work.at_most(_SECONDS)) as ended:
-                    frame = connection.sql(sql).limit(MOST_ROWS + 1).df()
-            except duckdb.InterruptException as error:
-                if not ended.is_set():
-                    raise
-                raise InputError(
-                    f"the query takes longer than {_work.in_words(_work.at_most(_SECONDS))}; ask for less at a time"
-                ) from error
-            except duckdb.OutOfMemoryException as error:
-                raise InputError(f"the query takes more than {_MEMORY} of memory; ask for less at a time") from error
-            except duckdb.Error as error:
-                raise InputError(f"SQL: {_told(str(error))}") from error
-        if len(frame) > MOST_ROWS:
-            raise InputError(f"the query gives more than {MOST_ROWS:,} rows; add LIMIT, or aggregate them")
-        return frame
-
     def to_frame(self) -> pd.DataFrame:
-        """All points of all frontiers, one row each, as ``SELECT * FROM points`` gives them."""
-        return self.query("SELECT * FROM points ORDER BY combination, point")
+        """All points of all frontiers, one row each."""
+        rows = self.every_row()
+        points = rows[rows["failure"].isna()].drop(columns=list(FAILED))
+        return points.astype({"point": "int32"}).reset_index(drop=True)
 
     def failures(self) -> pd.DataFrame:
         """Every combination without a frontier, with the reason."""
-        return self.query("SELECT * FROM failures ORDER BY combination")
+        rows, columns = self.every_row(), self._columns
+        failed = rows.loc[rows["failure"].notna(), [*columns[: columns.index("point")], *FAILED]]
+        return failed.reset_index(drop=True)
+
+    def every_row(self) -> pd.DataFrame:
+        """All points and all failures, in the order of the combinations."""
+        import pyarrow as pa
+
+        whole = pa.concat_tables([schema(self.combinations).empty_table(), *self._tables()])
+        rows: pd.DataFrame = whole.to_pandas()
+        return rows.sort_values(["combination", "point"], ignore_index=True)
 
     def summary(self, shown: Cheapest | None = None) -> Swept:
         """The sweep in short.
@@ -160,26 +109,45 @@ class Sweep(Shown):
         chosen = shown or self.scenario.ask.cheapest
         rows, among = self._shown_columns(chosen)
         where = {**self._usual(rows, among), **chosen.where}
-        with self._connected() as connection:
-            ((combinations, frontiers, points),) = connection.sql(
-                "SELECT count(*), count(*) FILTER (failure IS NULL), coalesce(sum(points), 0) FROM combinations"
-            ).fetchall()
-            best = tuple(_best(connection, rows, among, chosen.speeds, where))
-            return Swept(
-                self.scenario.name,
-                combinations,
-                frontiers,
-                int(points),
-                self.missing,
-                tuple(_reasons(connection)),
-                rows,
-                among,
-                self._names(rows, best),
-                chosen.speeds,
-                {name: str(value) for name, value in where.items()},
-                best,
-                str(self.combinations.price or "") if self.combinations.several_chips else None,
-            )
+        best: dict[tuple[float, str], Best] = {}
+        reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
+        frontiers = points = 0
+        # A combination lies in one part, so that the memory of one is enough for all.
+        for table in self._tables(list(dict.fromkeys([*_PLACED, *_SHOWN, rows, among, *where]))):
+            frame = table.to_pandas()
+            failed = frame["failure"].notna()
+            for failure, reason in frame.loc[failed, list(FAILED)].itertuples(index=False):
+                reasons[failure, "" if failure == "nothing_fits" else reason].append(reason)
+            frontiers += frame.loc[~failed, "combination"].nunique()
+            points += int((~failed).sum())
+            for found in _best(frame[~failed], rows, among, chosen.speeds, where):
+                least = best.setdefault((found.speed, found.row), found)
+                best[found.speed, found.row] = min(least, found, key=lambda each: each.dollars)
+        ordered = tuple(sorted(best.values(), key=lambda found: found.speed))
+        frequent = sorted(reasons.items(), key=lambda item: -len(item[1]))
+        return Swept(
+            self.scenario.name,
+            frontiers + sum(map(len, reasons.values())),
+            frontiers,
+            points,
+            self.missing,
+            tuple(Reason(failure, texts[0], len(texts)) for (failure, _), texts in frequent),
+            rows,
+            among,
+            self._names(rows, ordered),
+            chosen.speeds,
+            {name: str(value) for name, value in where.items()},
+            ordered,
+            str(self.combinations.price or "") if self.combinations.several_chips else None,
+        )
+
+    def _tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """The rows of each part."""
+        from pyarrow import parquet
+
+        for part in self.parts:
+            source = io.BytesIO(part) if isinstance(part, bytes) else part
+            yield parquet.ParquetFile(source).read(columns).replace_schema_metadata(None)
 
     def _shown_columns(self, chosen: Cheapest) -> tuple[str, str]:
         """The columns of rows, and of what is the cheapest."""
@@ -211,141 +179,43 @@ class Sweep(Shown):
         column = axis_columns(self.combinations)[of_axis[rows]]
         return tuple(_text(column.value(label)) for label in self.combinations.axes[of_axis[rows]])
 
-    @contextmanager
-    def _connected(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A database in memory that has the views and nothing else, and can have nothing else."""
-        import duckdb
-
-        columns = ", ".join(_quoted(str(name)) for name in self._asked())
-        with duckdb.connect(":memory:", config=_APART) as connection:
-            connection.register("every_row", self.rows)
-            for view in _VIEWS:
-                connection.execute(view.format(asked=columns))
-            connection.execute("SET lock_configuration = true")
-            yield connection
-
-    def _asked(self) -> list[str]:
-        """Columns that are the same in all rows of a combination."""
-        return self._columns[: self._columns.index("point")]
-
-
-@contextmanager
-def _interrupted_after(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[threading.Event]:
-    """Interrupt what a connection does in a block that takes too long; the event says that it did."""
-    ended = threading.Event()
-
-    def end() -> None:
-        ended.set()
-        connection.interrupt()
-
-    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield ended
-    finally:
-        timer.cancel()
-
-
-def _check_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Refuse what is no single SELECT."""
-    statements = connection.extract_statements(sql)
-    kinds = [statement.type.name for statement in statements]
-    if kinds != ["SELECT"]:
-        read = "nothing" if not kinds else " and ".join(kinds)
-        raise InputError(
-            f"SQL: give one SELECT, got {read}; for example SELECT hardware, min(dollars_per_million_output_tokens) "
-            "FROM points GROUP BY ALL (tables: points, failures, combinations; DESCRIBE points lists columns)"
-        )
-
-
-def _told(message: str) -> str:
-    """Message of DuckDB on a mistake, in one line: what is wrong, and what was perhaps meant."""
-    lines = [line.strip() for line in message.split("LINE 1:")[0].splitlines()]
-    return " ".join(filter(None, lines))
-
-
-def _reasons(connection: duckdb.DuckDBPyConnection) -> Iterator[Reason]:
-    """Why combinations have no frontier: by the reason, or all that do not fit together."""
-    rows = connection.sql(
-        "SELECT failure, arg_min(reason, combination), count(*) AS times FROM failures "
-        "GROUP BY failure, CASE WHEN failure = 'nothing_fits' THEN '' ELSE reason END "
-        "ORDER BY times DESC, min(combination)"
-    )
-    for kind, text, times in rows.fetchall():
-        yield Reason(kind, text, times)
-
 
 def _best(
-    connection: duckdb.DuckDBPyConnection,
-    rows: str,
-    among: str,
-    speeds: Sequence[float],
-    where: Mapping[str, object],
+    frame: pd.DataFrame, rows: str, among: str, speeds: Sequence[float], where: Mapping[str, object]
 ) -> Iterator[Best]:
-    """The cheapest by row and speed, of equals the first combination.
+    """The cheapest of some points by row and speed, of equals the first combination.
 
     Between two batches of a layout times and costs are powers of speed, as ``ServiceFrontier.cheapest`` has them; where
     a batch between two that are kept is on no frontier, and of pools, the next point that is as fast counts.
     """
-    row, other = _quoted(rows), _quoted(among)
-    least = ", ".join(f"({float(speed)!r})" for speed in speeds)
-    only = " AND ".join([*(f"{_quoted(name)} = ?" for name in where), "TRUE"])
-    before = ", ".join(
-        f"lag({_quoted(name)}) OVER along AS {_quoted(f'before {name}')}" for name in (*_MOVED, *_SAME, "batch")
-    )
-    alike = " AND ".join(f"{name} IS NOT DISTINCT FROM {_quoted(f'before {name}')}" for name in _SAME)
-    between = (
-        f"CASE WHEN {_quoted(f'before {_SPEED}')} < least AND {_TOGETHER} AND {alike} "
-        f"AND abs(ln(batch / {_quoted('before batch')})) < {math.log(services.RATIO) * (1.0 + 1e-9)!r} "
-        f"THEN ln({_SPEED} / least) / ln({_SPEED} / {_quoted(f'before {_SPEED}')}) ELSE 0 END"
-    )
-    moved = {name: f"{_quoted(name)} * coalesce(pow({_quoted(f'before {name}')} / {name}, back), 1)" for name in _MOVED}
-    moved |= {f"{_DOLLARS}_{end}": f"{_DOLLARS}_{end} * ({moved[_DOLLARS]}) / {_DOLLARS}" for end in ("low", "high")}
-    kept = ", ".join(f"{_quoted(name)} := {moved.get(name, _quoted(name))}" for name in _SHOWN)
-    # Along a frontier cost and speed ascend together: the cheapest of each combination first, then that of each row.
-    cheapest = (
-        f"WITH steps AS (SELECT *, {before} FROM points WHERE {only} "
-        "WINDOW along AS (PARTITION BY combination ORDER BY point)), "
-        f"reached AS (SELECT *, {between} AS back FROM steps JOIN (VALUES {least}) AS speeds(least) "
-        f"ON {_SPEED} >= least) "
-        f"SELECT {row} AS row, {other} AS among, least, combination, min({moved[_DOLLARS]}) AS dollars, "
-        f"arg_min(struct_pack({kept}), {moved[_DOLLARS]}) AS kept FROM reached GROUP BY ALL"
-    )
-    answered = connection.execute(
-        f"SELECT row, among, least, kept FROM ({cheapest}) "
-        "QUALIFY row_number() OVER (PARTITION BY row, least ORDER BY dollars, combination) = 1 ORDER BY least",
-        list(where.values()),
-    )
-    for name, winner, reached, columns in answered.fetchall():
-        yield Best(_text(name), _text(winner), float(reached), dict(columns))
+    for name, value in where.items():
+        is_number = frame[name].dtype.kind in "iuf" and not isinstance(value, str)
+        frame = frame[frame[name] == value if is_number else frame[name].map(_text) == _text(value)]
+    points = frame.sort_values(["combination", "point"], ignore_index=True)
+    before = points.groupby("combination")[[*_MOVED, *_SAME, "batch"]].shift()
+    # Pools change their numbers of instances, and have to be cheaper by a part.
+    is_moved = points["ttft_seconds"].notna() & (points["accelerators"] == points["tp"] * points["dp"] * points["pp"])
+    for name in _SAME:
+        is_moved &= (points[name] == before[name]) | (points[name].isna() & before[name].isna())
+    is_moved &= np.abs(np.log(points["batch"] / before["batch"])) < math.log(services.RATIO) * (1.0 + 1e-9)
+    for least in map(float, speeds):
+        # Along a frontier cost and speed ascend together: of each layout the slowest point that is fast enough.
+        between = np.log(points[_SPEED] / least) / np.log(points[_SPEED] / before[_SPEED])
+        back = between.where(is_moved & (before[_SPEED] < least), 0.0)
+        moved = {name: points[name] * (before[name] / points[name]).pow(back).fillna(1.0) for name in _MOVED}
+        moved |= {end: points[end] * moved[_DOLLARS] / points[_DOLLARS] for end in _ENDS}
+        reached = points.assign(**moved)[points[_SPEED] >= least]
+        for _, row in reached.loc[reached.groupby(rows, dropna=False)[_DOLLARS].idxmin()].iterrows():
+            kept = {name: _plain(row[name]) for name in _SHOWN}
+            yield Best(_text(_plain(row[rows])), _text(_plain(row[among])), least, kept)
+
+
+def _plain(value: Any) -> str | float | None:
+    """A value of a column: None where there is none."""
+    if isinstance(value, str):
+        return value
+    return None if value is None or math.isnan(value) else float(value)
 
 
 def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _quoted(name: str) -> str:
-    """A name in SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def in_memory(scenario: Scenario, contents: Sequence[bytes], missing: int = 0) -> Sweep:
-    """A sweep whose parts are held.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        What was asked.
-    contents : sequence of bytes
-        Parts as Parquet files, in order.
-    missing : int
-        Combinations of parts that were not answered [1].
-    """
-    import io
-
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    tables = [parquet.read_table(io.BytesIO(content)).replace_schema_metadata(None) for content in contents]
-    return Sweep(scenario, pa.concat_tables(tables), missing)

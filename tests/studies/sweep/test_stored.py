@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,10 @@ import inference_econ as ie
 from inference_econ.errors import InputError
 from inference_econ.inputs import Cheapest, Settings, SweepAsk
 from inference_econ.studies.settings import frontier_of
-from inference_econ.studies.sweep import stored
 from inference_econ.studies.sweep.combinations import Combinations
 from inference_econ.studies.sweep.rows import answered
-from inference_econ.studies.sweep.stored import in_memory
-from inference_econ.studies.sweep.workers import alone
+from inference_econ.studies.sweep.stored import Sweep
+from inference_econ.studies.sweep.workers import answers
 from tests.sweeps import AXES, COMMON, study
 
 
@@ -23,7 +21,7 @@ def _swept(axes: dict[str, Any] | None = None, /, **further: Any) -> ie.Sweep:
     spec = study(axes, **further)
     assert isinstance(spec.ask, SweepAsk)
     combinations = Combinations(spec.ask)
-    return in_memory(spec, [part.content for _, part in alone(combinations, range(combinations.parts))])
+    return Sweep(spec, [part.content for _, part in answers(combinations, range(combinations.parts))])
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +48,7 @@ def test_failures_have_their_reason_and_nothing_is_lost(swept: ie.Sweep) -> None
     reasons = dict(zip(zip(failures.model, failures.hardware, strict=True), failures.reason, strict=True))
     assert reasons["llama_3_70b", "l4"].startswith("nothing fits: the weights of Llama 3.1 70B (fp8) alone need")
     assert "Gaudi 3 (HL-325L) lists no price" in reasons["llama_3_8b", "gaudi3"]
-    (numbers,) = swept.query("SELECT list(combination ORDER BY combination) AS all FROM combinations")["all"]
-    assert list(numbers) == list(range(12))
+    assert list(swept.every_row().combination.unique()) == list(range(12))
 
 
 def test_failures_that_are_not_listed_leave_no_row() -> None:
@@ -119,44 +116,14 @@ def test_other_rows_and_other_choices_can_be_shown(swept: ie.Sweep) -> None:
         swept.summary(Cheapest(rows="chip"))
 
 
-@pytest.mark.rows
-def test_what_is_no_query_is_refused_in_one_line(swept: ie.Sweep, sql: str, message: str) -> None:
-    with pytest.raises(InputError, match=message) as refusal:
-        swept.query(sql)
-    assert len(str(refusal.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    "source", ["read_text('{}')", "read_csv('{}')", "'{}'", "glob('{}')", "read_parquet('{}')", "rows", "sys_path"]
-)
-def test_a_query_reads_nothing_but_the_sweep(swept: ie.Sweep, source: str, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.csv"
-    secret.write_text("secret\n")
-    with pytest.raises(InputError, match=r"SQL: (Permission|Catalog) Error"):
-        swept.query(f"SELECT * FROM {source.format(secret)}")
-
-
-def test_a_query_that_takes_too_much_memory_is_refused(swept: ie.Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(stored._APART, "memory_limit", "20MB")
-    with pytest.raises(InputError, match="the query takes more than 500MB of memory; ask for less at a time"):
-        swept.query("SELECT count(DISTINCT hash(range)) FROM range(20000000)")
-
-
-def test_an_endless_query_is_ended(swept: ie.Sweep) -> None:
-    endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
-    with ie.allow(seconds=0.2), pytest.raises(InputError, match="the query takes longer than 0 s; ask for less at a"):
-        swept.query(endless)
-
-
 def test_other_facts_of_a_worker_are_refused() -> None:
     ask = study().ask
     with pytest.raises(InputError, match="a worker has other facts than this process"):
         answered(pickle.dumps(ask), 0, "others")
 
 
-def test_names_in_a_sweep_are_quoted() -> None:
-    """A name of an axis is text of whoever wrote the study, and stays text."""
-    odd = 'traffic"; DROP VIEW points; --'
+def test_an_axis_may_have_any_name() -> None:
+    odd = 'traffic"; --'
     axes = {odd: {"chat": {"isl": 500, "osl": 200}}, "model": ["llama_3_8b"], "hardware": ["l4"]}
     shown = _swept(axes).summary()
     assert shown.where == {odd: "chat"} and shown.frontiers == 1

@@ -12,17 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.answers.candidates import Candidate, label_of
 from inference_econ.answers.likely import likely_ends
 from inference_econ.answers.market import Arrangement, market
-from inference_econ.calibration import measurements
+from inference_econ.calibration import ComparedPoint, Report, measurements
 from inference_econ.calibration.measurements import Measurement
 from inference_econ.calibration.prediction.predict import Prediction, Profiles, predict
 from inference_econ.calibration.rows import calibration_behind, was_fitted
 from inference_econ.calibration.subjects import instance_chips, layout_of, requests_per_accelerator
-from inference_econ.calibration.validation._report import ComparedPoint, Report
 from inference_econ.calibration.validation.bound import EXPLAINED
 from inference_econ.calibration.validation.servers import of_hardware
 from inference_econ.engine import Instances, Setup, layout_keys
@@ -35,12 +33,12 @@ from inference_econ.serving import Services
 OWN = "profile"
 #: The same without levels of measured servers, which have seen these rows.
 UNSEEN = "profile, levels left out"
+#: Shipped files of measured servers that are compared.
+FILES = ("serving_points", "inferencemax_aggregated")
 #: Any price: the chips of both sides are alike [USD/h].
 _PRICE = 1.0
 #: Servers of a combination from which on their best ones say something [1].
 _ENOUGH = 3
-#: What the best answer beside a row takes, about [s].
-_ROW_SECONDS = 0.02
 #: Dearer or cheaper by more than this share is a wrong answer [1].
 NOTICED = 0.25
 #: Why a point has no answer.
@@ -380,13 +378,15 @@ def _errors(points: Iterable[CostPoint], cost_of: Callable[[CostPoint], float | 
     return [abs(error) for error in _logs(points, cost_of)]
 
 
-def report(paths: Sequence[Path], names: Sequence[str], offered: Market = default_market) -> Report:
+def report(
+    paths: Sequence[Path] = (), names: Sequence[str] = (OWN, UNSEEN), offered: Market = default_market
+) -> Report:
     """The best servers of all combinations of some files, beside what is answered under each of some assumptions.
 
     Parameters
     ----------
     paths : sequence of Path
-        Files of measured servers.
+        Files of measured servers; :data:`FILES` by default.
     names : sequence of str
         Presets by name or path; :data:`OWN` for the profiles that belong to a combination.
     offered : callable
@@ -403,6 +403,7 @@ def report(paths: Sequence[Path], names: Sequence[str], offered: Market = defaul
     InputError
         If a file cannot be used, or has no combination with enough servers.
     """
+    paths = paths or [catalog.server_files()[name] for name in FILES]
     rows = [row for path in paths for row in measurements.read(path)]
     usable = [row for row in rows if isinstance(row, Measurement)]
     groups = combinations(usable)
@@ -412,18 +413,13 @@ def report(paths: Sequence[Path], names: Sequence[str], offered: Market = defaul
             "one model, weights, chip and lengths, each under a constant number of requests and with a TPOT and a TTFT "
             "(or output tokens/s)"
         )
-    _work.check(
-        f"costs of {len(usable):,} measured servers under {len(names)} sets of assumptions",
-        seconds=_ROW_SECONDS * len(usable) * len(names),
-        smaller="datasets",
-    )
     points = [
         point
         for name in names
         for combination, servers in groups.items()
         for point in _points(combination, servers, name, offered)
     ]
-    return Report("costs", "Cost at the speed of the best measured servers", points, NOTES, form="costs")
+    return Report("costs", "Cost at the speed of the best measured servers", points, NOTES)
 
 
 def combinations(rows: Sequence[Measurement]) -> dict[Combination, list[Measurement]]:

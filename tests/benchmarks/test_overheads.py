@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 from benchmarks.validation.document import overhead_table
-from inference_econ.calibration import Measurement, Overhead, Row, overheads
+from benchmarks.validation.overheads import Overhead, overheads
+from inference_econ.calibration import Measurement, Row
 from inference_econ.calibration.prediction.predict import predict
 from inference_econ.inputs import Assumptions, catalog
 

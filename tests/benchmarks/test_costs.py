@@ -12,17 +12,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.validation import document
+from benchmarks.validation import costs, document
+from benchmarks.validation.cost_tables import points_of
+from benchmarks.validation.costs import (
+    Combination,
+    CostPoint,
+    Curves,
+    combinations,
+    cost_score,
+    default_market,
+    dollars_of,
+)
+from benchmarks.validation.costs import stages as cost_stages
 from data.measurements.__main__ import TABLES
 from inference_econ.answers.market import Arrangement
 from inference_econ.answers.serving_frontier import frontier
-from inference_econ.calibration import CostPoint, Measurement, Servers, cost_score, measurements, validation
-from inference_econ.calibration import stages as cost_stages
+from inference_econ.calibration import Measurement, Report, Servers, measurements
 from inference_econ.calibration.measurements import Pool
 from inference_econ.calibration.prediction.predict import predict
-from inference_econ.calibration.validation import _costs
-from inference_econ.calibration.validation._costs import Combination, Curves, combinations, default_market, dollars_of
-from inference_econ.calibration.validation.report_records import points_of
 from inference_econ.calibration.validation.servers import of_hardware
 from inference_econ.engine import Setup, Speculation
 from inference_econ.errors import InputError
@@ -43,7 +50,7 @@ def _rated(row: Measurement, speed: float, rate: float, **changes: object) -> Me
     return replace(row, tpot_seconds=1.0 / speed, output_tokens_per_second_per_accelerator=rate, **changes)  # type: ignore[arg-type]
 
 
-def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> _costs.Market:
+def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> costs.Market:
     """Candidates of one layout each: speeds, tokens/s of a chip, and whether they speculate."""
 
     def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
@@ -62,9 +69,9 @@ def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> _costs.Mar
     return market
 
 
-def _points(rows: Sequence[Measurement], market: _costs.Market) -> dict[str, CostPoint]:
+def _points(rows: Sequence[Measurement], market: costs.Market) -> dict[str, CostPoint]:
     (servers,) = combinations(rows).values()
-    return {point.id: point for point in _costs._points(ASKED, servers, "profile", market)}
+    return {point.id: point for point in costs._points(ASKED, servers, "profile", market)}
 
 
 def test_the_bill_of_a_closed_loop_is_that_of_its_requests() -> None:
@@ -159,7 +166,7 @@ def test_what_an_error_is_made_of() -> None:
         assert point.own == point.own_engine == point.predicted
     parts = cost_stages(points.values())
     errors = [abs(point.log_error) for point in points.values() if point.log_error is not None]
-    adds = [parts[name].adds for name in _costs.STAGES]
+    adds = [parts[name].adds for name in costs.STAGES]
     assert sum(part for part in adds if part is not None) == pytest.approx(statistics.mean(errors))
     assert adds[3:] == [0.0, 0.0], "one layout of one engine is all there is"
     assert [part.servers for part in parts.values()] == [3, 3, 3, 3, 3, 3, 0]
@@ -179,9 +186,9 @@ def test_pools_are_compared_in_the_layout_of_theirs_that_decodes() -> None:
         osl=921.6, concurrency=768.0, accelerators=64, tp=None, prefill=pools[0], decode=pools[1], tpot_seconds=0.044,
         ttft_seconds=8.8,
     )  # fmt: skip
-    (point,) = _costs._points(asked, [row], "profile", lambda *_: [curves])
+    (point,) = costs._points(asked, [row], "profile", lambda *_: [curves])
     assert point.series == "apart"
-    least = _costs._least([alone], point.tokens_per_second)
+    least = costs._least([alone], point.tokens_per_second)
     assert least is not None
     assert point.own == least.dollars
     assert point.own_engine is not None
@@ -192,7 +199,7 @@ def test_whoever_is_faster_than_all_candidates_is_out_of_reach() -> None:
     rows = [_rated(SERVER, speed, 4000.0 / speed, id=str(speed), concurrency=speed) for speed in (50, 100, 200, 400)]
     points = _points(rows, _market(([10.0, 100.0], [400.0, 20.0], False)))
     assert {name for name, point in points.items() if point.out_of_reach} == {"200"}
-    assert points["400"].note == _costs.FASTEST
+    assert points["400"].note == costs.FASTEST
     score = cost_score(points.values())
     assert (score.servers, score.compared) == (4, 2)
     assert score.out_of_reach == pytest.approx(1 / 3)
@@ -229,7 +236,7 @@ def test_a_combination_that_nobody_can_answer_says_why() -> None:
     assert {point.note for point in points} == {"no llama_3_8b under None"}
     assert cost_score(points) == (len(points), 0, None, None, None, None, None, None, 0, None, 0, None, None)
     drafting = _points(rows, _market(([10.0, 100.0], [400.0, 20.0], True))).values()
-    assert {point.note for point in drafting} == {_costs.NOBODY}
+    assert {point.note for point in drafting} == {costs.NOBODY}
 
 
 def test_the_market_of_default_answers_is_compared() -> None:
@@ -243,7 +250,7 @@ def test_the_market_of_default_answers_is_compared() -> None:
     setup = Setup.of(ASKED.model, ASKED.hardware, weights=ASKED.weights, price=1.0)
     front = frontier(setup, Traffic(isl=ASKED.isl, osl=ASKED.osl))
     for point in front.points([0, len(front) // 4, len(front) // 2]):
-        least = _costs._least(curves, point.tokens_per_second_per_user * (1.0 - 1e-9))
+        least = costs._least(curves, point.tokens_per_second_per_user * (1.0 - 1e-9))
         assert least is not None
         # Between two batches something can be cheaper than at either.
         assert 0.9 < least.dollars / point.dollars_per_million_output_tokens < 1.0 + 1e-6
@@ -276,13 +283,13 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shown(few: Path) -> validation.Report:
+def shown(few: Path) -> Report:
     """What is said of them."""
-    return validation.validate("costs", file=few)
+    return costs.report([few])
 
 
 @pytest.mark.long
-def test_the_floor(shown: validation.Report) -> None:
+def test_the_floor(shown: Report) -> None:
     """Combinations of several models, engines and chips: answers may get nearer to measured costs, and no farther."""
     points = points_of(shown, "profile")
     assert len(points) > 40
@@ -295,13 +302,13 @@ def test_the_floor(shown: validation.Report) -> None:
     assert score.out_of_reach == 0.0
 
 
-def test_a_point_lies_between_the_ends_of_its_interval(shown: validation.Report) -> None:
+def test_a_point_lies_between_the_ends_of_its_interval(shown: Report) -> None:
     points = [point for point in points_of(shown, "profile") if point.predicted and point.low and point.high]
     assert len(points) > 20
     assert all((point.low or 0.0) < (point.high or 0.0) for point in points)
 
 
-def test_the_section_of_the_report(shown: validation.Report) -> None:
+def test_the_section_of_the_report(shown: Report) -> None:
     servers = Servers("by hardware", (), ())
     text = document.document(servers, [], [], "a.png", "say it again", shown)
     assert text.index("## Cost at a speed") < text.index("TTFT under load")
@@ -314,4 +321,4 @@ def test_files_without_enough_servers_are_refused(tmp_path: Path, few: Path) -> 
     path = tmp_path / "two.csv"
     path.write_text("".join(few.read_text(encoding="utf-8").splitlines(keepends=True)[:3]), encoding="utf-8")
     with pytest.raises(InputError, match=r"two.csv: nothing to compare: costs need 3 or more servers of one model"):
-        validation.validate("costs", file=path)
+        costs.report([path])

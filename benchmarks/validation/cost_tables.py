@@ -1,18 +1,31 @@
-"""Errors of the least cost that is answered for a speed, against the best measured servers: tables and data."""
+"""Tables of the errors of the least cost that is answered for a speed, against the best measured servers.
+
+``python -m benchmarks.validation.cost_tables`` prints them as Markdown: of the shipped files, or of those
+that are named.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from inference_econ.calibration import CostPoint, CostScore, Report, Stage, cost_score, stages
-from inference_econ.calibration.validation.report_records import COST_KEYS, grouped, points_of
+from benchmarks.validation.costs import CostPoint, CostScore, Stage, cost_score, report, stages
+from inference_econ.calibration import Report
+from inference_econ.calibration.validation.intervals import ENGINES
 from inference_econ.report.table import Table
 
 #: Combinations of fewer points have no line among the worst [1].
 _ENOUGH = 3
 #: Combinations that are listed [1].
 _WORST = 10
+#: What points are grouped by, in addition to all of them.
+_KEYS: Mapping[str, Callable[[CostPoint], str]] = {
+    "servers": lambda point: point.series,
+    "model and chip": lambda point: point.combination.partition(",")[0],
+    "engine and chips": lambda point: f"{ENGINES.get(point.engine, point.engine)}, {point.chips.capitalize()}",
+}
 _HEADS = (
     *("servers", "compared", "answered/measured", "median error", "> 25 % dearer", "> 25 % cheaper", "out of reach"),
     *("in 80 % band", "median error, measured layouts", "own layouts"),
@@ -55,6 +68,19 @@ def _of(report: Report, name: str) -> tuple[Table, Table, Table]:
     )
 
 
+def points_of(report: Report, name: str) -> list[CostPoint]:
+    """The points of a report under some assumptions."""
+    return [point for point in report.points if isinstance(point, CostPoint) and point.assumptions == name]
+
+
+def _grouped(points: Sequence[CostPoint], key: Callable[[CostPoint], str]) -> dict[str, list[CostPoint]]:
+    """Points by a text of theirs."""
+    groups: dict[str, list[CostPoint]] = {}
+    for point in points:
+        groups.setdefault(key(point), []).append(point)
+    return groups
+
+
 def made_of(points: Sequence[CostPoint], title: str) -> Table:
     """Errors from the prediction of the measured server itself to the whole answer, each with more to choose."""
     lines = tuple((name, *_stage_cells(stage)) for name, stage in stages(points).items())
@@ -70,8 +96,8 @@ def _stage_cells(stage: Stage) -> tuple[str, ...]:
 def overview(points: Sequence[CostPoint]) -> tuple[tuple[str, ...], ...]:
     """Lines of all points, and by what they are of."""
     lines = [("all", *_cells(cost_score(points)))]
-    for key in COST_KEYS.values():
-        groups = grouped(points, key)
+    for key in _KEYS.values():
+        groups = _grouped(points, key)
         lines += [(label, *_cells(cost_score(groups[label]))) for label in sorted(groups)]
     return tuple(lines)
 
@@ -81,7 +107,7 @@ def worst(points: Sequence[CostPoint], title: str) -> Table:
 
     A point that is out of reach is farther off than any that is compared.
     """
-    groups = grouped(points, lambda point: f"{point.combination}, {point.series}")
+    groups = _grouped(points, lambda point: f"{point.combination}, {point.series}")
     judged = {label: part for label, part in groups.items() if len(part) >= _ENOUGH}
     order = sorted(judged, key=lambda label: -_distance(judged[label]))[:_WORST]
     lines = []
@@ -151,3 +177,8 @@ def _number(value: float | None) -> str:
 
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.0f} %"
+
+
+if __name__ == "__main__":
+    for shown in tables(report([Path(name) for name in sys.argv[1:]])):
+        sys.stdout.write("\n\n".join([f"## {shown.title}", shown.markdown(), *shown.every_note, ""]))
