@@ -47,8 +47,11 @@ class Group(click.Group):
             raise StoppedError from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name, or another that people have for it."""
-        return super().get_command(ctx, renamed.COMMANDS.get(cmd_name, cmd_name))
+        """Return a command by its name, or another that people have for it; say what to type where it is gone."""
+        command = super().get_command(ctx, renamed.COMMANDS.get(cmd_name, cmd_name))
+        if command is None and (instead := renamed.no_such_command(cmd_name)):
+            ctx.fail(instead)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them."""

@@ -1,4 +1,4 @@
-"""Options that are gone (``renamed.csv``) or that others have, what to type instead, and other names of commands."""
+"""Options that are gone (``renamed.csv``) or that others have, what to type instead, and commands that are gone."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ _SPEEDS = ("--speed", "--tokens-per-second")
 _AS_PROMISE = (
     "a speed is a promise of TPOT: --tpot mean:20 is 50 tokens/s per user on average, --tpot 20 for 90 % of them"
 )
+
+
+def no_such_command(name: str) -> str | None:
+    """What to type instead of a command that is gone; None for any other name."""
+    gone = (row for row in rows(Path(__file__).with_suffix(".csv")) if not row["option"])
+    return next((f"there is no {name} any more: {row['advice']}" for row in gone if row["commands"] == name), None)
 
 
 def no_such_option(error: click.NoSuchOption) -> InputError | None:

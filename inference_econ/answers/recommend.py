@@ -129,7 +129,7 @@ class Recommendation(Shown, Sequence[AnyChoice]):
     @property
     def setups(self) -> Sequence[Setup]:
         """Setups of all deployments."""
-        return [choice.service.setup for choice in self]
+        return [setup for choice in self for setup in setups_of(choice)]
 
     def __len__(self) -> int:
         return len(self.choices)
@@ -263,7 +263,7 @@ def _naturally_filled(candidate: Candidate, targets: Targets) -> tuple[float, fl
         kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.seen, 1.0 + NOTICED
         if not kept.any():
             return 0.0, 0.0
-        rates, chips = FILLED * seen.requests_per_second[kept], seen.accelerators[kept]
+        rates, chips = FILLED * seen.requests_per_second[kept], candidate.paid_chips[kept]
     per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(chips) / handicap
     index = int(np.argmax(per_dollar))
     rate = float(rates[index])
@@ -391,6 +391,13 @@ def recommend_record(choices: Sequence[AnyChoice], targets: Targets) -> dict[str
     }
 
 
+def setups_of(choice: AnyChoice) -> Sequence[Setup]:
+    """Setups of both pools of a deployment where their chips differ; else its setup alone."""
+    if isinstance(choice, PooledChoice) and choice.fleet.pools.prefill_chip:
+        return [choice.fleet.pools.prefill.setup, choice.service.setup]
+    return [choice.service.setup]
+
+
 def choice_chances(choice: AnyChoice, targets: Targets) -> Chances:
     """The probabilities that a deployment keeps what is promised."""
     if isinstance(choice, PooledChoice):
@@ -430,6 +437,7 @@ def _pools_record(choice: PooledChoice, targets: Targets) -> dict[str, object]:
     return {
         "serving": "apart",
         **facts(service.setup, *HEAD, *named, requests=service.requests),
+        **fleet.pools.prefill_chip,
         "speculation": None if service.speculation is None else service.speculation.record(),
         "layout": layout_of(service),
         "replicas": 1,

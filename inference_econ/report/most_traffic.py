@@ -33,7 +33,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         services = [choice.service for choice in answer]
         together = "With an SLO of the E2E no pools that prefill and decode apart are compared."
         table = choices_table(
-            service_title(f"Most requests for {answer.means.text}", services, promises=answer.targets),
+            service_title(f"Most requests for {answer.means.text}", services, answer.setups, promises=answer.targets),
             answer,
             [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
             columns,

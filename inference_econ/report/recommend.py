@@ -16,6 +16,7 @@ from inference_econ.answers.recommend import (
     choice_chances,
     choice_record,
     first_before_second,
+    setups_of,
 )
 from inference_econ.answers.service_record import layout_of
 from inference_econ.answers.startable import doubts, grounds
@@ -114,7 +115,7 @@ def recommend_table(choices: Sequence[AnyChoice], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
     kept = [choice_chances(choice, targets) for choice in choices]
-    best, setups = choices[0], [choice.service.setup for choice in choices]
+    best, setups = choices[0], [setup for choice in choices for setup in setups_of(choice)]
     columns = (
         *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
         "dollars_per_million_output_tokens", *power_columns(setups), "utilization", ttft, tpot, e2e,
@@ -201,13 +202,15 @@ def choice_layout(choice: AnyChoice) -> dict[str, float | str]:
     if not isinstance(choice, PooledChoice):
         return layout
     fleet = choice.fleet
-    return {**layout, "prefill": fleet.pools.prefill.layouts[fleet.prefill]}
+    return {**layout, "prefill": fleet.pools.prefill.layouts[fleet.prefill], **fleet.pools.prefill_chip}
 
 
 def recommend_title(choices: Sequence[AnyChoice], targets: Targets) -> str:
     """Heading: model and chips, rate, promises, in one line."""
     rate = choices[0].load.requests_per_second * choices[0].replicas
-    return service_title("Cheapest deployments", [choice.service for choice in choices], rate=rate, promises=targets)
+    setups = [setup for choice in choices for setup in setups_of(choice)]
+    services = [choice.service for choice in choices]
+    return service_title("Cheapest deployments", services, setups, rate=rate, promises=targets)
 
 
 #: What hovering over a deployment says.

@@ -6,9 +6,9 @@ from functools import cache
 from typing import Any
 
 import pytest
+from inference_econ.answers.best_pools import best_pools
 
 import inference_econ as ie
-from inference_econ.answers.best_pools import best_pools
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.disaggregated.fleets import smallest
 from inference_econ.answers.disaggregated.pools import Pools

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from inference_econ.answers.disaggregated.frontiers import undominated
 
 from inference_econ.answers.disaggregated import budget, compare, fleets, load
-from inference_econ.answers.disaggregated.frontiers import undominated
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
 from inference_econ.answers.disaggregated.terms import Ratios, Terms
