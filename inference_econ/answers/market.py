@@ -104,7 +104,8 @@ def market(
         raise InputError(f"arrangement: got {arrangement!r}; allowed: {', '.join(_WAYS)}")
     check_setup(setup)
     requests = Requests.of(traffic)
-    if not requests.is_simple and arrangement == "apart":
+    only_pools = arrangement == "apart" or (pooling or Pooling()) != Pooling()
+    if not requests.is_simple and only_pools:
         raise InputError(
             f"pools are not played, and closed forms know nothing of the arrivals and lengths of {requests.traffic}; "
             "give lengths and --arrival-scv, or leave --apart out"
@@ -126,7 +127,7 @@ def market(
             candidates += _arranged(practised, requests, tried, ways, pooling or Pooling(), slots, ttft_seconds)
         except (InputError, NothingFitsError) as error:
             reasons.setdefault(engine_of(practised.setup), error)
-    if not candidates:
+    if not candidates or (only_pools and all(candidate.pools is None for candidate in candidates)):
         first = next(iter(reasons.values()), None)
         raise _none(setup, labels, among) if first is None else _reason(setup, requests, tried, first)
     able = {candidate.engine for candidate in candidates}
