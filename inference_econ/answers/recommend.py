@@ -29,7 +29,7 @@ from inference_econ.answers.together import Choice as Choice
 from inference_econ.answers.together import cheapest, rank
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
-from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.facts import HEAD, bound, facts
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, check_rate
 
 
@@ -304,7 +304,7 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
 def _rank(targets: Targets, choice: AnyChoice) -> tuple[bool, tuple[float, float, float]]:
     """Whether the numbers are a bound, which comes last, and what deployments are ordered by."""
     ordered = rank(choice.dollars_per_hour, choice_chances(choice, targets), choice.load)
-    return choice.service.setup.is_bound, ordered
+    return any(setup.is_bound for setup in setups_of(choice)), ordered
 
 
 def _worthwhile(
@@ -437,6 +437,7 @@ def _pools_record(choice: PooledChoice, targets: Targets) -> dict[str, object]:
     return {
         "serving": "apart",
         **facts(service.setup, *HEAD, *named, requests=service.requests),
+        **bound(*setups_of(choice)),
         **fleet.pools.prefill_chip,
         "speculation": None if service.speculation is None else service.speculation.record(),
         "layout": layout_of(service),

@@ -25,7 +25,7 @@ from inference_econ.formulas import money, pareto
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HardwareSpec, ModelSpec, Requests, Traffic
 from inference_econ.inputs.catalog import Name
 from inference_econ.records.deviations import SERVED, calibration_record
-from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.facts import HEAD, bound, facts
 from inference_econ.records.sources import UsedSource, power_sources, priced_sources, source_records
 from inference_econ.search import Choosable, Metric, Saving
 
@@ -378,6 +378,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
                 *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached", "shared_prefix"),
                 requests=self.requests,
             ),
+            **bound(*self.candidate(self.preferred_index()).setups),
             "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
             "speculation": None if self.speculation is None else self.speculation.record(),
             "promises": self.promises.record(),
