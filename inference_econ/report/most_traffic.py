@@ -44,7 +44,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             ),
             why=(
                 "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
-                f"instances, see 'disaggregate') the fuller pool binds; binding: what a little more would break. "
+                "instances) the fuller pool binds; binding: what a little more would break. "
                 f"Assumptions: {assumptions_label(self.setups())}.",
             ),
             least=(
