@@ -16,7 +16,7 @@ _NAMES = ("agents", "router", "tiers")
 #: What is said of requests that come at a rate, and of closed forms.
 _OF_RATES = (
     *("isl", "osl", "cached", "shared_prefix", "arrival_scv", "trace", "simulate", "request_rate", "throughput"),
-    *("any_speed", "api_prices"),
+    *("any_speed", "api_prices", *market.OF_POOLS),
 )
 
 

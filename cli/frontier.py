@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import inference_econ as ie
 from inference_econ import answers, report, search
 
-from . import counted, market, options, proposals
+from . import counted, market, options, prices, proposals
 from .help import question
 
 Front = TypeVar("Front", "ie.Frontier", "ie.ServiceFrontier")
@@ -44,10 +44,13 @@ def _services(choices: options.Choices) -> options.Page:
     """The frontier of services: what users see in continuous batching against what it costs."""
     reused = {name: choices[name] or 0 for name in ("cached", "shared_prefix")}
     requests = options.requests(choices, **{**options.context_or_lengths(choices), **reused})
+    hardware = choices["hardware"] if choices["decode_on"] else None
+    if hardware is not None:
+        choices = {**choices, "price": prices.of_chips(choices["price"], (hardware, choices["decode_on"]))}
     promises = options.targets({**choices, "percentile": "mean"})
 
     def answer(chosen: options.Choices) -> ie.ServiceFrontier:
-        candidates = market.candidates(chosen, requests, ttft_seconds=promises.ttft_seconds)
+        candidates = market.candidates(chosen, requests, hardware, ttft_seconds=promises.ttft_seconds)
         return answers.serving_frontier.service_frontier(candidates, promises)
 
     return report.serving_frontier.ServingFrontierPage(_beside_startable(choices, answer), choices["y"])

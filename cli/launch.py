@@ -37,7 +37,7 @@ _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 def launch(output: str | None, quiet: bool, **choices: Any) -> None:
     """What one types to start a deployment, and the run that holds it to account.
 
-    ANSWER.json is what 'recommend', 'frontier', 'disaggregate' or 'fleet' wrote with -o; instead, MODEL and HARDWARE
+    ANSWER.json is what 'recommend', 'frontier' or 'fleet' wrote with -o; instead, MODEL and HARDWARE
     with the options of 'recommend'. Of a fleet --as keda and llm-d-autoscaling write its autoscaler, too. Every command
     line is held against the options of the engine's own parser at --engine-version.
     """

@@ -20,13 +20,17 @@ def recommend(
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
 
+    With --decode-on prefill and decode pools are on two kinds of hardware. Beside them instances that do both compete,
+    unless --apart is given.
+
     With --gpus, --budget or --power-budget the other way round: the most traffic that so many chips, so much money per
     hour, or so much power of the facility carry within the SLOs, aggregated and disaggregated; of a --traffic with
     sessions the most agents.
     """
     options.check_sizes(choices)
     work, chips = agents.work(choices), tuple(dict.fromkeys((choices["hardware"], *further)))
-    choices["price"], means = prices.of_chips(choices["price"], chips), options.given_means(choices)
+    every = tuple(dict.fromkeys((*chips, *filter(None, [choices["decode_on"]]))))
+    choices["price"], means = prices.of_chips(choices["price"], every), options.given_means(choices)
     if work is not None:
         ask = work.recommend if means is None else work.most_agents
         return agents.answer(ask, choices, work, *chips, most=most, progress=progress)

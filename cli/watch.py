@@ -32,7 +32,7 @@ _ROUNDING = 1e-9
 def watch(as_json: bool, quiet: bool, **choices: Any) -> None:
     """A line for each window of a running server: TTFT, TPOT and tokens/s beside their predicted intervals.
 
-    ANSWER.json is what 'recommend', 'frontier' or 'disaggregate' wrote with -o; instead, MODEL and HARDWARE with
+    ANSWER.json is what 'recommend' or 'frontier' wrote with -o; instead, MODEL and HARDWARE with
     the options of 'load'. Each window is the difference of two scrapes of /metrics of one instance, and the
     prediction is for the request rate of that window. Exit code 1: a window was outside; 2: none could be compared.
     """

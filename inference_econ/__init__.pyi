@@ -8,10 +8,6 @@ from .answers.buy import Purchase as Purchase
 from .answers.buy import buy as buy
 from .answers.cache import cache as cache
 from .answers.conversations import Conversation as Conversation
-from .answers.disaggregate import Disaggregation as Disaggregation
-from .answers.disaggregate import disaggregate as disaggregate
-from .answers.disaggregated.pools import pools as pools
-from .answers.disaggregated.terms import Terms as Terms
 from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
 from .answers.fits import Fits as Fits
@@ -27,6 +23,7 @@ from .answers.intensity import Intensity as Intensity
 from .answers.intensity import intensity as intensity
 from .answers.load import LoadCurve as LoadCurve
 from .answers.load import load as load
+from .answers.market import Pooling as Pooling
 from .answers.market import market as market
 from .answers.means import Means as Means
 from .answers.most_traffic import MostTraffic as MostTraffic

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
+from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.disaggregated import pools as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.steady import SteadyPools
+from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.answers.speculate import Speculated
 from inference_econ.answers.speculate import speculate as speculate_on
 from inference_econ.engine import Speculation
-from inference_econ.inputs import profiles
+from inference_econ.inputs import Length, profiles
 from inference_econ.serving import Services
 
 if TYPE_CHECKING:
@@ -89,10 +93,30 @@ def speculate(
 
 
 def pools(model: Any, hardware: Any, requests: ie.Requests, **settings: Any) -> Pools:
-    """See :func:`inference_econ.answers.disaggregated.pools.pools`; ``decode_on`` is other hardware for decoding."""
+    """Pools of the layouts of a space; ``decode_on`` is other hardware for decoding."""
     space, chosen = ie.Space(**_taken(settings, _SPACE)), _taken(settings, _SETUP)
-    other, opinions = settings.pop("decode_on", None), settings.pop("decode_assumptions", None)
-    decode = None
-    if other is not None:
-        decode = ie.Setup.of(model, other, **{**chosen, **({"assumptions": opinions} if opinions is not None else {})})
-    return disaggregated.pools(ie.Setup.of(model, hardware, **chosen), requests, space, decode=decode, **settings)
+    other, setup = settings.pop("decode_on", None), ie.Setup.of(model, hardware, **chosen)
+    decode = setup if other is None else ie.Setup.of(model, other, **chosen)
+    return pools_of(setup, requests, space, decode=decode, **settings)
+
+
+def pools_of(
+    setup: ie.Setup,
+    requests: ie.Requests,
+    space: ie.Space | None = None,
+    *,
+    decode: ie.Setup | None = None,
+    speculation: Speculation | None = None,
+    **settings: Any,
+) -> Pools:
+    """Pools of the layouts that a space offers, see :func:`inference_econ.answers.disaggregated.pools.pools`."""
+    prompts, alone = requests.replace(osl=Length(values=(1.0,))), setup.served(apart=True)
+    writing = alone if decode is None else decode.served(apart=True)
+    reading = ie.offer(alone, prompts, space, speculation)
+    largest = (space and space.max_accelerators) or math.inf
+    return disaggregated.pools(reading, ie.offer(writing, requests, space, speculation), largest=largest, **settings)
+
+
+def apart_frontier(found: Pools) -> ie.ServiceFrontier:
+    """The frontier of some pools alone."""
+    return service_frontier([Candidate(found.decode.services, SteadyPools(found))], ends=False)

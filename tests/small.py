@@ -29,10 +29,6 @@ def market(arrangement: Any = "both") -> tuple[Candidate, ...]:
     return ie.market(setup(), LENGTHS, SPACE, arrangement=arrangement)
 
 
-def pools() -> Any:
-    return ie.pools(setup(engine="vllm", kv="bf16"), LENGTHS, SPACE)
-
-
 ANSWERS: dict[str, Callable[[], Shown]] = {
     "frontier": lambda: ie.frontier(setup(), TRAFFIC, SPACE),
     "decode_frontier": lambda: ie.decode_frontier(setup(), TRAFFIC, SPACE),
@@ -40,7 +36,6 @@ ANSWERS: dict[str, Callable[[], Shown]] = {
     "most_traffic": lambda: ie.most_traffic(market(), ie.Means(8), TARGETS),
     "load": lambda: ie.load(layouts(), [1.0, 5.0], targets=TARGETS),
     "price": lambda: ie.price(market(), 5.0),
-    "disaggregate": lambda: ie.disaggregate(pools(), requests_per_second=20.0),
     "cache": lambda: ie.cache(setup(), ie.Space(ie.Pins(tp=1))),
     "prefill": lambda: ie.prefill(setup(), [2048], [2]),
     "speculate": lambda: ie.speculate(setup(), LENGTHS, ie.Speculation.of("ngram", 0.5), ie.Pins(tp=1)),

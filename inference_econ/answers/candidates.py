@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -76,6 +76,13 @@ class Candidate:
         return self.services.setup
 
     @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of both pools where their chips differ; else the setup alone."""
+        if self.pools is None or not self.pools.pools.prefill_chip:
+            return [self.setup]
+        return [self.pools.pools.prefill.setup, self.setup]
+
+    @property
     def requests(self) -> Requests:
         """Requests of users."""
         return self.services.requests
@@ -125,12 +132,16 @@ class Candidate:
             return self.pools.ttft_seconds(rows, columns)
         return np.asarray(self.services.states.ttft_seconds[rows, columns])
 
+    @property
+    def paid_chips(self) -> Array:
+        """Chips of the setup that cost as much as what is deployed together, shape (n, k) [1]: all, if of one kind."""
+        return self.seen.accelerators if self.pools is None else self.pools.paid_chips
+
     @cached_property
     def dollars(self) -> Array:
         """The whole bill over output tokens at every batch, shape (n, k) [USD per 1e6 tokens]."""
-        seen, price = self.seen, self.setup.dollars_per_accelerator_hour
-        rate = seen.requests_per_second * self.requests.osl.mean
-        return money.dollars_per_million_tokens(seen.accelerators, 1.0, rate, price)
+        rate = self.seen.requests_per_second * self.requests.osl.mean
+        return money.dollars_per_million_tokens(self.paid_chips, 1.0, rate, self.setup.dollars_per_accelerator_hour)
 
     @cached_property
     def _waits(self) -> Array:
@@ -165,6 +176,7 @@ class Candidate:
             {
                 **record,
                 "prefill": reader,
+                **self.pools.pools.prefill_chip,
                 "prefill_instances": round(prefilling),
                 "decode_instances": round(decoding),
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -12,9 +13,9 @@ from inference_econ.answers.power import fleet_power, power_record, together_wat
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.service_record import bounded_load, layout_of, service_record
 from inference_econ.answers.subjects import under_load
-from inference_econ.engine import Instances
+from inference_econ.engine import Instances, Setup
 from inference_econ.formulas import money
-from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.facts import HEAD, bound, facts
 from inference_econ.serving import Loaded, Service
 
 
@@ -51,6 +52,13 @@ class Deployment:
         """Make the deployment that two pools are, with the fields that a subclass has in addition."""
         writer = fleet.pools.decode.services.service(fleet.decode)
         return cls(writer, 1, fleet.load, fleet.dollars_per_hour, **{"binding": fleet.binding, **fields}, fleet=fleet)
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of both pools if their chips differ; else the setup alone."""
+        if self.fleet is None or not self.fleet.pools.prefill_chip:
+            return [self.service.setup]
+        return [self.fleet.pools.prefill.setup, self.service.setup]
 
     @property
     def requests_per_second(self) -> float:
@@ -108,11 +116,10 @@ class Deployment:
     def layout(self) -> dict[str, float | str]:
         """Return the degrees of an instance; of pools those of a decode instance, and the prefill layout in words."""
         layout = layout_of(self.service)
-        return (
-            layout
-            if self.fleet is None
-            else {**layout, "prefill": self.fleet.pools.prefill.layouts[self.fleet.prefill]}
-        )
+        if self.fleet is None:
+            return layout
+        pools = self.fleet.pools
+        return {**layout, "prefill": pools.prefill.layouts[self.fleet.prefill], **pools.prefill_chip}
 
     def served_record(self, targets: Targets) -> dict[str, object]:
         """Return the instances, their bill and their load as plain data, named alike with and without pools."""
@@ -132,6 +139,8 @@ class Deployment:
         return {
             "serving": "apart",
             **facts(service.setup, *HEAD, *named, requests=service.requests),
+            **bound(*self.setups),
+            **self.fleet.pools.prefill_chip,
             "speculation": None if service.speculation is None else service.speculation.record(),
             "layout": layout_of(service),
             "replicas": 1,

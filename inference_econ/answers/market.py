@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -23,6 +24,20 @@ Arrangement = Literal["both", "together", "apart"]
 #: Who proposes tokens: somebody, nobody, or whom recipes of engines have.
 RECIPE: Literal["recipe"] = "recipe"
 Proposer = Speculation | Literal["recipe"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """What is asked of prefill and decode pools, and of nothing else."""
+
+    decode: Setup | None = None
+    """The same model on another kind of chip, for decoding; engine and cache are those of the prefill pool."""
+    layer_by_layer: bool = True
+    """A layer's cache is sent while the next layer is computed; otherwise all of it once the prompt has been read."""
+    chains: Sequence[int] = ()
+    """Processes of chains that may read prompts in place of single instances [1]."""
+
+
 #: Whether pools serve, in every way that an arrangement allows.
 _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "together": (False,), "apart": (True,)}
 
@@ -34,6 +49,7 @@ def market(
     *,
     speculation: Proposer = RECIPE,
     arrangement: Arrangement = "both",
+    pooling: Pooling | None = None,
     slots: int | None = None,
     ttft_seconds: float = np.inf,
     among: Collection[str] = (),
@@ -54,6 +70,8 @@ def market(
         Who proposes tokens to all; nobody if None; by default as recipes have it, and nobody as well.
     arrangement : {'both', 'together', 'apart'}
         Whether instances read prompts and decode, or pools do one of both.
+    pooling : Pooling, optional
+        What is asked of prefill and decode pools.
     slots : int, optional
         Requests in flight of an instance at most [1].
     ttft_seconds : float
@@ -86,7 +104,8 @@ def market(
         raise InputError(f"arrangement: got {arrangement!r}; allowed: {', '.join(_WAYS)}")
     check_setup(setup)
     requests = Requests.of(traffic)
-    if not requests.is_simple and arrangement == "apart":
+    only_pools = arrangement == "apart" or (pooling or Pooling()) != Pooling()
+    if not requests.is_simple and only_pools:
         raise InputError(
             f"pools are not played, and closed forms know nothing of the arrivals and lengths of {requests.traffic}; "
             "give lengths and --arrival-scv, or leave --apart out"
@@ -105,10 +124,10 @@ def market(
         labels += labels_of.values()
         try:
             ways = [way for way, label in labels_of.items() if not among or label in among]
-            candidates += _arranged(practised, requests, tried, ways, slots, ttft_seconds)
+            candidates += _arranged(practised, requests, tried, ways, pooling or Pooling(), slots, ttft_seconds)
         except (InputError, NothingFitsError) as error:
             reasons.setdefault(engine_of(practised.setup), error)
-    if not candidates:
+    if not candidates or (only_pools and all(candidate.pools is None for candidate in candidates)):
         first = next(iter(reasons.values()), None)
         raise _none(setup, labels, among) if first is None else _reason(setup, requests, tried, first)
     able = {candidate.engine for candidate in candidates}
@@ -187,13 +206,14 @@ def _arranged(
     requests: Requests,
     space: Space,
     ways: Sequence[bool],
+    pooling: Pooling,
     slots: int | None,
     ttft_seconds: float,
 ) -> Iterator[Candidate]:
     """One practice as instances that do both, and as pools where these can be.
 
-    Pools are not tried where an instance is pinned or told its slots; why there are none is said where only pools are
-    asked for.
+    Pools are not tried where an instance is pinned or told its slots; why there are none is said where only pools, or
+    something of pools, are asked for.
     """
     if not ways:
         return
@@ -205,8 +225,12 @@ def _arranged(
         return
     try:
         reading = _usual(practised, requests.replace(osl=Length(values=(1.0,))), space, apart=True)
-        writing = _alike(practised, layouts, space) or _usual(practised, requests, space, apart=True)
-        every = pools(practised.setup, requests, speculation=practised.speculation, offered=(reading, writing))
+        if pooling.decode is None or pooling.decode.hardware == practised.setup.hardware:
+            writing = _alike(practised, layouts, space) or _usual(practised, requests, space, apart=True)
+        else:
+            writing = _usual(_decoding(practised, pooling.decode), requests, space, apart=True)
+        most = space.max_accelerators or math.inf
+        every = pools(reading, writing, layer_by_layer=pooling.layer_by_layer, chains=pooling.chains, largest=most)
         apart = SteadyPools(every, ttft_seconds)
         if not np.isfinite(apart.seen[0]).any() and False not in ways:
             # Whoever asks for pools only is told the shortest TTFT that they keep.
@@ -215,8 +239,16 @@ def _arranged(
             yield Candidate(every.decode.services, apart)
     except (InputError, NothingFitsError):
         # No link between instances, answers of a single token, or no layout whose groups all have a sequence.
-        if False not in ways:
+        if False not in ways or pooling != Pooling():
             raise
+
+
+def _decoding(practised: Practised, decode: Setup) -> Practised:
+    """A practice on the chip that decodes: with the engine, the cache and the proposer of the prefill pool."""
+    setup = practised.setup
+    if setup.has_recipes and setup.engines:
+        decode = decode.run_by(setup.engines[0]).with_cache(setup.precision.kv)
+    return practised._replace(setup=decode)
 
 
 def _usual(practised: Practised, requests: Requests, space: Space, *, apart: bool) -> Services:

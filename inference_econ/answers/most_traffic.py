@@ -19,7 +19,6 @@ from inference_econ.answers.means import Means
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.recommend import Recommendation, as_candidates, some_of_each_chip
 from inference_econ.answers.relax import nothing_kept
-from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.serving import Loaded, Service, Services, arrivals_of, calmest, is_unproven, loaded, served
 
@@ -44,11 +43,6 @@ class MostTraffic(Recommendation):
     page = "report.most_traffic:MostTrafficPage"
 
     means: Means
-
-    @property
-    def setups(self) -> Sequence[Setup]:
-        """Setups of all deployments."""
-        return [choice.service.setup for choice in self]
 
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""

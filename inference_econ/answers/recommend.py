@@ -63,7 +63,7 @@ class Recommendation(Shown, Sequence[Deployment]):
     @property
     def setups(self) -> Sequence[Setup]:
         """Setups of all deployments."""
-        return [choice.service.setup for choice in self]
+        return [setup for choice in self for setup in choice.setups]
 
     def __len__(self) -> int:
         return len(self.choices)
@@ -197,7 +197,7 @@ def _naturally_filled(candidate: Candidate, targets: Targets) -> tuple[float, fl
         kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.seen, 1.0 + NOTICED
         if not kept.any():
             return 0.0, 0.0
-        rates, chips = FILLED * seen.requests_per_second[kept], seen.accelerators[kept]
+        rates, chips = FILLED * seen.requests_per_second[kept], candidate.paid_chips[kept]
     per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(chips) / handicap
     index = int(np.argmax(per_dollar))
     rate = float(rates[index])
@@ -237,7 +237,7 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
 
 def _rank(targets: Targets, choice: Deployment) -> tuple[bool, tuple[float, float, float]]:
     """Whether the numbers are a bound, which comes last, and what deployments are ordered by."""
-    return choice.service.setup.is_bound, rank(targets, choice)
+    return any(setup.is_bound for setup in choice.setups), rank(targets, choice)
 
 
 def _worthwhile(

@@ -17,7 +17,7 @@ from inference_econ._types import Array, Indices
 from inference_econ.answers.candidates import Candidate, Seen
 from inference_econ.answers.disaggregated.terms import FASTER, NOTICED
 from inference_econ.answers.likely import Likely, likely_ends
-from inference_econ.answers.market import RECIPE, Arrangement, Proposer, market
+from inference_econ.answers.market import RECIPE, Arrangement, Pooling, Proposer, market
 from inference_econ.answers.promises import Targets, check_mean, kept_states, why_none_is_kept
 from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds, power
 from inference_econ.errors import InputError, NothingFitsError
@@ -25,7 +25,7 @@ from inference_econ.formulas import money, pareto
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HardwareSpec, ModelSpec, Requests, Traffic
 from inference_econ.inputs.catalog import Name
 from inference_econ.records.deviations import SERVED, calibration_record
-from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.facts import HEAD, bound, facts
 from inference_econ.records.sources import UsedSource, power_sources, priced_sources, source_records
 from inference_econ.search import Choosable, Metric, Saving
 
@@ -173,7 +173,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
     @property
     def setups(self) -> Sequence[Setup]:
         """Setups of every candidate that has a point."""
-        return [self.candidates[number].setup for number in self.shown]
+        return [setup for number in self.shown for setup in self.candidates[number].setups]
 
     @property
     def shown(self) -> list[int]:
@@ -227,12 +227,30 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
     @property
     def dollars(self) -> Array:
         """The whole bill, prefill included, over output tokens [USD per 1e6 tokens]."""
+        prefill = self._other_prefill_chips
+        paid = self.accelerators
+        if prefill is not None:
+            relative = prefill[0].dollars_per_accelerator_hour / self.dollars_per_accelerator_hour
+            paid = paid + (relative - 1.0) * prefill[1]
         return money.dollars_per_million_tokens(
-            self.accelerators,
-            1.0,
-            self.output_tokens_per_second,
-            self.dollars_per_accelerator_hour,
+            paid, 1.0, self.output_tokens_per_second, self.dollars_per_accelerator_hour
         )
+
+    @property
+    def _other_prefill_chips(self) -> tuple[Setup, Array] | None:
+        """The setup of prefill pools on another kind of chip, and their chips at every point, shape (n,) [1].
+
+        None if all chips are of one kind; every candidate has the same two kinds otherwise.
+        """
+        pools = self.candidates[0].pools
+        if pools is None or not pools.pools.prefill_chip:
+            return None
+        decoding = np.empty(len(self))
+        for number in self.shown:
+            mine, candidate = self.which == number, self.candidates[number]
+            rows, states = self.rows[mine], self.states[mine]
+            decoding[mine] = candidate.decoders(rows, states) * candidate.plans.accelerators[rows]
+        return pools.pools.prefill.setup, self.accelerators - decoding
 
     @property
     def tokens_per_second_per_accelerator(self) -> Array:
@@ -242,8 +260,13 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
     @property
     def tokens_per_second_per_megawatt(self) -> Array | None:
         """Output tokens over the power of the facility [tokens/s/MW]; None where the hardware file has no watts."""
-        chip = self.candidates[0].setup.hardware
-        return power.tokens_per_second_per_megawatt(chip, self.output_tokens_per_second, self.accelerators)
+        chip, tokens = self.candidates[0].setup.hardware, self.output_tokens_per_second
+        other = self._other_prefill_chips
+        if other is None:
+            return power.tokens_per_second_per_megawatt(chip, tokens, self.accelerators)
+        prefill = power.tokens_per_second_per_megawatt(other[0].hardware, tokens, other[1])
+        decode = power.tokens_per_second_per_megawatt(chip, tokens, self.accelerators - other[1])
+        return None if prefill is None or decode is None else 1.0 / (1.0 / prefill + 1.0 / decode)
 
     @property
     def joules_per_output_token(self) -> Array | None:
@@ -342,8 +365,10 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
     def sources(self) -> tuple[UsedSource, ...]:
         """Every source that the frontier rests on."""
         shown = [self.candidates[number] for number in self.shown]
-        every = [used for candidate in shown for used in priced_sources(candidate.setup, candidate.speculation)]
-        return tuple(dict.fromkeys([*every, *power_sources(self.setup.hardware)]))
+        priced = [(setup, candidate.speculation) for candidate in shown for setup in candidate.setups]
+        every = [used for setup, speculation in priced for used in priced_sources(setup, speculation)]
+        drawn = [used for setup in self.candidates[0].setups for used in power_sources(setup.hardware)]
+        return tuple(dict.fromkeys([*every, *drawn]))
 
     def record(self) -> dict[str, Any]:
         """Return every point as plain data, the fastest last; null where the hardware file has no watts."""
@@ -353,6 +378,7 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
                 *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached", "shared_prefix"),
                 requests=self.requests,
             ),
+            **bound(*self.candidate(self.preferred_index()).setups),
             "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
             "speculation": None if self.speculation is None else self.speculation.record(),
             "promises": self.promises.record(),
@@ -547,6 +573,7 @@ def frontier(
     *,
     speculation: Proposer = ...,
     arrangement: Arrangement = ...,
+    pooling: Pooling | None = ...,
     promises: Targets | None = ...,
     slots: int | None = ...,
 ) -> ServiceFrontier: ...
@@ -559,6 +586,7 @@ def frontier(
     *,
     speculation: Proposer = RECIPE,
     arrangement: Arrangement = "both",
+    pooling: Pooling | None = None,
     promises: Targets | None = None,
     slots: int | None = None,
 ) -> ServiceFrontier:
@@ -578,6 +606,8 @@ def frontier(
         Who proposes tokens, on the same chips; nobody if None; by default as engines' recipes have it.
     arrangement : {'both', 'together', 'apart'}
         Whether instances read prompts and decode, or pools do one of both.
+    pooling : Pooling, optional
+        What is asked of prefill and decode pools; other chips for decoding only with ``apart``.
     promises : Targets, optional
         Points whose mean TTFT or TPOT is longer are left out; of the percentile ``mean``.
     slots : int, optional
@@ -619,7 +649,7 @@ def frontier(
         )
     promised = check_mean(promises)
     offered = market(
-        setup, traffic, space, speculation=speculation, arrangement=arrangement, slots=slots,
+        setup, traffic, space, speculation=speculation, arrangement=arrangement, pooling=pooling, slots=slots,
         ttft_seconds=promised.ttft_seconds,
     )  # fmt: skip
     return service_frontier(offered, promised)
@@ -673,6 +703,12 @@ def service_frontier(
     requests = candidates[0].requests
     if not requests.decode_steps > 0:
         raise InputError(f"osl must be more than 1 token for a speed, got {requests.osl.mean:g}")
+    if len({tuple(setup.hardware.name for setup in candidate.setups) for candidate in candidates}) > 1:
+        raise InputError(
+            "a frontier is of one kind of chip, or of pools of the same two kinds; add --apart, or ask 'recommend' for "
+            "the cheapest of several",
+            option="apart",
+        )
     promised = check_mean(promises)
     seen = [candidate.means(promised.given) for candidate in candidates]
     kept = [kept_states(times, promised) for times in seen]
@@ -706,7 +742,7 @@ def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[
         places += zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True)
         seen = candidate.seen
         times.append(seen.tpot_seconds[mask])
-        costs.append(seen.accelerators[mask] / seen.requests_per_second[mask])
+        costs.append(candidate.paid_chips[mask] / seen.requests_per_second[mask])
         handicaps.append(np.full(rows.size, 1.0 + NOTICED * (candidate.pools is not None)))
         sizes.append(seen.accelerators[mask])
     seconds, chips, handicap, deployed = (np.concatenate(values) for values in (times, costs, handicaps, sizes))

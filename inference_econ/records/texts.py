@@ -60,7 +60,8 @@ def layout_label(layout: Mapping[str, float | str]) -> str:
         label += f" +{layout['draft_tokens']} drafted"
     if "prefill" in layout:
         # As in a key, tp1 stands before other degrees.
-        label = f"{re.sub('^tp1(?=[a-z])', '', str(layout['prefill']))} + {label}"
+        chip = f" on {str(layout['prefill_hardware']).split()[1]}" if "prefill_hardware" in layout else ""
+        label = f"{re.sub('^tp1(?=[a-z])', '', str(layout['prefill']))}{chip} + {label}"
     if "prefill_instances" in layout:
         instances = f"{size(float(layout['prefill_instances']))}P{size(float(layout['decode_instances']))}D"
         label = f"{instances} {label}"

@@ -29,7 +29,7 @@ Record = Mapping[str, Any]
 #: Options that offload caches of prompts, for people.
 _OFFLOADING = "see --kv-offloading-size of vLLM, --enable-hierarchical-cache of SGLang, host_cache_size of TensorRT-LLM"
 _LATENCIES: tuple[Measure, ...] = ("ttft", "tpot", "e2e")
-_HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier, or disaggregate)"
+_HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontier)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _recommended(saved: SavedAnswer, number: int | None) -> Chosen:
     use, apart = choice.get("agent_use"), choice.get("serving") == "apart"
     remarks = () if use is None else agents_said(use, choice["prefill_instances" if apart else "replicas"])
     if apart:
-        parts = _pools(choice, (choice["hardware"], choice["hardware"]), practice)
+        parts = _pools(choice, (choice.get("prefill_hardware", choice["hardware"]), choice["hardware"]), practice)
         return Chosen(parts, _rate(saved, choice), expected, choice["in_flight"], remarks=remarks)
     part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"], practice=practice)
     in_flight = choice["in_flight_per_instance"] * choice["replicas"]
@@ -184,20 +184,19 @@ def _practice(entry: Record, layout: Record) -> Record:
 
 
 def _pools(entry: Record, chips: tuple[str, str], practice: Record) -> tuple[ChosenPart, ChosenPart]:
-    """Both pools of an entry.
-
-    Raises
-    ------
-    InputError
-        If prompts are read by chains.
-    """
-    if "chain" in entry["prefill_layout"]:
-        raise InputError("no engine that is known reads prompts in a chain; ask disaggregate without --prefill-chain")
+    """Both pools of an entry."""
+    refuse_chain("chain" in entry["prefill_layout"])
     decoders = entry["decode_instances"]
     return (
         ChosenPart(chips[0], entry["prefill_layout"], entry["prefill_instances"], "prefill", practice),
         ChosenPart(chips[1], entry["decode_layout"], decoders, "decode", practice, entry["decode_slots"]),
     )
+
+
+def refuse_chain(chained: bool) -> None:
+    """Refuse to start pools whose prompts are read by chains."""
+    if chained:
+        raise InputError("no engine that is known reads prompts in a chain; ask again without --prefill-chain")
 
 
 def _on_frontier(saved: SavedAnswer, number: int | None) -> Chosen:
@@ -209,31 +208,16 @@ def _on_frontier(saved: SavedAnswer, number: int | None) -> Chosen:
     decoders = 1
     if "prefill" in point["layout"]:
         layout = point["layout"]
+        refuse_chain("chain" in layout["prefill"])
         decoders = round(layout["decode_instances"])
         reading = key_degrees(layout["prefill"])
+        prefill_chip = layout.get("prefill_hardware", saved.record["hardware"])
         parts = (
-            ChosenPart(saved.record["hardware"], reading, round(layout["prefill_instances"]), "prefill", practice),
+            ChosenPart(prefill_chip, reading, round(layout["prefill_instances"]), "prefill", practice),
             ChosenPart(saved.record["hardware"], layout, decoders, "decode", practice),
         )
     load = OfferedLoad(concurrency=max(1, round(point["concurrency"])))
     return Chosen(parts, load, expected_in_flight(point), decoders * point["batch"])
-
-
-def _fleet(saved: SavedAnswer, number: int | None) -> Chosen:
-    fleet = saved.record["fleet"]
-    if fleet is None:
-        raise InputError(
-            f"{saved.origin}: no fleet was asked for; ask with --request-rate, --gpus or --budget",
-            option="request_rate",
-        )
-    if number not in (None, 1):
-        raise InputError(f"{saved.origin}: --choice {number}: there is one fleet", option="choice")
-    record = saved.record
-    practice = {"engine": fleet.get("engine"), "kv": record.get("kv"), "speculation": record.get("speculation")}
-    parts = _pools(fleet, (record["prefill_hardware"], record["decode_hardware"]), practice)
-    targets = {name: record[f"{name}_promised"] for name in ("ttft_seconds", "tpot_seconds")}
-    targets |= {name: record[name] for name in ("ttft_percentile", "tpot_percentile")}
-    return Chosen(parts, _rate(saved, fleet), expected_under_load(fleet, targets, record["osl"]), fleet["in_flight"])
 
 
 def _of_a_day(saved: SavedAnswer, number: int | None) -> Chosen:
@@ -265,7 +249,6 @@ def _of_a_day(saved: SavedAnswer, number: int | None) -> Chosen:
 _DEPLOYMENTS: Mapping[str, Callable[[SavedAnswer, int | None], Chosen]] = {
     "recommend": _recommended,
     "frontier": _on_frontier,
-    "disaggregate": _fleet,
     "fleet": _of_a_day,
 }
 
@@ -341,6 +324,7 @@ def start_of(deployed: Deployment, targets: Targets, pick: str) -> Start:
 def start_of_fleet(fleet: Fleet, targets: Targets, pick: str) -> Start:
     """Pools that prefill and decode apart, under their load."""
     pools, count = fleet.pools, fleet.decode_instances
+    refuse_chain(pools.prefill.processes_of(fleet.prefill) > 1)
     reading = layout_of(pools.prefill.services.service(fleet.prefill)), fleet.prefill_instances
     writing = layout_of(pools.decode.services.service(fleet.decode)), count
     record = fleet_record(fleet, targets)

@@ -32,7 +32,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         services = [choice.service for choice in answer]
         together = "With an SLO of the E2E no pools that prefill and decode apart are compared."
         table = choices_table(
-            service_title(f"Most requests for {answer.means.text}", services, promises=answer.targets),
+            service_title(f"Most requests for {answer.means.text}", services, answer.setups, promises=answer.targets),
             answer,
             [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
             columns,
@@ -43,7 +43,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             ),
             why=(
                 "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
-                f"instances, see 'disaggregate') the fuller pool binds; binding: what a little more would break. "
+                "instances) the fuller pool binds; binding: what a little more would break. "
                 f"Assumptions: {assumptions_label(self.setups())}.",
             ),
             least=(

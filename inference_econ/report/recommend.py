@@ -103,7 +103,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
     kept = [choice.chances(targets) for choice in choices]
-    best, setups = choices[0], [choice.service.setup for choice in choices]
+    best, setups = choices[0], [setup for choice in choices for setup in choice.setups]
     columns = (
         *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
         "dollars_per_million_output_tokens", *power_columns(setups), "utilization", ttft, tpot, e2e,
@@ -186,7 +186,8 @@ def instances_label(choice: Deployment) -> str:
 def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
     """Heading: model and chips, rate, promises, in one line."""
     services, rate = [choice.service for choice in choices], choices[0].requests_per_second
-    return service_title("Cheapest deployments", services, rate=rate, promises=targets)
+    setups = [setup for choice in choices for setup in choice.setups]
+    return service_title("Cheapest deployments", services, setups, rate=rate, promises=targets)
 
 
 #: What hovering over a deployment says.

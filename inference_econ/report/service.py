@@ -70,12 +70,20 @@ def picked(service: Service, pick: Pick | None) -> list[str]:
 
 
 def service_title(
-    counted: str, services: Sequence[Service], *, rate: float | None = None, promises: Targets | None = None
+    counted: str,
+    services: Sequence[Service],
+    setups: Sequence[Setup] = (),
+    *,
+    rate: float | None = None,
+    promises: Targets | None = None,
 ) -> str:
-    """The heading of what is said of some services for the same requests; see :func:`.heading.heading`."""
+    """The heading of what is said of some services for the same requests; see :func:`.heading.heading`.
+
+    ``setups`` are those of the services and of what serves beside them, where that is on other chips.
+    """
     return heading(
         counted,
-        [service.setup for service in services],
+        setups or [service.setup for service in services],
         [lengths_label(services[0].requests)],
         rate=rate,
         promises=() if promises is None else (promises,),

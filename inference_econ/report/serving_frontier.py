@@ -15,7 +15,7 @@ from inference_econ.engine import key_degrees
 from inference_econ.records.texts import PART_NAMES, assumptions_label
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, Series
-from inference_econ.report.chosen import expected_in_flight, parts_of_pools
+from inference_econ.report.chosen import expected_in_flight, parts_of_pools, refuse_chain
 from inference_econ.report.metrics import AXES
 from inference_econ.report.startable import with_recipes
 from inference_econ.report.table import Table
@@ -59,6 +59,7 @@ class ServingFrontierPage(speed_cost.CurvePage[ServiceFrontier]):
         if candidate.pools is None:
             parts = [Part(candidate.services.service(int(front.rows[best])), 1)]
         else:
+            refuse_chain("chain" in str(layout["prefill"]))
             reading = key_degrees(str(layout["prefill"])), round(float(layout["prefill_instances"]))
             writing = layout, round(float(layout["decode_instances"]))
             parts = parts_of_pools(candidate.pools.pools, reading, writing, float(front.batch[best]))

@@ -10,8 +10,8 @@ import pytest
 
 from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.chances import chances
-from inference_econ.answers.disaggregated import budget, compare, fleets
-from inference_econ.answers.disaggregated.terms import Ratios, Terms
+from inference_econ.answers.disaggregated import budget, fleets
+from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.load import sweep
 from inference_econ.answers.margins import margins
 from inference_econ.answers.means import Means
@@ -93,7 +93,7 @@ def test_fewer_requests_are_kept_surely() -> None:
 def test_two_pools_keep_promises_with_their_confidence() -> None:
     requests = Requests(isl=Length.parse("2000"), osl=Length.parse("300"))
     pools = asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=PROFILE, price=2.0, max_accelerators=2)
-    free, sure = (Terms(targets, ratios=Ratios.parse("1:4,4:1")) for targets in (FREE, SURE))
+    free, sure = Terms(FREE), Terms(SURE)
     fleet, cheaper = (fleets.smallest(pools, 30.0, terms) for terms in (sure, free))
     assert fleet is not None and cheaper is not None
     assert fleet.dollars_per_hour >= cheaper.dollars_per_hour
@@ -101,9 +101,8 @@ def test_two_pools_keep_promises_with_their_confidence() -> None:
     more, less = (budget.largest(pools, Means(8), terms) for terms in (free, sure))
     assert more is not None and less is not None
     assert less.load.requests_per_second < more.load.requests_per_second
-    assert compare.compare(pools, sure).terms is sure
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 25 ms \(p90, with 80 %\)"):
-        compare.compare(pools, Terms(Targets(0.025, confidence=0.8)))
+        fleets.smallest(pools, 30.0, Terms(Targets(0.025, confidence=0.8)))
 
 
 def test_assumptions_that_were_fitted_to_nothing_promise_nothing() -> None:

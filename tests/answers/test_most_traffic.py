@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from inference_econ.answers.disaggregated import budget
-from inference_econ.answers.disaggregated.pools import Pools, pools
-from inference_econ.answers.disaggregated.terms import Ratios, Terms
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.market import market
 from inference_econ.answers.means import Means
 from inference_econ.answers.most_traffic import most_traffic
@@ -22,6 +22,7 @@ from inference_econ.engine import Rent, Setup, Space
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.inputs import Requests
 from inference_econ.serving import Services, loaded
+from tests.asking import pools_of
 
 PROMISED = Targets(0.5, 0.02)
 
@@ -38,7 +39,7 @@ def small(rent: Rent = "gpu") -> Services:
 
 
 def two(rent: Rent = "gpu") -> Pools:
-    return pools(_setup(rent), REQUESTS, Space(max_accelerators=2))
+    return pools_of(_setup(rent), REQUESTS, Space(max_accelerators=2))
 
 
 @pytest.mark.parametrize("chips", [1, 5, 8])
@@ -119,7 +120,7 @@ def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
 
 def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
     both = two()
-    terms = Terms(Targets(0.2, 0.02), ratios=Ratios.parse("1:4,4:1"))
+    terms = Terms(Targets(0.2, 0.02))
     by_chips, by_money = (budget.largest(both, means, terms) for means in (Means(6), Means(None, 6 * 2.95)))
     assert by_chips is not None and by_money is not None
     assert by_chips.load == by_money.load
@@ -128,8 +129,8 @@ def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
 
 def test_power_of_two_pools_is_that_of_the_chips_of_each() -> None:
     """An H100 takes up 1.68 kW of the facility, a B200 1.2 x (1000 + 780) W."""
-    both = pools(_setup("gpu"), REQUESTS, Space(max_accelerators=2), decode=Setup.of("llama_3_8b", "b200"))
-    terms = Terms(Targets(0.2, 0.02), ratios=Ratios.parse("1:4,4:1"))
+    both = pools_of(_setup("gpu"), REQUESTS, Space(max_accelerators=2), decode=Setup.of("llama_3_8b", "b200"))
+    terms = Terms(Targets(0.2, 0.02))
     best = budget.largest(both, Means(None, None, 12e3), terms)
     assert best is not None
     prompts, answers = best.accelerators

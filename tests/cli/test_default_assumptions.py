@@ -73,13 +73,10 @@ def test_several_chips_have_their_own(command: Command) -> None:
 
 
 def test_pools_of_two_kinds_of_chips_have_their_own(command: Command) -> None:
-    words = ("disaggregate", MODEL, "h100_sxm", "--decode-on", "b200", *SMALL)
-    found = first_record(command, *words)
-    names = tuple(default(chip, FIRST).name for chip in ("h100_sxm", "b200"))
-    assert (found["prefill_assumptions"], found["assumptions"]) == names
-    assert found["calibration"].keys() == {"NVIDIA H100 SXM5 80GB", "NVIDIA B200 SXM6 180GB"}
-    one = first_record(command, *words, "--assumptions", "deployable")
-    assert (one["prefill_assumptions"], one["assumptions"]) == ("deployable", "deployable")
+    words = ("frontier", MODEL, "h100_sxm", "--apart", "--decode-on", "b200", "--engine", FIRST, *SMALL, "--why")
+    chips = (("h100_sxm", "NVIDIA H100 SXM5 80GB"), ("b200", "NVIDIA B200 SXM6 180GB"))
+    named = ", ".join(f"{default(chip, FIRST).name} ({name})" for chip, name in chips)
+    assert f"Assumptions: {named}." in " ".join(command(*words).out.split())
 
 
 # How far off

@@ -250,7 +250,6 @@ POOLS = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--engine", "sgla
 SAVED_POOLS = [
     ("recommend", *POOLS, "--apart", "--request-rate", "20", "--ttft", "500"),
     ("frontier", *POOLS, "--apart"),
-    ("disaggregate", *POOLS, "--request-rate", "20", "--ttft", "500"),
 ]
 
 
@@ -446,13 +445,6 @@ def test_a_choice_that_is_not_there_is_refused(refused: Command, command: Comman
     command("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "-o", path)
     assert "name one with --choice 1 to" in refused("launch", path, "--to", "vllm").err
     assert "--choice 999: there are" in refused("launch", path, "--to", "vllm", "--choice", "999").err
-
-
-def test_pools_without_a_fleet_are_told_how_to_ask_for_one(refused: Command, command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "pools.json"
-    command("disaggregate", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "-o", path)
-    message = refused("launch", path, "--to", "vllm").err.replace("\n", " ")
-    assert "no fleet was asked for; ask with --request-rate, --gpus or --budget" in message
 
 
 def test_a_frontier_of_decode_steps_starts_nothing(refused: Command, command: Command, tmp_path: Path) -> None:

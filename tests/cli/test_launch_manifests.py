@@ -21,20 +21,20 @@ DEEPSEEK = ("deepseek_v3", "h200_sxm", "--isl", "4000", "--request-rate", "4")
 AMD = ("llama_3_70b", "mi300x", "--request-rate", "2", "--tp", "1", "--dp", "1", "--pp", "1", "--weights", "fp8")
 WIDE = ("deepseek_v3", "h200_sxm", "--request-rate", "2", "--tp", "8", "--dp", "2", "--pp", "1", "--ep", "16")
 
-#: The answers of disaggregate by engine, which take seconds: each is asked for once.
+#: The pools of recommend by engine, which take seconds: each is asked for once.
 _SAVED: dict[str, str] = {}
 
 
 @pytest.fixture
 def apart(tmp_path: Path, command: Command) -> Callable[[str], Path]:
-    """An answer of disaggregate for an engine."""
+    """Pools of recommend for an engine."""
 
     def answer(engine: str) -> Path:
         path = tmp_path / "apart.json"
         if engine not in _SAVED:
-            asked = (*DEEPSEEK, "--osl", "1000", "--no-pipeline", "--max-instance-gpus", "8", "--ratios", "1:1,1:1")
+            asked = (*DEEPSEEK, "--osl", "1000", "--no-pipeline", "--max-instance-gpus", "8", "--apart")
             told = ("--engine", engine, "--ttft", "4 s", "--tpot", "60 ms", "-o", path)
-            assert command("disaggregate", *asked, *told).code == 0
+            assert command("recommend", *asked, *told).code == 0
             _SAVED[engine] = path.read_text()
         path.write_text(_SAVED[engine])
         return path
@@ -140,7 +140,7 @@ def test_dynamo_has_workers_of_each_kind(command: Command, apart: Callable[[str]
     answer = apart(engine)
     documents = _documents(command("launch", answer, "--to", engine, "--as", "dynamo").out)
     services = _of_kind(documents, "DynamoGraphDeployment")["spec"]["services"]
-    fleet = json.loads(answer.read_text())["fleet"]
+    fleet = json.loads(answer.read_text())["choices"][0]
     assert services["PrefillWorker"]["replicas"] == fleet["prefill_instances"]
     assert services["DecodeWorker"]["subComponentType"] == "decode"
     words = services["PrefillWorker"]["extraPodSpec"]["mainContainer"]["args"]

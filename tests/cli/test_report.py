@@ -56,10 +56,10 @@ def test_every_question_is_one_small_file_that_loads_nothing(question: str, writ
 
 
 def test_the_script_is_that_of_launch(written: Callable[..., Document], command: Command) -> None:
-    for question in (QUESTIONS["recommend"], POOLS, QUESTIONS["disaggregate"]):
+    for question in (QUESTIONS["recommend"], POOLS, QUESTIONS["apart"]):
         assert command(*question.split(), "-o", "answer.json").code == 0
         record = json.loads(Path("answer.json").read_text(encoding="utf-8"))
-        engine = record["choices"][0]["layout"]["engine"] if "choices" in record else record["fleet"]["engine"]
+        engine = record["choices"][0]["layout"]["engine"]
         launched = command("launch", "answer.json", "--to", engine).out
         (script,) = (text for _, text in written(question).all("pre") if text.startswith("#!/bin/sh"))
         apart = [[line for line in text.splitlines() if "# picked:" not in line] for text in (script, launched)]

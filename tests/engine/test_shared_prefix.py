@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.answers.explain import explain
 from inference_econ.answers.load import load
 from inference_econ.answers.offer import offer
@@ -17,6 +16,7 @@ from inference_econ.answers.price import price
 from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Requests
+from tests.asking import pools_of
 from tests.planned import plan_of, row_of
 from tests.reading import scalar
 
@@ -132,7 +132,7 @@ def test_every_path_reads_it_once() -> None:
 
 def test_decode_instances_receive_only_what_they_do_not_hold() -> None:
     space = Space(Pins(tp=1, dp=1, pp=1))
-    whole, own = (pools(*_asked("once", shared), space).bytes_per_prompt for shared in (0, 8000))
+    whole, own = (pools_of(*_asked("once", shared), space).bytes_per_prompt for shared in (0, 8000))
     # 9,000 tokens are 563 blocks of 16; 8,000 of them 500 blocks.
     assert whole == pytest.approx(563 * 16 * TOKEN, rel=1e-12)
     assert own == pytest.approx(63 * 16 * TOKEN, rel=1e-12)

@@ -15,7 +15,7 @@ from inference_econ.answers.disaggregated.load import Fleet, bill, decoder, rent
 from inference_econ.answers.disaggregated.pool import Pool
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools, check_instances
-from inference_econ.answers.disaggregated.terms import Terms, unreachable
+from inference_econ.answers.disaggregated.terms import MOST_RATIO, Terms, fewest_beside, unreachable
 from inference_econ.answers.means import Means
 from inference_econ.errors import NothingFitsError, TooLittleError
 
@@ -153,7 +153,7 @@ class _Budget:
     def fleet(self, reader: int, writer: int) -> Fleet | None:
         """The best numbers of instances of a pair of layouts; None if none keep the promises."""
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
-        answers, ratios = self.answers(writer, receiving), self.terms.ratios
+        answers = self.answers(writer, receiving)
         size = tuple(
             float(_sizes(pool, self.means)[index])
             for pool, index in ((self.pools.prefill, reader), (self.pools.decode, writer))
@@ -169,11 +169,11 @@ class _Budget:
         @cache
         def fed(count: int) -> float:
             patience = self.terms.targets.ttft_seconds
-            return min(self.before.most(reader, writer, count, patience), ratios.most_decoders(count) * answers)
+            return min(self.before.most(reader, writer, count, patience), MOST_RATIO * count * answers)
 
         counts = range(1, int((self.given - size[1]) // size[0]) + 1)
         # Up to where those that decode are fewer than the ratios allow.
-        counts = counts[: bisect_left(counts, True, key=lambda count: room(count) < ratios.fewest_decoders(count))]
+        counts = counts[: bisect_left(counts, True, key=lambda count: room(count) < fewest_beside(count))]
         meeting = bisect_left(counts, True, key=lambda count: fed(count) >= room(count) * answers)
         rates = {count: min(fed(count), room(count) * answers) for count in counts[max(meeting - 1, 0) : meeting + 1]}
         if not rates or max(rates.values()) <= 0.0:
@@ -183,8 +183,8 @@ class _Budget:
         # No more instances than the rate needs; those that it was found for are enough.
         enough = range(1, count + 1)
         fewer = enough[bisect_left(enough, True, key=lambda count: fed(count) >= rate * (1.0 - 1e-12))]
-        needed = max(math.ceil(rate / answers * (1.0 - 1e-12)), ratios.fewest_decoders(fewer))
-        count, groups = (fewer, needed) if needed <= ratios.most_decoders(fewer) else (count, room(count))
+        needed = max(math.ceil(rate / answers * (1.0 - 1e-12)), fewest_beside(fewer))
+        count, groups = (fewer, needed) if needed <= MOST_RATIO * fewer else (count, room(count))
         return self._kept((reader, writer), (count, groups), rate)
 
     def _affordable(self, layouts: tuple[int, int], instances: tuple[int, int]) -> bool:

@@ -11,7 +11,6 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.capacity import fewest
-from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.load import (
     Decoder,
     Fleet,
@@ -22,9 +21,8 @@ from inference_econ.answers.disaggregated.load import (
 )
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import check_instances, prefill_costs
-from inference_econ.answers.disaggregated.terms import Terms, unreachable
+from inference_econ.answers.disaggregated.terms import MOST_RATIO, Terms, fewest_beside, unreachable
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.together import cheapest
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate
@@ -104,32 +102,6 @@ def _rank(fleet: Fleet) -> tuple[float, int, int]:
     return fleet.dollars_per_hour, sum(fleet.accelerators), fleet.prefill_instances + fleet.decode_instances
 
 
-def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Deployment | None:
-    """The cheapest fleet of instances that read prompts and decode, for comparison.
-
-    Parameters
-    ----------
-    pools : Pools
-        With the aggregated layouts.
-    requests_per_second : float
-        The whole traffic [1/s].
-    terms : Terms
-        Promises and arrivals.
-
-    Returns
-    -------
-    Deployment or None
-        None if no layout keeps the promises.
-    """
-    offers = [pool.services for pool in pools.aggregated]
-    try:
-        # By closed forms, as the pools that it is compared with.
-        scv = terms.arrival_scv
-        return cheapest(offers, requests_per_second, terms.targets, arrival_scv=scv, most=1, play=False)[0]
-    except NothingFitsError:
-        return None
-
-
 def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
     """Time of a prefill and of a decode instance that are never idle per request, shape (n, m) [s].
 
@@ -159,7 +131,7 @@ class _Search:
     """Fleets for one traffic and one set of promises."""
 
     def __init__(self, pools: Pools, rate: float, terms: Terms) -> None:
-        self.pools, self.rate, self.ratios = pools, rate, terms.ratios
+        self.pools, self.rate = pools, rate
         self.targets, self.scv, self.fullest = terms.kept, terms.arrival_scv, terms.fullest_reading
         self.busy, self.working = per_request(pools, terms.targets)
         self.reading = pools.prefill.dollars_per_second * 3600.0
@@ -204,13 +176,13 @@ class _Search:
         if groups is None or least is None:
             return
         # Beyond a few more decode instances than needed nobody waits for a place.
-        groups = max(groups, self.ratios.fewest_decoders(least))
+        groups = max(groups, fewest_beside(least))
         for count in range(groups, 2 * groups + 16):
-            low, high = self.ratios.readers(count)
-            low, room = max(low, least), limit - count * self.decoding[writer]
+            low, room = max(fewest_beside(count), least), limit - count * self.decoding[writer]
             if low * self.reading[reader] >= room:
                 return
-            most = min(high, _MOST, math.ceil(room / self.reading[reader]) if math.isfinite(room) else _MOST)
+            paid = math.ceil(room / self.reading[reader]) if math.isfinite(room) else _MOST
+            most = min(MOST_RATIO * count, _MOST, paid)
             kept = fewest(partial(self._kept, reader, writer, count), low, most) if low <= most else None
             if kept is not None:
                 yield self._fleet(reader, writer, count, kept)

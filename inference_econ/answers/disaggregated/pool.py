@@ -125,8 +125,12 @@ class Pool:
 
     @cached_property
     def layouts(self) -> list[str]:
-        """Every layout by name, see :func:`inference_econ.engine.layout_key`."""
-        return layout_keys(self.services.plans, self.setup.assumptions.layout)
+        """Every layout by name, see :func:`inference_econ.engine.layout_key`; of chains with how many processes."""
+        keys = layout_keys(self.services.plans, self.setup.assumptions.layout)
+        if self.processes.size == 1:
+            return keys
+        processes = self.processes.tolist()
+        return [f"chain of {n:.0f} x {key}" if n > 1 else key for n, key in zip(processes, keys, strict=True)]
 
     @property
     def step_seconds(self) -> Array:

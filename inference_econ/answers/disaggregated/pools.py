@@ -1,4 +1,4 @@
-"""Pools of instances that read prompts, decode, or do both, and the links between them."""
+"""Pools of instances that read prompts and of instances that decode, and the links between them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated.chains import with_chains
 from inference_econ.answers.disaggregated.pool import Pool
-from inference_econ.answers.offer import offer
 from inference_econ.engine import (
     Setup,
-    Space,
     Speculation,
     own_tokens,
     prompt_cache_bytes,
@@ -26,16 +23,13 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import collectives
-from inference_econ.inputs import Free, Length, Requests
+from inference_econ.inputs import Free, Requests
 from inference_econ.serving import Services
-
-#: What a layout takes of the search for pairs, which looks at few of them: 4 to 20 ms [s]; and arrays over pairs [B].
-_SECONDS, _BYTES = 20e-3, 18 * 8.0
 
 
 @dataclass(frozen=True)
 class Pools:
-    """Layouts that disaggregated serving can choose from, and those that it is compared with.
+    """Layouts that disaggregated serving can choose from.
 
     Attributes
     ----------
@@ -43,15 +37,12 @@ class Pools:
         Layouts that read prompts; their memory need not hold answers.
     decode : Pool
         Layouts that decode; perhaps of another kind of chip.
-    aggregated : tuple of Pool
-        Layouts that do both, one entry per kind of chip.
     layer_by_layer : bool
         A layer's cache is sent while the next layer is computed; otherwise all of it once the prompt has been read.
     """
 
     prefill: Pool
     decode: Pool
-    aggregated: tuple[Pool, ...]
     layer_by_layer: bool
 
     @property
@@ -73,6 +64,12 @@ class Pools:
     def speculation(self) -> Speculation | None:
         """Who proposes tokens; None if nobody does."""
         return self.decode.services.speculation
+
+    @property
+    def prefill_chip(self) -> dict[str, str]:
+        """Where prompts are read on another kind of chip than answers, its name, as records have it; else nothing."""
+        chip = self.prefill.setup.hardware
+        return {} if chip == self.decode.setup.hardware else {"prefill_hardware": chip.name}
 
     def engines_of(self, prefill: int, decode: int) -> tuple[str, ...]:
         """The engines that can start both layouts of a pair, by name; none where any layout is offered."""
@@ -128,93 +125,43 @@ class Transfer:
 
 
 def pools(
-    setup: Setup,
-    requests: Requests,
-    space: Space | None = None,
+    reading: Services,
+    decoding: Services,
     *,
-    decode: Setup | None = None,
     layer_by_layer: bool = True,
-    speculation: Speculation | None = None,
-    offered: tuple[Services, Services] | None = None,
     chains: Sequence[int] = (),
+    largest: float = math.inf,
 ) -> Pools:
-    """Every layout of a model that could read prompts, decode, or do both.
+    """Prefill and decode pools of some layouts.
 
     Parameters
     ----------
-    setup : Setup
-        What is served, on what, how.
-    requests : Requests
-        Lengths and cached tokens; answers of more than one token.
-    space : Space, optional
-        Which instances are tried.
-    decode : Setup, optional
-        The same model on another kind of chip, for decoding.
+    reading : Services
+        Layouts that read prompts: services of answers of one token.
+    decoding : Services
+        Layouts that decode, of the same model, perhaps on another kind of chip; answers of more than one token.
     layer_by_layer : bool
         See :class:`Pools`.
-    speculation : Speculation, optional
-        Who proposes tokens: the decode pool runs its rounds, and the prefill pool reads prompts for it too.
-    offered : tuple of Services, optional
-        The layouts that read prompts, as services of answers of one token, and those that decode, where no others
-        are compared; by default those of the space.
     chains : sequence of int
         Processes of chains that may read prompts in place of single instances, see
         :func:`inference_econ.answers.disaggregated.chains.with_chains` [1].
-
-    Returns
-    -------
-    Pools
-        With the aggregated choices of every kind of chip.
+    largest : float
+        Chips of a chain at most [1].
 
     Raises
     ------
     InputError
-        If nobody knows a price, answers have a single token, no link joins the pools, or the speculation does not go
-        with the model.
+        If answers have a single token, no engine can start both pools, or no link joins them.
     NothingFitsError
-        If no layout fits.
+        If in no layout each group of attention ranks holds a sequence, or none makes a chain.
     """
+    requests = decoding.requests
     if requests.decode_steps <= 0:
         raise InputError(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
-    prompts, alone = requests.replace(osl=Length(values=(1.0,))), setup.served(apart=True)
-    if offered is not None:
-        reading, writing = (_usable(layouts) for layouts in offered)
-        return Pools(reading, writing, (writing,), layer_by_layer)
-    together = _usable(offer(setup, requests, space, speculation))
-    reading = _usable(offer(alone, prompts, space, speculation))
-    if chains:
-        reading = with_chains(reading, chains, (space and space.max_accelerators) or math.inf)
-    if decode is None or decode.hardware == setup.hardware:
-        return Pools(reading, _apart(together, setup, requests, space, speculation), (together,), layer_by_layer)
-    decoding = _usable(offer(decode, requests, space, speculation))
-    return Pools(reading, _apart(decoding, decode, requests, space, speculation), (together, decoding), layer_by_layer)
-
-
-def _apart(
-    together: Pool, setup: Setup, requests: Requests, space: Space | None, speculation: Speculation | None
-) -> Pool:
-    """A pool that only decodes, of the layouts of one that does both, unless measured servers tell the two apart."""
-    alone = setup.served(apart=True)
-    return together if alone is setup else _usable(offer(alone, requests, space, speculation))
-
-
-def check_pairs(pools: Pools) -> None:
-    """Refuse more pairs of layouts than are looked at; see :mod:`inference_econ._work`.
-
-    Raises
-    ------
-    TooMuchError
-        With how many there are.
-    """
-    reading, decoding = (len(pool.services) for pool in (pools.prefill, pools.decode))
-    _work.check(
-        f"{reading * decoding:,} pairs of {reading:,} layouts that read prompts and {decoding:,} that decode",
-        seconds=_SECONDS * (reading + sum(len(pool.services) for pool in pools.aggregated)),
-        size=_BYTES * reading * decoding,
-        smaller="max_accelerators",
-    )
+    prefill = _usable(reading)
+    return Pools(with_chains(prefill, chains, largest) if chains else prefill, _usable(decoding), layer_by_layer)
 
 
 def _usable(every: Services) -> Pool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from inference_econ.answers.disaggregated.load import (
     until_read,
 )
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.terms import NOTICED, Terms
+from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.inputs import percentiles
 from inference_econ.serving import Drawn
 
@@ -72,17 +71,6 @@ def check_instances(instances: float, seconds: float, smaller: str) -> None:
     _work.check(work, seconds=seconds * instances, size=_BYTES * instances, smaller=smaller)
 
 
-class Readers(NamedTuple):
-    """Prefill instances for a number of decode instances at a rate."""
-
-    layout: int
-    """Of the prefill instances."""
-    prefill_instances: int
-    """Of one group that is deployed together [1]."""
-    decode_instances: int
-    """Beside them [1]."""
-
-
 class PrefillPools:
     """Prefill instances in front of decode instances, on the terms of a comparison.
 
@@ -97,10 +85,6 @@ class PrefillPools:
     def __init__(self, pools: Pools, terms: Terms) -> None:
         self.pools, self.terms = pools, terms
         self.line = cache(self._line)
-        counts = range(1, terms.ratios.instances + 1)
-        groups = [(count, decoders[0], decoders[-1]) for count in counts if (decoders := terms.ratios.decoders(count))]
-        #: Numbers of prefill instances with the fewest and the most that may decode beside them, shape (3, n) [1].
-        self.groups = np.array(groups, dtype=int).reshape(-1, 3).T
 
     def most(self, reader: int, writer: int, count: int, patience: float = math.inf) -> float:
         """Requests per second that some prefill instances take within the promise [1/s].
@@ -140,46 +124,3 @@ class PrefillPools:
             read = until_read(pools, (reader, writer), count, queue, drawn)
             seconds = around + np.quantile(read, part, axis=-1)
         return rates, np.maximum.accumulate(seconds - exposed)
-
-    def cheapest(self, writer: int, rate: float, bounds: Array, patience: float = math.inf) -> Readers | None:
-        """The cheapest whole numbers of prefill instances for decode instances that each take a rate.
-
-        Parameters
-        ----------
-        writer : int
-            Layout of the decode instances.
-        rate : float
-            Requests per second of each [1/s].
-        bounds : ndarray
-            Dollars per request of every prefill layout, from below [USD]; ``inf`` for those that cannot keep the
-            promise.
-        patience : float
-            See :meth:`most` [s].
-
-        Returns
-        -------
-        Readers or None
-            None if no number within the ratios is enough.
-        """
-        best: Readers | None = None
-        least, cheapest = bounds * rate, math.inf
-        for reader in np.argsort(least, kind="stable").tolist():
-            if not least[reader] < cheapest:
-                break
-            price, bound = float(self.pools.prefill.dollars_per_second[reader]), float(least[reader])
-            counts, least_beside, most_beside = self.groups
-            # Not even pools without a line feed more.
-            fed_most = np.minimum(most_beside, np.floor(counts * price / bound * (1.0 + 1e-9)))
-            worth = (fed_most >= least_beside) & (
-                counts * price / np.maximum(fed_most, 1.0) < cheapest / (1.0 + NOTICED)
-            )
-            for place in np.flatnonzero(worth).tolist():
-                count, fewest, possible = int(counts[place]), int(least_beside[place]), int(fed_most[place])
-                if count * price / possible >= cheapest / (1.0 + NOTICED):
-                    continue
-                fed = math.floor(self.most(reader, writer, count, patience) / rate * (1.0 + 1e-9))
-                number = min(possible, fed)
-                if number >= fewest and count * price / number < cheapest / (1.0 + NOTICED):
-                    best = Readers(reader, count, number)
-                    cheapest = count * price / number
-        return best

@@ -72,7 +72,8 @@ class SteadyPools:
         best = np.full(rate.shape, np.inf)
         readers_of, prefilling, decoding = (np.zeros(rate.shape, dtype=np.intp) for _ in range(3))
         share = np.ones(rate.shape)
-        whole = node(pools.decode.setup.hardware)
+        kinds = [pools.prefill.setup.hardware, pools.decode.setup.hardware]
+        whole = tuple(node(kind) for kind in (kinds[1:] if kinds[0] == kinds[1] else kinds))
         for reader in order:
             reader_chips = pools.prefill.accelerators[reader]
             possible = np.isfinite(cost[reader, writers])[:, None] & (
@@ -80,18 +81,38 @@ class SteadyPools:
             )
             with np.errstate(invalid="ignore"):
                 wanted = np.where(possible, rate * busy[reader, writers][:, None] / FILLED, np.inf)
-            readers, decoders, fed = _instances(wanted, reader_chips, pools.decode.accelerators, whole)
+            sizes = reader_chips, pools.decode.accelerators
+            readers, decoders, fed = _instances(wanted, *sizes, whole, self._relative_price)
             with np.errstate(divide="ignore", invalid="ignore"):
                 busy_enough = fed * wanted * decoders / readers >= _IDLEST / FILLED
-                group = readers * reader_chips[:, None] / decoders + pools.decode.accelerators[:, None]
-                chips = np.where((readers > 0) & busy_enough, group / fed, np.inf)
+                paid = self._relative_price * readers * reader_chips[:, None] / decoders
+                paid = paid + pools.decode.accelerators[:, None]
+                paid = np.where((readers > 0) & busy_enough, paid / fed, np.inf)
             # Where none can, none is better.
-            better = chips < best
-            best = np.where(better, chips, best)
+            better = paid < best
+            best = np.where(better, paid, best)
             readers_of = np.where(better, reader[:, None], readers_of)
             prefilling, decoding = np.where(better, readers, prefilling), np.where(better, decoders, decoding)
             share = np.where(better, fed, share)
         return readers_of, prefilling, decoding, share
+
+    @cached_property
+    def _relative_price(self) -> float:
+        """Price of a chip of the prefill pool over that of a chip of the decode pool [1]."""
+        reading, decoding = (pool.setup for pool in (self.pools.prefill, self.pools.decode))
+        if reading.hardware == decoding.hardware:
+            return 1.0
+        return reading.dollars_per_accelerator_hour / decoding.dollars_per_accelerator_hour
+
+    @cached_property
+    def paid_chips(self) -> Array:
+        """Chips of the decode pool that cost as much as each group, shape (n, k) [1]; all chips where both are alike.
+
+        NaN where there is no group.
+        """
+        prefill, readers, *_ = self._chosen
+        chips = readers * self.pools.prefill.accelerators[prefill]
+        return np.asarray(self.seen[2] + (self._relative_price - 1.0) * chips)
 
     @cached_property
     def seen(self) -> tuple[Array, Array, Array, Array, Array]:
@@ -136,16 +157,19 @@ class SteadyPools:
         return list(zip(readers[rows, columns].tolist(), decoders[rows, columns].tolist(), strict=True))
 
 
-def _instances(wanted: Array, reading: Array, decoding: Array, whole: int) -> tuple[Indices, Indices, Array]:
+def _instances(
+    wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], relative_price: float = 1.0
+) -> tuple[Indices, Indices, Array]:
     """Whole numbers of prefill and decode instances for some ratios, and the share of the ratio that they feed.
 
     Shape (m, k) each. The share is 1 where a group of at least the ratio costs least per request, and less where one of
     a smaller ratio does. The numbers are 0 where no group is of a ratio that is wanted. ``reading`` and ``decoding``
-    are chips of an instance of either kind, shape (m,), ``whole`` those of a node.
+    are chips of an instance of either kind, shape (m,), ``whole`` those of a node: one number where both pools share
+    nodes, otherwise one of each pool. ``relative_price`` is that of a prefill chip over that of a decode chip.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
-        groups = _groups(*sizes, whole)
+        groups = _groups(*sizes, whole, relative_price)
         at = np.searchsorted(groups.ratios, wanted[row] * (1.0 - 1e-9))
         enough = at < groups.ratios.size
         counts[row, enough] = groups.instances[at[enough]]
@@ -165,7 +189,7 @@ class _Groups(NamedTuple):
     instances: Indices
     """Numbers of both of the group that is taken for a ratio, shape (n, 2) [1]; theirs may be larger."""
     chips: Array
-    """Of that group, for each instance that decodes [1]."""
+    """Chips of that group for each instance that decodes [1]; prefill chips as many as cost the same."""
     before: Indices
     """Which smaller ratio costs least where its prefill instances are filled."""
     filled: Array
@@ -173,20 +197,25 @@ class _Groups(NamedTuple):
 
 
 @cache
-def _groups(reading: float, decoding: float, whole: int) -> _Groups:
+def _groups(reading: float, decoding: float, whole: tuple[int, ...], relative_price: float) -> _Groups:
     """The groups of instances of some chips each.
 
-    The chips of a group are whole nodes, or an even part of one, and no more than are deployed together. Of groups that
-    hardly differ in chips for each decode instance the smallest is taken.
+    The chips of a group are whole nodes, or an even part of one, and no more than are deployed together; so are those
+    of each pool where the pools share no nodes. Of groups that hardly differ in cost for each decode instance the
+    smallest is taken.
     """
     numbers = np.array(list(product(range(1, _MOST_INSTANCES + 1), repeat=2)), dtype=np.intp)
-    chips, ratios = numbers @ np.array([reading, decoding]), numbers[:, 0] / numbers[:, 1]
-    filled = (np.mod(chips, whole) == 0) | (np.mod(whole, chips) == 0)
+    sides = numbers * np.array([reading, decoding])
+    chips, ratios = sides.sum(axis=1), numbers[:, 0] / numbers[:, 1]
+    placed = (chips,) if len(whole) == 1 else sides.T
+    filled = np.ones(chips.size, dtype=bool)
+    for part, size in zip(placed, whole, strict=True):
+        filled &= (part % size == 0) | (size % part == 0)
     possible = filled & (chips <= _LARGEST_GROUP) & (np.maximum(ratios, 1.0 / ratios) <= _MOST_RATIO)
     order = np.flatnonzero(possible)[np.argsort(ratios[possible], kind="stable")]
     ratios, chips, numbers = ratios[order], chips[order], numbers[order]
     # They ascend with the ratio.
-    costs = reading * ratios + decoding
+    costs = relative_price * reading * ratios + decoding
     dearer = np.searchsorted(costs, costs * (1.0 + NOTICED), side="right")
     chosen = [start + int(np.argmin(chips[start:end])) for start, end in enumerate(dearer.tolist())]
     chips, costs = chips[chosen], costs[chosen]

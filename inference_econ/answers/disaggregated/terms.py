@@ -1,11 +1,9 @@
-"""On which terms both ways of serving are held against each other: promises, arrivals, loads and sizes of pools."""
+"""Terms that fleets of pools must keep: promises, arrivals, and how full and how unequal pools may be."""
 
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 import numpy as np
 
@@ -14,117 +12,35 @@ from inference_econ.answers.margins import Margins, margins
 from inference_econ.answers.promises import FILLED, FULLEST, Targets
 from inference_econ.errors import InputError
 
-#: Of either kind in the smallest group that is deployed together, so that ratios go from 1:16 to 16:1 [1]. Fleets of
-#: public measurements have from 1:9 to 3:1 (servers/serving_points.csv); DeepSeek-V3's report (2024, section 3.4)
-#: has units of 4 and of 40 nodes. Where one instance feeds or drains more than that, its loss stops them all.
-MOST_INSTANCES = 16
+#: Most instances of one kind for each of the other, so that ratios go from 1:16 to 16:1 [1]. Fleets of public
+#: measurements have from 1:9 to 3:1 (servers/serving_points.csv); DeepSeek-V3's report (2024, section 3.4) has units of
+#: 4 and of 40 nodes. Where one instance feeds or drains more than that, its loss stops them all.
+MOST_RATIO = 16
 #: Savings below this are not worth a second pool, a larger group or a dearer layout: 3P1D is deployed where 16P5D saves
 #: two per cent [1].
 NOTICED = 0.05
 #: Speed that is gained below this is not worth pools of twice the chips [1]: nobody starts 136 where 56 are as fast
 #: within a per cent.
 FASTER = 0.02
-#: No pool of a fleet that is looked at has more instances, or the search would take minutes [1].
-_LARGEST = 256
-_RATIO = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Ratios:
-    """How many prefill instances a fleet may have for how many that decode, whole numbers both.
-
-    Attributes
-    ----------
-    least, most : Fraction
-        Prefill instances over decode instances [1].
-    instances : int
-        Of either kind in the smallest group that is deployed together, at most [1].
-
-    Raises
-    ------
-    InputError
-        If the limits contradict each other, or leave no whole numbers.
-
-    Examples
-    --------
-    >>> Ratios.parse("1:2,3:1").decoders(3)
-    range(1, 4)
-    """
-
-    least: Fraction = Fraction(1, MOST_INSTANCES)
-    most: Fraction = Fraction(MOST_INSTANCES)
-    instances: int = MOST_INSTANCES
-
-    def __post_init__(self) -> None:
-        """Refuse limits between which there is nothing."""
-        if self.least > self.most:
-            raise InputError(
-                f"ratios of prefill to decode instances: from {_shown(self.least)} to {_shown(self.most)} contradicts "
-                f"itself; write the smaller first: {_shown(self.most)},{_shown(self.least)}"
-            )
-        if not 1 <= self.instances <= _LARGEST:
-            raise InputError(
-                f"ratios of prefill to decode instances: from 1 to {_LARGEST} of a kind are possible, got "
-                f"{self.instances}"
-            )
-
-    @classmethod
-    def parse(cls, text: str) -> Ratios:
-        """Limits as people type them: the least and the most, ``1:16,16:1``.
-
-        Raises
-        ------
-        InputError
-            If the text has another form, or the limits contradict each other.
-        """
-        pairs = [_RATIO.fullmatch(part) for part in text.split(",")]
-        numbers = [int(number) for pair in pairs if pair is not None for number in pair.groups()]
-        if len(pairs) != 2 or len(numbers) != 4 or 0 in numbers:
-            raise InputError(
-                f"{text!r} is no range of ratios of prefill to decode instances; write the least and the most, each of "
-                "two whole numbers from 1 on, for example 1:16,16:1"
-            )
-        return cls(Fraction(numbers[0], numbers[1]), Fraction(numbers[2], numbers[3]), max(numbers))
-
-    def __str__(self) -> str:
-        return f"{_shown(self.least)} to {_shown(self.most)}"
-
-    def fewest_decoders(self, prefill_instances: int) -> int:
-        """Fewest decode instances beside some that read prompts [1]."""
-        return max(1, math.ceil(prefill_instances / self.most))
-
-    def most_decoders(self, prefill_instances: int) -> int:
-        """Most of them [1]; there may be fewer than :meth:`fewest_decoders`."""
-        return math.floor(prefill_instances / self.least)
-
-    def decoders(self, prefill_instances: int) -> range:
-        """Numbers of decode instances beside some that read prompts, within :attr:`instances`."""
-        most = min(self.most_decoders(prefill_instances), self.instances)
-        return range(self.fewest_decoders(prefill_instances), most + 1)
-
-    def readers(self, decode_instances: int) -> tuple[int, int]:
-        """Fewest and most prefill instances beside some that decode [1]."""
-        return max(1, math.ceil(decode_instances * self.least)), math.floor(decode_instances * self.most)
-
-
-def _shown(ratio: Fraction) -> str:
-    return f"{ratio.numerator}:{ratio.denominator}"
+def fewest_beside(instances: int) -> int:
+    """Fewest instances of one pool beside some of the other [1]."""
+    return math.ceil(instances / MOST_RATIO)
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Terms that both ways of serving have in common when their costs are compared.
+    """Promises, arrivals and loads of a fleet of prefill and decode instances.
 
     Attributes
     ----------
     targets : Targets
-        Promised TTFT and TPOT, and which requests must see them; speeds are of the percentile of the TPOT. No e2e.
+        Promised TTFT and TPOT, and which requests must see them. No e2e.
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals [1]: 1 if Poisson, more if bursty.
     fullest : float
-        Share of what a pool, or an instance that does both, completes, beyond which it is not filled [1].
-    ratios : Ratios
-        Prefill to decode instances of a fleet.
+        Share of what a pool completes beyond which it is not filled [1].
 
     Raises
     ------
@@ -135,7 +51,6 @@ class Terms:
     targets: Targets = field(default_factory=Targets)
     arrival_scv: float = 1.0
     fullest: float = FILLED
-    ratios: Ratios = field(default_factory=Ratios)
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -194,8 +109,8 @@ def unreachable(pools: Pools, terms: Terms) -> str:
         f"{name} {1e3 * best:.4g} ms{_missed(best / limit)}" for name, (limit, best) in promised.items()
     )
     return (
-        f"no pair of layouts keeps {targets.text or 'the SLOs'}. Best reachable with a single "
-        f"request: {reached}; that is without queues, here at most {100 * terms.fullest:g} % busy, with {terms.ratios} "
+        f"no pair of layouts keeps {targets.text or 'the SLOs'}. Best reachable with a single request: {reached}; that "
+        f"is without queues, here at most {100 * terms.fullest:g} % busy, with 1:{MOST_RATIO} to {MOST_RATIO}:1 "
         "prefill to decode instances"
     )
 

@@ -101,7 +101,7 @@ def pools(rows: Sequence[Measurement], assumptions: Assumptions) -> Pools:
     assert row.prefill is not None and row.decode is not None
     # By chance all requests are at one worker.
     reading, writing = (workers(rows, pool, assumptions, most, apart=True) for pool in (row.prefill, row.decode))
-    return Pools(disaggregated.Pool(reading), disaggregated.Pool(writing), (), layer_by_layer=True)
+    return Pools(disaggregated.Pool(reading), disaggregated.Pool(writing), layer_by_layer=True)
 
 
 def workers(

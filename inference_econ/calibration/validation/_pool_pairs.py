@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from inference_econ.answers.disaggregated import compare
-from inference_econ.answers.disaggregated.pools import pools
+from inference_econ.answers.market import Arrangement
+from inference_econ.answers.serving_frontier import frontier
 from inference_econ.calibration.measurements import UnusableRowError
 from inference_econ.calibration.validation._files import Line, read
 from inference_econ.calibration.validation._report import ComparedPoint, Dataset, Report
@@ -20,6 +20,7 @@ from inference_econ.inputs import Requests
 OWN = "profile"
 #: Any price: the chips of both sides are alike.
 _PRICE = 1.0
+_WAYS: tuple[Arrangement, ...] = ("together", "apart")
 
 
 def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
@@ -63,10 +64,11 @@ def _answered(line: Line, name: str) -> ComparedPoint:
             engine=line.text("engine") or None,
         )
         space = Space(max_accelerators=int(line.needed("largest_instance")))
-        comparison = compare.compare(pools(setup, requests, space))
+        # None of the published pairs speculates.
+        fronts = [frontier(setup, requests, space, speculation=None, arrangement=way) for way in _WAYS]
     except (InputError, NothingFitsError) as error:
         return replace(blank, note=str(error))
-    together, apart = float(comparison.aggregated_dollars(speed)), float(comparison.disaggregated.dollars_at(speed))
+    together, apart = (float(front.dollars_at(speed)) for front in fronts)
     if math.isinf(together) or math.isinf(apart):
         return replace(blank, note="neither is so quick" if math.isinf(apart) else "only pools are so quick")
     return replace(blank, predicted=together / apart)

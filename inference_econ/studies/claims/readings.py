@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ.answers.disaggregated.compare import compare
-from inference_econ.answers.disaggregated.pools import pools
-from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.explain import Explanation, explain
-from inference_econ.answers.settings import promises_of, requests_of, setup_of
-from inference_econ.engine import Collective, Network, Space, Speculation, collective_seconds, evaluate, instance_pins
+from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.settings import setup_of
+from inference_econ.engine import Collective, Network, Speculation, collective_seconds, evaluate, instance_pins
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, roofline
 from inference_econ.inputs import (
@@ -40,6 +38,10 @@ from inference_econ.studies.claims.chains import of_a_chain
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import shared_frontier
 from inference_econ.studies.toy import bytes_per_parameter
+
+#: The largest factor of pools is looked for up to this share of the speed that both ways reach [1]: beyond it a
+#: quotient of costs shows where one of them ends.
+_WITHIN = 0.9
 
 
 def read(reading: Reading, basis: BasisSpec) -> float:
@@ -235,10 +237,12 @@ def _of_round(reading: RoundReading, settings: Settings) -> float:
 
 
 def _of_pools(_: PoolsReading, settings: Settings) -> float:
-    filled = with_defaults(settings)
-    space = Space(max_accelerators=filled.max_instance_gpus)
-    comparison = compare(pools(setup_of(filled), requests_of(filled), space), Terms(promises_of(filled)))
-    return comparison.best()[0]
+    together, apart = (shared_frontier(settings.replace(arrangement=way)) for way in ("together", "apart"))
+    assert isinstance(together, ServiceFrontier) and isinstance(apart, ServiceFrontier)
+    fastest_both = min(together.tokens_per_second[-1], apart.tokens_per_second[-1])
+    speeds = np.concatenate([together.tokens_per_second, apart.tokens_per_second])
+    speeds = speeds[speeds <= _WITHIN * fastest_both]
+    return float(np.max(together.dollars_at(speeds) / apart.dollars_at(speeds), initial=0.0))
 
 
 def _of_chain(reading: ChainReading, settings: Settings) -> float:

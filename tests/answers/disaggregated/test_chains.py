@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.disaggregated import load
-from inference_econ.answers.disaggregated.pools import Pools, pools
+from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.prefill import prefill
 from inference_econ.engine import Setup, Space
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
+from tests.asking import pools_of
 
 REQUESTS = Requests(16000, 300)
 #: Prompts as 'prefill' reads them.
@@ -21,7 +22,7 @@ ALONE = ("assumptions.serving.prefill_chunk=0", "assumptions.host.handover=0 us"
 
 def _pools(chip: str, chains: tuple[int, ...], *changes: str, assumptions: str = "deployable") -> Pools:
     setup = Setup.of("llama_3_8b", chip, assumptions=assumptions, changes=changes)
-    return pools(setup, REQUESTS, Space(max_accelerators=4, pipeline=False), chains=chains)
+    return pools_of(setup, REQUESTS, Space(max_accelerators=4, pipeline=False), chains=chains)
 
 
 def test_without_links_a_chain_is_so_many_times_as_quick_and_as_dear() -> None:
@@ -31,7 +32,10 @@ def test_without_links_a_chain_is_so_many_times_as_quick_and_as_dear() -> None:
     one = next(index for index in single if pool.accelerators[index] == 1)
     for number, rows in zip((2, 4), chained, strict=True):
         (chain,) = (index for index in rows if pool.accelerators[index] == number)
-        assert pool.layouts[chain] == pool.layouts[one] and pool.processes_of(int(chain)) == number
+        assert (
+            pool.layouts[chain] == f"chain of {number} x {pool.layouts[one]}"
+            and pool.processes_of(int(chain)) == number
+        )
         assert pool.prefill_seconds[chain] == pytest.approx(pool.prefill_seconds[one] / number, rel=0.01)
         costs = pool.prefill_busy_seconds * pool.dollars_per_second
         assert costs[chain] == pytest.approx(costs[one], rel=0.01)
@@ -90,9 +94,9 @@ def test_chains_that_cannot_be(chains: list[int], message: str) -> None:
 def test_prompts_caches_and_sizes_that_leave_no_chain() -> None:
     setup = Setup.of("llama_3_8b", "h100_sxm", assumptions="deployable")
     with pytest.raises(InputError, match="a prompt of 3 tokens has no token for each of 4 processes"):
-        pools(setup, Requests(3, 300), chains=(4,))
+        pools_of(setup, Requests(3, 300), chains=(4,))
     with pytest.raises(NothingFitsError, match=r"no layout .* a chain of 8 within 4 GPUs; allow larger"):
         _pools("h100_sxm", (8,))
     bare = replace(setup, assumptions=setup.assumptions.changed({"attention.cache": "recomputed"}))
     with pytest.raises(InputError, match="parts of a prompt need the cache of those before"):
-        pools(bare, REQUESTS, Space(max_accelerators=4), chains=(2,))
+        pools_of(bare, REQUESTS, Space(max_accelerators=4), chains=(2,))

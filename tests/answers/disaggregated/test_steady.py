@@ -10,12 +10,13 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.disaggregated.load import closed_loop, prefill_queue
-from inference_econ.answers.disaggregated.pools import Pools, pools
+from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.steady import SteadyPools, _instances
 from inference_econ.answers.disaggregated.terms import NOTICED
 from inference_econ.answers.market import market
 from inference_econ.answers.promises import FILLED
 from inference_econ.inputs import Requests
+from tests.asking import pools_of
 
 REQUESTS = Requests.build({"isl": 4000, "osl": 500}, origin="test")
 #: Chips of a group at most, as published pools of one service have them [1].
@@ -32,7 +33,7 @@ IDLEST = 0.25
 def every(most: int = 4) -> Pools:
     """Pools of a dense model of 32 billion parameters."""
     setup = ie.Setup.of("qwen3_32b", "h100_sxm", engine="vllm")
-    return pools(setup, REQUESTS, ie.Space(max_accelerators=most))
+    return pools_of(setup, REQUESTS, ie.Space(max_accelerators=most))
 
 
 @cache
@@ -129,7 +130,7 @@ def test_what_is_seen_is_that_of_the_group() -> None:
 def test_prefill_instances_work_at_least_a_quarter_of_the_time() -> None:
     """Busy seconds of the prompts of a second over the instances that read them; answers are so long that few must."""
     requests = Requests.build({"isl": 4000, "osl": 8000}, origin="test")
-    both = pools(ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), requests, ie.Space(max_accelerators=4))
+    both = pools_of(ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm"), requests, ie.Space(max_accelerators=4))
     found = SteadyPools(both)
     working = [
         float(found.seen[1][row, column]) * busy_seconds(both, reader, row) / readers
@@ -170,7 +171,7 @@ def test_groups_fill_nodes_and_are_no_larger_than_what_is_deployed_together() ->
     ],
 )
 def test_the_smallest_group_of_a_ratio(wanted: float, reading: float, decoding: float, group: tuple[int, int]) -> None:
-    readers, decoders, _ = _instances(np.array([[wanted]]), np.array([reading]), np.array([decoding]), NODE)
+    readers, decoders, _ = _instances(np.array([[wanted]]), np.array([reading]), np.array([decoding]), (NODE,))
     assert (int(readers.item()), int(decoders.item())) == group
 
 
@@ -179,7 +180,7 @@ def test_no_request_costs_more_where_more_are_decoded(reading: float, decoding: 
     """Whatever ratio an instance wants, as many requests as fill a smaller ratio cost no less, but for small groups."""
     wanted = np.geomspace(0.1, 7.0, 500)
     sizes = np.array([reading]), np.array([decoding])
-    readers, decoders, fed = (values[0] for values in _instances(wanted[None], *sizes, NODE))
+    readers, decoders, fed = (values[0] for values in _instances(wanted[None], *sizes, (NODE,)))
     able = readers > 0
     costs = ((readers * reading / decoders + decoding) / (fed * wanted))[able]
     assert able.sum() > 300

@@ -173,7 +173,7 @@ def test_runs_of_random_arrivals_are_played_by_the_server_of_load() -> None:
     assert compared > 3
 
 
-def test_pools_are_the_fleets_of_disaggregate() -> None:
+def test_pools_are_the_fleets_of_the_market() -> None:
     """Rows of two pools, and fleets under the stream of requests whose loop holds as many."""
     compared = 0
     for group in groups("concurrency", pools=True):
@@ -200,7 +200,7 @@ def test_pools_are_the_fleets_of_disaggregate() -> None:
     assert compared > 50
 
 
-def test_runs_of_pools_are_played_by_the_fleets_of_disaggregate() -> None:
+def test_runs_of_pools_are_played_by_the_fleets_of_the_market() -> None:
     compared = 0
     for group in groups("concurrency", pools=True):
         row = replace(group[0].measurement, requests=3.0 * (group[0].measurement.concurrency or 1.0), spread=0.2)
