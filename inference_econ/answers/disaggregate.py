@@ -15,6 +15,7 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.disaggregated_record import both_records, comparison_record
 from inference_econ.answers.means import Means
+from inference_econ.answers.together import aggregated
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 
@@ -86,4 +87,4 @@ def disaggregate(
     if requests_per_second is None:
         return Disaggregation(comparison, None, None)
     fleet = fleets.smallest(pools, requests_per_second, shared)
-    return Disaggregation(comparison, fleet, fleets.aggregated(pools, requests_per_second, shared))
+    return Disaggregation(comparison, fleet, aggregated(pools, requests_per_second, shared))

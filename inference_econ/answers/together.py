@@ -14,6 +14,8 @@ from inference_econ._types import Progress
 from inference_econ.answers.capacity import fewest, fewest_near
 from inference_econ.answers.chances import least_chance
 from inference_econ.answers.deployment import Deployment
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.disaggregated.terms import Terms
 from inference_econ.answers.promises import Targets, promised_rates
 from inference_econ.answers.relax import nothing_kept
 from inference_econ.errors import NothingFitsError
@@ -209,3 +211,29 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
     fewer = "instance" if needed == 1 else choice.binding if place == closed_form else "capacity"
     binding = fewer if not place else targets.broken(shared(tried[place - 1])) or "capacity"
     return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)
+
+
+def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Deployment | None:
+    """The cheapest fleet of instances that read prompts and decode, for comparison.
+
+    Parameters
+    ----------
+    pools : Pools
+        With the aggregated layouts.
+    requests_per_second : float
+        The whole traffic [1/s].
+    terms : Terms
+        Promises and arrivals.
+
+    Returns
+    -------
+    Deployment or None
+        None if no layout keeps the promises.
+    """
+    offers = [pool.services for pool in pools.aggregated]
+    try:
+        # By closed forms, as the pools that it is compared with.
+        scv = terms.arrival_scv
+        return cheapest(offers, requests_per_second, terms.targets, arrival_scv=scv, most=1, play=False)[0]
+    except NothingFitsError:
+        return None

@@ -16,7 +16,7 @@ from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pool import Pool
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.terms import NOTICED
-from inference_econ.answers.disaggregated_record import pool_layout
+from inference_econ.answers.fleet_record import pool_layout
 from inference_econ.answers.heading import heading, lengths_label, subject_label
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.power import fleet_power

@@ -11,7 +11,6 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.capacity import fewest
-from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.load import (
     Decoder,
     Fleet,
@@ -24,7 +23,6 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import check_instances, prefill_costs
 from inference_econ.answers.disaggregated.terms import Terms, unreachable
 from inference_econ.answers.promises import Targets
-from inference_econ.answers.together import cheapest
 from inference_econ.errors import NothingFitsError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate
@@ -102,32 +100,6 @@ def smallest(
 
 def _rank(fleet: Fleet) -> tuple[float, int, int]:
     return fleet.dollars_per_hour, sum(fleet.accelerators), fleet.prefill_instances + fleet.decode_instances
-
-
-def aggregated(pools: Pools, requests_per_second: float, terms: Terms) -> Deployment | None:
-    """The cheapest fleet of instances that read prompts and decode, for comparison.
-
-    Parameters
-    ----------
-    pools : Pools
-        With the aggregated layouts.
-    requests_per_second : float
-        The whole traffic [1/s].
-    terms : Terms
-        Promises and arrivals.
-
-    Returns
-    -------
-    Deployment or None
-        None if no layout keeps the promises.
-    """
-    offers = [pool.services for pool in pools.aggregated]
-    try:
-        # By closed forms, as the pools that it is compared with.
-        scv = terms.arrival_scv
-        return cheapest(offers, requests_per_second, terms.targets, arrival_scv=scv, most=1, play=False)[0]
-    except NothingFitsError:
-        return None
 
 
 def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:

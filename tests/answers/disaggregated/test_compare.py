@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from inference_econ._types import Array
+from inference_econ.answers import together
 from inference_econ.answers.disaggregated import budget, compare, fleets, load
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
@@ -399,7 +400,7 @@ def test_what_cannot_be_kept() -> None:
         fleets.smallest(both, 5.0, too_quick)
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 1 ms"):
         budget.largest(both, Means(8), Terms(Targets(ttft_seconds=1e-3)))
-    assert fleets.aggregated(both, 5.0, too_quick) is None
+    assert together.aggregated(both, 5.0, too_quick) is None
 
 
 def test_in_a_mesh_a_cache_takes_the_links_between_the_chips_of_both_pools() -> None:
