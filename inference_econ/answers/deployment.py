@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from inference_econ.answers.chances import Chances, chances, chances_record
 from inference_econ.answers.disaggregated.load import Fleet
-from inference_econ.answers.disaggregated_record import fleet_record
+from inference_econ.answers.fleet_record import fleet_record
 from inference_econ.answers.power import fleet_power, power_record, together_watts
 from inference_econ.answers.promises import Targets
 from inference_econ.answers.service_record import bounded_load, layout_of, service_record

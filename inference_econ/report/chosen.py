@@ -10,7 +10,7 @@ from typing import Any
 from inference_econ.answers.deployment import Deployment
 from inference_econ.answers.disaggregated.load import Fleet
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated_record import fleet_record
+from inference_econ.answers.fleet_record import fleet_record
 from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.benchmark import Expected, Measure, OfferedLoad
 from inference_econ.answers.launching.instance import Role
