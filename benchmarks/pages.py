@@ -25,7 +25,7 @@ from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.page import Page
 
-show, main, options = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "options"))
+show, main, outputs = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "outputs"))
 ROOT = Path(__file__).parents[1]
 COMMANDS = Path(__file__).with_suffix(".txt")
 #: What readers would have of their own: a measured run, a file of a chip.
@@ -47,7 +47,7 @@ def forms(page: Page) -> Iterator[tuple[str, Callable[[], str]]]:
 
 def _terminal(page: Page, width: int) -> str:
     os.environ["COLUMNS"] = str(width)
-    output = options.Output(form="table", path=None, picture=None, why=True, quiet=False)
+    output = outputs.Output(form="table", path=None, picture=None, why=True, quiet=False)
     return str(show._terminal_text(page.blocks(), output))
 
 
@@ -66,9 +66,10 @@ def ask(command: str) -> Any:
     """Answer of a command that it would show, or its message."""
     words = shlex.split(command)
     try:
+        called = main.app.commands[words[0]]
         # A page is made when it is written, and needs no context.
-        with main.app.make_context("inference-econ", words) as context:
-            return show.taken(lambda: main.app.invoke(context))
+        with called.make_context(words[0], words[1:]) as context:
+            return called.answer(context)
     except Exception as error:  # What a command refuses is one of its forms.
         return f"{type(error).__name__}: {getattr(error, 'message', error)}\n"
 
@@ -93,12 +94,11 @@ def write(folder: Path, only: list[str]) -> None:
                 continue
             sys.stderr.write(f"{command}\n")
             stem = re.sub(r"[^a-z0-9.]+", "_", command.lower()).strip("_")[:150]
-            taken = ask(command)
-            if isinstance(taken, str) or taken.page is None:
-                text = taken if isinstance(taken, str) else taken.text
-                (folder / f"{stem}.text").write_text(text, encoding="utf-8")
+            answer = ask(command)
+            if not isinstance(answer, Page):
+                (folder / f"{stem}.text").write_text(answer or "", encoding="utf-8")
                 continue
-            for ending, make in forms(taken.page):
+            for ending, make in forms(answer):
                 (folder / f"{stem}.{ending}").write_text(written(make), encoding="utf-8")
 
 

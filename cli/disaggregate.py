@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import inference_econ as ie
-
-from . import options, prices, proposals
-from .help import question
+from inference_econ.requests import Request, prices, subject, workload
 
 
-@question("disaggregate")
-def disaggregate(**choices: Any) -> ie.Disaggregation:
+def disaggregate(
+    request: Request,
+    decode_on: str | None,
+    transfer: str,
+    chains: tuple[int, ...] | None,
+    ratios: str,
+    fill: float,
+) -> ie.Disaggregation:
     """Prompts on one pool of instances, answers on another: cost against speed beside aggregated serving.
 
     Both get the same stream of requests, are filled to the same share, and keep the same promises with their queues;
@@ -24,23 +28,22 @@ def disaggregate(**choices: Any) -> ie.Disaggregation:
     from inference_econ.answers.best_pools import best_pools
     from inference_econ.answers.disaggregated.terms import Ratios
 
-    options.check_sizes(choices)
-    chips = tuple(chip for chip in (choices["hardware"], choices["decode_on"]) if chip is not None)
-    choices["price"] = prices.of_chips(choices["price"], tuple(dict.fromkeys(chips)))
-    requests, means = options.requests(choices), options.given_means(choices)
-    ratios = Ratios.parse(choices["ratios"])
-    terms = ie.Terms(options.targets(choices), choices["arrival_scv"], choices["fill"], ratios)
-    rate = options.request_rate(choices, requests)
+    workload.check_sizes(request)
+    chips = tuple(chip for chip in (request.hardware, decode_on) if chip is not None)
+    request = replace(request, price=prices.of_chips(request.price, tuple(dict.fromkeys(chips))))
+    requests, means = workload.requests(request), workload.means(request)
+    terms = ie.Terms(workload.targets(request), request.arrival_scv, fill, Ratios.parse(ratios))
+    rate = workload.request_rate(request, requests)
     pools = best_pools(
-        options.setup(choices, choices["hardware"]),
+        subject.setup(request, request.hardware),
         requests,
-        options.space(choices),
+        subject.space(request),
         terms,
         requests_per_second=rate,
         means=means,
-        decode=None if choices["decode_on"] is None else options.setup(choices, choices["decode_on"]),
-        layer_by_layer=choices["transfer"] == "layers",
-        speculation=proposals.proposed(choices, choices["hardware"]),
-        chains=choices["chains"] or (),
+        decode=None if decode_on is None else subject.setup(request, decode_on),
+        layer_by_layer=transfer == "layers",
+        speculation=subject.proposed(request, request.hardware),
+        chains=chains or (),
     )
     return ie.disaggregate(pools, terms, requests_per_second=rate, means=means)

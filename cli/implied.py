@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ import inputs
 from inference_econ.errors import InputError
+from inference_econ.requests import Request, subject, workload
 
-from . import options
-from .help import question
+if TYPE_CHECKING:
+    from inference_econ._shown import Shown
+    from inference_econ.report.page import Page
 
 
-@question("infer")
 def infer(
-    offers: tuple[str, ...],
-    recorded: str | None,
-    truth: str | None,
-    priors: str,
-    samples: int,
-    progress: options.Progress | None,
+    request: Request, offers: tuple[str, ...], recorded: str | None, truth: str | None, priors: str, samples: int
 ) -> ie.Inferred:
     """Sizes that a closed model could have, by what was seen of its offers: intervals and probabilities, never a point.
 
@@ -32,26 +29,24 @@ def infer(
     seen = _observed(offers, recorded)
     if not seen:
         raise InputError("nothing was observed; give --offer, for example --offer input=3,output=15,speed=60")
-    return ie.infer(seen, priors, samples=samples, truth=truth, progress=progress)
+    return ie.infer(seen, priors, samples=samples, truth=truth, progress=request.progress)
 
 
-@question("implied-hour-price")
 def hour_price(
-    output_price: float, input_price: float, tokens_per_second: float, price_over_cost: float, **choices: Any
-) -> options.Shown:
+    request: Request, output_price: float, input_price: float, tokens_per_second: float, price_over_cost: float
+) -> Shown:
     """The price of a GPU-hour that a price of tokens implies, for a known model on a known chip.
 
     MODEL and HARDWARE as in 'frontier'.
     """
-    priced = {**choices, "price": 1.0 if choices["price"] is None else choices["price"]}
-    front = ie.frontier(options.setup(priced), options.requests(choices))
+    priced = replace(request, price=1.0 if request.price is None else request.price)
+    front = ie.frontier(subject.setup(priced), workload.requests(request))
     return ie.implied_hour_price(
         front, output_price, tokens_per_second, input_price=input_price, price_over_cost=price_over_cost
     )
 
 
-@question("implied-acceptance")
-def acceptance(speedup: float, draft_length: int, draft_cost: float) -> options.Page:
+def acceptance(speedup: float, draft_length: int, draft_cost: float) -> Page:
     """The share of proposals accepted that a speed-up by speculation implies."""
     from inference_econ.report.implied import AcceptancePage
 
@@ -59,13 +54,12 @@ def acceptance(speedup: float, draft_length: int, draft_cost: float) -> options.
     return AcceptancePage(speedup, draft_length, draft_cost, share)
 
 
-@question("revealed-exponent")
-def exponent(offers: tuple[str, ...], recorded: str | None, **choices: Any) -> options.Shown:
+def exponent(request: Request, offers: tuple[str, ...], recorded: str | None) -> Shown:
     """Exponents of the preference speed^a / price, equation (45), with which a buyer chooses each of some offers."""
     if bool(offers) == (recorded is not None):
         raise InputError("give either --offer, twice at least, or --recorded")
     seen = _observed(offers, recorded)
-    lengths = options.requests(choices)
+    lengths = workload.requests(request)
     shares = (lengths.isl.mean, lengths.osl.mean)
     rows = []
     for offer in seen:

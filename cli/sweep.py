@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
 from inference_econ import report
+from inference_econ.requests import Request
+from inference_econ.requests.places import exists
 
-from . import extras, options, show
-from .help import command
-from .places import exists
+from . import extras
+
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
 
 
-@command("sweep")
-def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, output: options.Output) -> None:
+def sweep(request: Request, study: str, folder: str, jobs: int | None, scheduler: str | None) -> Page:
     """Answer every combination of models, chips, formats, traffics and prices into a folder of Parquet files.
 
     STUDY is a scenario of the kind 'sweep': a name (see 'inference-econ scenarios') or a path. A sweep can be stopped
@@ -22,14 +25,13 @@ def sweep(study: str, folder: str, jobs: int | None, scheduler: str | None, outp
     if jobs is not None and scheduler is not None:
         raise ie.InputError("give either --jobs or --scheduler, not both")
     with extras.needed("studies", "duckdb", "pyarrow"):
-        with show.progress_bar(quiet=output.quiet) as progress:
-            answered = report.sweep_folder.sweep(study, folder, jobs=jobs, scheduler=scheduler, progress=progress)
-        show.emit(report.sweep.SweepPage(answered.summary()), output)
-    show.remark(f"wrote {folder}", quiet=output.quiet)
+        settings: dict[str, Any] = {"jobs": jobs, "scheduler": scheduler, "progress": request.progress}
+        answered = report.sweep_folder.sweep(study, folder, **settings)
+        request.tell(f"wrote {folder}")
+        return report.sweep.SweepPage(answered.summary())
 
 
-@command("query")
-def query(sql: str, folder: str, output: options.Output) -> None:
+def query(request: Request, sql: str, folder: str) -> Page:
     """Ask a sweep with SQL: SELECT over the tables points, failures and combinations.
 
     SQL is that of DuckDB; "DESCRIBE points" lists the columns. It can read nothing but the sweep, and writes nothing.
@@ -38,10 +40,9 @@ def query(sql: str, folder: str, output: options.Output) -> None:
     if exists(sql) and not exists(folder):
         typed = shlex.join(["inference-econ", "query", folder, sql])
         raise ie.InputError(f"the SQL comes first, then the folder: {typed}", option="sql")
-    with show.progress_bar(quiet=output.quiet):
-        swept = ie.load_sweep(folder)
-        rows = swept.query(sql)
+    swept = ie.load_sweep(folder)
+    rows = swept.query(sql)
     if swept.missing:
         left = f"{swept.missing:,} of {swept.combinations.product:,} combinations have not been asked yet"
-        show.remark(f"{folder}: {left}", quiet=output.quiet)
-    show.emit(report.sweep.QueryPage(rows), output)
+        request.tell(f"{folder}: {left}")
+    return report.sweep.QueryPage(rows)

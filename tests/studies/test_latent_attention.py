@@ -253,7 +253,7 @@ def test_the_other_forms_say_the_same(result: Result) -> None:
 
 
 def test_the_command_line_titles_several_tables() -> None:
-    command = importlib.import_module("inference_econ_cli.scenario").table
+    command = importlib.import_module("inference_econ_cli.main").app.commands["table"]
     outcome = CliRunner().invoke(command, ["seeds/mla_notes", "--format", "markdown"])
     assert outcome.exit_code == 0
     assert outcome.output.startswith("**DeepSeek-V2: cache (10^3 B) and arithmetic of a decode step")
