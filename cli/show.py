@@ -43,11 +43,10 @@ def page_of(answered: Shown | report.page.Page) -> report.page.Page:
 def emit(answered: Shown | report.page.Page, output: Output, asked: Asked) -> None:
     """Show an answer in the form that is asked for, and draw it where a picture is; only what is shown is made."""
     page = page_of(answered)
-    # Of a traffic of the catalog, there is nothing to ask again.
-    again = "saved" in asked.command.doors and not (asked.command.name == "traffic" and page is answered)
+    question = asked.question(page=page is answered)
     with progress_bar(quiet=output.quiet):
-        unchanged = () if output.quiet or not again else _without_effect(page, asked)
-        text, beside = _made(page, output, asked.question if again else None)
+        unchanged = () if output.quiet or not question else _without_effect(page, asked)
+        text, beside = _made(page, output, question)
     if beside:
         click.echo(beside, color=coloured())
     put(text, output.path, quiet=output.quiet)
@@ -95,12 +94,12 @@ def _numbers(record: object) -> Iterator[str]:
         yield repr(record)
 
 
-def _made(page: report.page.Page, output: Output, question: Mapping[str, object] | None) -> tuple[str, str]:
+def _made(page: report.page.Page, output: Output, question: Mapping[str, object]) -> tuple[str, str]:
     """The text of an answer, and what is printed beside a file of it."""
     beside = ""
     if output.form == "json":
         record = page.record()
-        text = json_text({**question, **record} if question is not None and isinstance(record, dict) else record)
+        text = json_text({**question, **record} if question and isinstance(record, dict) else record)
     elif output.form == "csv":
         text = page.csv()
         if output.path is not None and not output.quiet:

@@ -95,7 +95,7 @@ def answer(name: str, fields: Fields) -> Answer:
 
     page = answered if isinstance(answered, report.page.Page) else report.pages.page(answered)
     file = partial(_scenario, fields) if "scenarios" in command.doors else None
-    return Answer(line, page, "", remarks, asked.question if "saved" in command.doors else {}, file)
+    return Answer(line, page, "", remarks, asked.question(page=page is answered), file)
 
 
 def _answered(command: Command, given: Fields) -> tuple[Asked, Any]:

@@ -64,9 +64,13 @@ class Asked:
                 raise
         return cls(command, values, {key for key, value in fields.items() if value is not None})
 
-    @property
-    def question(self) -> dict[str, object]:
-        """The command and all its options, as a part of its answer, so that it can be asked again."""
+    def question(self, *, page: bool = False) -> dict[str, object]:
+        """The command and all its options, as a part of its answer, so that it can be asked again.
+
+        Empty where answers do not keep it, as pages of the catalog do not.
+        """
+        if "saved" not in self.command.doors or (page and self.command.heading == "Catalogue"):
+            return {}
         asked = {name: value for name, value in self.values.items() if name not in SHOWN}
         return saved.question_record(self.command.name, asked)
 

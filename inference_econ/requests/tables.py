@@ -114,7 +114,7 @@ class Parameter:
         if isinstance(self.kind, kinds.Flag):
             yield self.typed if value else f"--no-{self.typed.removeprefix('--')}"
         elif isinstance(self.kind, kinds.Pair):
-            yield from (self.typed, *map(str, _texts(value)))
+            yield from (self.typed, *(value.split() if isinstance(value, str) else value))
         else:
             for item in _texts(value) if self.repeat else [value]:
                 text = self._text(item)
