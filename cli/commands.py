@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from inference_econ import _work, allow
 from inference_econ.errors import TooMuchError
 from inference_econ.inputs import catalog
-from inference_econ.requests import COMMANDS, Asked, Command, Parameter, kinds, places, tables, too_much
+from inference_econ.requests import COMMANDS, Command, Invocation, Parameter, kinds, places, tables, too_much
 
 from . import show
 from .outputs import Output
@@ -31,17 +31,17 @@ def _named(param: click.Parameter | None, ctx: click.Context | None) -> Iterator
         raise click.BadParameter(str(error), ctx, param) from error
 
 
-class Value(click.ParamType[Any]):
+class ClickType(click.ParamType[Any]):
     """Values of a kind, as the tables have it."""
 
-    def __init__(self, kind: kinds.Kind) -> None:
+    def __init__(self, kind: kinds.ValueKind) -> None:
         self.kind, self.name = kind, kind.metavar
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
         """Words to choose from, or what stands for a value; an argument goes by its name."""
         del ctx
         argument = isinstance(param, click.Argument)
-        if not isinstance(self.kind, kinds.Choice) or self.kind.metavar:
+        if not isinstance(self.kind, kinds.ChoiceKind) or self.kind.metavar:
             return None if argument else self.kind.metavar
         words = "|".join(self.kind.words)
         return f"{{{words}}}" if param.required and argument else f"[{words}]"
@@ -58,7 +58,7 @@ class Value(click.ParamType[Any]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Names that begin so, for the shell; files where none does."""
         del ctx, param
-        if isinstance(self.kind, kinds.Choice):
+        if isinstance(self.kind, kinds.ChoiceKind):
             return [CompletionItem(word) for word in self.kind.words if word.startswith(incomplete)]
         names = catalog.names(self.kind.catalog) if self.kind.catalog else ()
         if not (names or self.kind.metavar in ("PATH", "DIRECTORY")):
@@ -67,19 +67,19 @@ class Value(click.ParamType[Any]):
         return found or [CompletionItem(incomplete, type="dir" if self.kind.metavar == "DIRECTORY" else "file")]
 
 
-class Option(click.Option):
+class ClickOption(click.Option):
     """An option whose help says the range of a number."""
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """What stands in brackets behind the help."""
         extra = super().get_help_extra(ctx)
-        kind = self.type.kind if isinstance(self.type, Value) else None
+        kind = self.type.kind if isinstance(self.type, ClickType) else None
         if isinstance(kind, kinds.Number) and kind.range:
             extra["range"] = kind.range
         return extra
 
 
-def _gathered(kind: kinds.Kind, ctx: click.Context, param: click.Parameter, values: Any) -> Any:
+def _gathered(kind: kinds.ValueKind, ctx: click.Context, param: click.Parameter, values: Any) -> Any:
     """What the values of an option that is repeated mean together."""
     with _named(param, ctx):
         return kind.gather(values)
@@ -97,7 +97,7 @@ def _parameter(row: Parameter) -> click.Parameter:
     kind = row.kind
     if not row.spelled:
         nargs, metavar = -1 if row.repeat else 1, row.metavar or None
-        return click.Argument([row.name], type=Value(kind), nargs=nargs, required=row.required, metavar=metavar)
+        return click.Argument([row.name], type=ClickType(kind), nargs=nargs, required=row.required, metavar=metavar)
     settings: dict[str, Any] = {"help": row.help, "required": row.required, "metavar": row.metavar or None}
     spelled = list(row.spelled)
     if isinstance(kind, kinds.Flag):
@@ -108,17 +108,17 @@ def _parameter(row: Parameter) -> click.Parameter:
         settings |= {"is_flag": True} if kind.value is True else {"flag_value": kind.value}
         settings["default"] = row.usual
     elif isinstance(kind, kinds.Pair):
-        settings |= {"type": tuple(map(Value, kind.parts)), "nargs": len(kind.parts)}
+        settings |= {"type": tuple(map(ClickType, kind.parts)), "nargs": len(kind.parts)}
     else:
-        settings["type"] = Value(kind)
+        settings["type"] = ClickType(kind)
         if row.repeat:
             settings |= {"multiple": True, "callback": partial(_gathered, kind)}
         if row.default is not None:
             settings["default"] = (row.default,) if row.repeat else row.default
-    return Option([*spelled, row.name], show_default=row.shown, **settings)
+    return ClickOption([*spelled, row.name], show_default=row.shown, **settings)
 
 
-class Click(click.Command):
+class ClickCommand(click.Command):
     """A command of the tables: options under headings, number formats, refusals that name its options."""
 
     def __init__(self, row: Command) -> None:
@@ -167,11 +167,11 @@ class Click(click.Command):
             answered = self.asked(ctx).answer(self.row.load())
             return answered if answered is None or isinstance(answered, str) else show.page_of(answered)
 
-    def asked(self, ctx: click.Context) -> Asked:
+    def asked(self, ctx: click.Context) -> Invocation:
         """What was typed."""
         sources = {str(it.name): ctx.get_parameter_source(str(it.name)) for it in self.params}
         given = {name for name, source in sources.items() if source not in (None, ParameterSource.DEFAULT)}
-        return Asked(self.row, ctx.params, given)
+        return Invocation(self.row, ctx.params, given)
 
     @contextmanager
     def _waited_for(self, ctx: click.Context, tell: Callable[[str], None]) -> Iterator[None]:
@@ -194,7 +194,7 @@ class Click(click.Command):
         unshared = [name for name in records if name not in shared]
         for heading, names in (("Options", unshared), *tables.HEADINGS.items()):
             write(formatter, heading, [record for name in names if (record := records.get(name)) is not None])
-        kind = next((it.kind for it in self.row.parameters.values() if isinstance(it.kind, kinds.Format)), None)
+        kind = next((it.kind for it in self.row.parameters.values() if isinstance(it.kind, kinds.FormatKind)), None)
         if kind is not None:
             write(formatter, "Number formats", [(kinds.FORMAT, ", ".join(kind.words))])
 

@@ -18,7 +18,7 @@ from inference_econ.requests.kinds import UNCOUNTABLE
 from inference_econ.requests.tables import gone
 
 from . import extras
-from .commands import Click, write
+from .commands import ClickCommand, write
 
 #: How the shells that click knows learn to complete names.
 COMPLETION = """The shell completes commands, options, models, chips and scenarios once ~/.bashrc says:
@@ -48,7 +48,7 @@ class _Commands(Mapping[str, click.Command]):
     @cache
     def made(name: str) -> click.Command:
         """A command by its name."""
-        return Click(COMMANDS[name])
+        return ClickCommand(COMMANDS[name])
 
     def __getitem__(self, name: str) -> click.Command:
         return self.made(name)
@@ -60,7 +60,7 @@ class _Commands(Mapping[str, click.Command]):
         return len(COMMANDS)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Commands under headings, each with its whole first sentence."""
 
     def __init__(self, **settings: Any) -> None:
@@ -87,7 +87,7 @@ class Group(click.Group):
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=COMPLETION,
 )
@@ -152,7 +152,7 @@ def _no_such_option(error: click.NoSuchOption) -> InputError | None:
     """The message for an option that is gone, or that other commands have, with what to type; None for any other."""
     name = error.option_name
     # The program itself has no options that a command could lack.
-    row = error.ctx.command.row if error.ctx is not None and isinstance(error.ctx.command, Click) else None
+    row = error.ctx.command.row if error.ctx is not None and isinstance(error.ctx.command, ClickCommand) else None
     if row is None:
         return None
     advice = gone(row.name, name)

@@ -20,7 +20,7 @@ from inference_econ.records.plain import json_text
 from inference_econ.requests import COMMANDS, Request
 from inference_econ.requests.tables import SHOWN
 
-from .commands import Click
+from .commands import ClickCommand
 
 _PROGRAM = "inference-econ"
 
@@ -94,7 +94,7 @@ def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> reports.w
     return reports.web.Asked(page, shlex.join([_PROGRAM, *words]), (), to or named)
 
 
-def _command(name: str) -> Click:
+def _command(name: str) -> ClickCommand:
     """A command that answers a question.
 
     Raises
@@ -106,7 +106,7 @@ def _command(name: str) -> Click:
         raise InputError("a report in a report: give what is asked itself, without 'report'")
     reported = [row.name for row in COMMANDS.values() if "reported" in row.doors]
     if name in reported:
-        return Click(COMMANDS[name])
+        return ClickCommand(COMMANDS[name])
     if name in COMMANDS:
         raise InputError(f"{name!r} answers no question that a report could show; these do: {', '.join(reported)}")
     near = difflib.get_close_matches(name, reported, 1)

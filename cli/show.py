@@ -22,7 +22,7 @@ from inference_econ.records.plain import json_text
 if TYPE_CHECKING:
     from inference_econ._shown import Shown
     from inference_econ._types import Progress
-    from inference_econ.requests import Asked
+    from inference_econ.requests import Invocation
 
     from .outputs import Output
 
@@ -40,7 +40,7 @@ def page_of(answered: Shown | report.page.Page) -> report.page.Page:
     return answered if isinstance(answered, report.page.Page) else report.pages.page(answered)
 
 
-def emit(answered: Shown | report.page.Page, output: Output, asked: Asked) -> None:
+def emit(answered: Shown | report.page.Page, output: Output, asked: Invocation) -> None:
     """Show an answer in the form that is asked for, and draw it where a picture is; only what is shown is made."""
     page = page_of(answered)
     question = asked.question(page=page is answered)
@@ -64,7 +64,7 @@ def emit(answered: Shown | report.page.Page, output: Output, asked: Asked) -> No
         remark(f"wrote {roofline}", quiet=output.quiet)
 
 
-def _without_effect(page: report.page.Page, asked: Asked) -> tuple[str, ...]:
+def _without_effect(page: report.page.Page, asked: Invocation) -> tuple[str, ...]:
     """What-ifs without which a command answers the same numbers: it is asked again without each."""
     changes: tuple[str, ...] = asked.values.get("changes") or ()
     if not changes:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from inference_econ import allow
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
 from inference_econ.inputs import catalog
-from inference_econ.requests import COMMANDS, Asked, Command, kinds, too_much
+from inference_econ.requests import COMMANDS, Command, Invocation, kinds, too_much
 
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
@@ -98,10 +98,10 @@ def answer(name: str, fields: Fields) -> Answer:
     return Answer(line, page, "", remarks, asked.question(page=page is answered), file)
 
 
-def _answered(command: Command, given: Fields) -> tuple[Asked, Any]:
+def _answered(command: Command, given: Fields) -> tuple[Invocation, Any]:
     """What was asked, and the answer; errors name the option at fault."""
     try:
-        asked = Asked.of(command.name, {**given, "quiet": True})
+        asked = Invocation.of(command.name, {**given, "quiet": True})
         return asked, asked.answer(command.load())
     except (ArithmeticError, RuntimeWarning) as error:
         raise RefusedError(f"{kinds.UNCOUNTABLE} ({error})") from error
@@ -125,7 +125,7 @@ def _scenario(fields: Fields) -> str:
         value = _whole(named.get(option.field))
         if value is not None:
             given[option.name] = [value] if option.repeat and not isinstance(value, list) else value
-    made: str = Asked.of("compare", given).answer(command.load("scenario_text"))
+    made: str = Invocation.of("compare", given).answer(command.load("scenario_text"))
     return made
 
 

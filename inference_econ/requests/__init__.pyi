@@ -7,7 +7,7 @@ from . import sessions as sessions
 from . import subject as subject
 from . import tables as tables
 from . import workload as workload
-from .request import Asked as Asked
+from .request import Invocation as Invocation
 from .request import Request as Request
 from .request import refuse as refuse
 from .request import too_much as too_much

@@ -32,7 +32,7 @@ class BadValueError(InputError):
     """A value that its option does not take; the message does not name the option, which its reader adds."""
 
 
-class Kind:
+class ValueKind:
     """A kind of value: a text.
 
     Parameters
@@ -72,7 +72,7 @@ class Kind:
         return tuple(values)
 
 
-class Flag(Kind):
+class Flag(ValueKind):
     """A flag that is given or not, or turned off by ``--no-``.
 
     Parameters
@@ -96,7 +96,7 @@ class Flag(Kind):
         return value if self.value is True else self.value if value else None
 
 
-class Choice(Kind):
+class ChoiceKind(ValueKind):
     """One of some words."""
 
     def __init__(self, words: Sequence[str], metavar: str = "") -> None:
@@ -110,7 +110,7 @@ class Choice(Kind):
         raise BadValueError(f"{value!r} is not one of {', '.join(map(repr, self.words))}.")
 
 
-class Format(Choice):
+class FormatKind(ChoiceKind):
     """A number format, or a name that people have for one."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Format(Choice):
         return ALIASES.get(chosen, chosen)
 
 
-class Number(Kind):
+class Number(ValueKind):
     """A number in a range.
 
     Parameters
@@ -194,7 +194,7 @@ class Count(Number):
         return number
 
 
-class Name(Kind):
+class Name(ValueKind):
     """A name of the catalog, or a path."""
 
     json = str
@@ -208,7 +208,7 @@ class Name(Kind):
         return catalog.meaning(self.catalog, str(value)).name
 
 
-class Answer(Name):
+class AnswerKind(Name):
     """A saved answer, or the name of a model; a request names a model."""
 
     def read(self, value: Any) -> str:
@@ -216,7 +216,7 @@ class Answer(Name):
         return str(value)
 
 
-class Place(Kind):
+class PlaceKind(ValueKind):
     """A file to write: checked first, so that nothing is written if not all can be."""
 
     def __init__(self, check: Callable[[str], object] = str) -> None:
@@ -233,7 +233,7 @@ class Place(Kind):
         return str(value)
 
 
-class Folder(Kind):
+class FolderKind(ValueKind):
     """A folder, which need not exist."""
 
     def read(self, value: Any) -> str:
@@ -244,7 +244,7 @@ class Folder(Kind):
         return str(value)
 
 
-class Parsed(Kind):
+class Parsed(ValueKind):
     """A value that a function reads.
 
     Parameters
@@ -273,7 +273,7 @@ class Parsed(Kind):
             raise BadValueError(f"{str(error).removeprefix(self.subject).removesuffix('.')}.") from error
 
 
-class Price(Kind):
+class PriceKind(ValueKind):
     """Prices: one rate for all chips, or rates by chip."""
 
     def gather(self, values: Sequence[Any]) -> Rate | Mapping[str, Rate] | None:
@@ -297,7 +297,7 @@ class Price(Kind):
         return by_chip or None
 
 
-class Pair(Kind):
+class Pair(ValueKind):
     """A model and a chip, behind one option."""
 
     parts = (Name("models"), Name("hardware"))
@@ -471,26 +471,26 @@ POSITIVE, NON_NEGATIVE = Number(0, above=True), Number(0)
 DEGREE = Parsed("N|ANY", _degree, json=int | Literal["any"])
 TIME, TTFT, TPOT, E2E = Parsed("TIME", _time), _latency(10, 600), _latency(1, 2), _latency(100, 36_000)
 RATES = Parsed("RATE,RATE,..", _rates, json=list[float] | float | str)
-_KINDS: Mapping[str, Kind] = {
-    "": Kind(), "lengths": Kind(), "text": Kind(), "words": Kind(),
-    "answer": Answer("models"),
+_KINDS: Mapping[str, ValueKind] = {
+    "": ValueKind(), "lengths": ValueKind(), "text": ValueKind(), "words": ValueKind(),
+    "answer": AnswerKind("models"),
     "any_watts": Parsed("WATTS", partial(_watts, zero=True)),
     "assumptions": Name("assumptions"),
-    "carbon": Kind("GRID|G/KWH"),
+    "carbon": ValueKind("GRID|G/KWH"),
     "chain": Parsed("HARDWARE=N,..", _chain),
-    "chart": Place(partial(check_picture, endings=CHARTS)),
+    "chart": PlaceKind(partial(check_picture, endings=CHARTS)),
     "confidence": Parsed("PERCENT", _confidence, "confidence: "),
     "count": COUNT,
     "counts": Parsed("N,N,..", _counts),
     "degree": DEGREE,
     "e2e": E2E,
     "either": Flag(absent=None, negative=True),
-    "engine": Kind("NAME[@VERSION]"),
+    "engine": ValueKind("NAME[@VERSION]"),
     "engines": Name("engines"),
-    "file": Kind("PATH"),
+    "file": ValueKind("PATH"),
     "flag": Flag(),
-    "folder": Folder("DIRECTORY"),
-    "format": Format(),
+    "folder": FolderKind("DIRECTORY"),
+    "format": FormatKind(),
     "hardware": Name("hardware"),
     "mix": Parsed("TOKENSXN,..", _mix),
     "model": Name("models"),
@@ -499,35 +499,35 @@ _KINDS: Mapping[str, Kind] = {
     "number": Number(),
     "number_from_1": Number(1),
     "percentile": Parsed("MEAN|PN", _percentile, "percentile: ", json=str),
-    "picture": Place(partial(check_picture, endings=PICTURES)),
-    "place": Place(),
+    "picture": PlaceKind(partial(check_picture, endings=PICTURES)),
+    "place": PlaceKind(),
     "positive": POSITIVE,
-    "price": Price("[HARDWARE=]USD[/node]|KIND"),
-    "probabilities": Kind("P|P,P,..."),
+    "price": PriceKind("[HARDWARE=]USD[/node]|KIND"),
+    "probabilities": ValueKind("P|P,P,..."),
     "probability": Number(0, 1),
     "rates": RATES,
     "real": Number(any_size=True),
     "recomputed": Flag("recomputed", absent=None),
-    "report": Place(check_page),
+    "report": PlaceKind(check_page),
     "scenarios": Name("scenarios"),
     "scv": Number(0, 1000),
     "span": Parsed("LOW,HIGH", _span),
     "switch": Flag(negative=True),
-    "tiers": Kind("NAME|PATH"),
+    "tiers": ValueKind("NAME|PATH"),
     "time": TIME,
     "tpot": TPOT,
     "traffic": Name("traffic"),
     "ttft": TTFT,
     "watts": Parsed("WATTS", _watts),
-    "what_ifs": Kind("KEY=VALUE"),
+    "what_ifs": ValueKind("KEY=VALUE"),
     "yes": Flag(),
 }  # fmt: skip
 
 
-def kind(name: str) -> Kind:
+def kind(name: str) -> ValueKind:
     """Return a kind by its name in tables of options: words (``1d|2d``), integers in a range (``1..``), or as named."""
     if "|" in name:
-        return Choice(name.split("|"))
+        return ChoiceKind(name.split("|"))
     if ".." in name:
         least, most = (int(end) if end else None for end in name.split(".."))
         return Number(least, most, whole=True)

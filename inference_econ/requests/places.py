@@ -9,7 +9,7 @@ from typing import Any
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.records.files import SWEEP
-from inference_econ.requests.kinds import Place
+from inference_econ.requests.kinds import PlaceKind
 from inference_econ.requests.tables import Parameter
 
 
@@ -29,7 +29,7 @@ def check(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> Non
         If two places are the same, or one is read by the command or lies in the folder of a sweep.
     """
     filled = [(parameters[name], value) for name, value in values.items() if value and name in parameters]
-    written = {parameter.spelled[0]: str(value) for parameter, value in filled if isinstance(parameter.kind, Place)}
+    written = {parameter.spelled[0]: str(value) for parameter, value in filled if isinstance(parameter.kind, PlaceKind)}
     check_apart(written)
     inputs = [path for parameter, value in filled for path in _read(parameter, value)] if written else []
     for option, place in written.items():
@@ -58,7 +58,7 @@ def check_apart(paths: Mapping[str, str]) -> None:
 
 def _read(parameter: Parameter, value: object) -> Iterator[Path]:
     """Files and folders that exist under a value of a parameter, as far as no name of the catalogue is meant."""
-    if isinstance(parameter.kind, Place):
+    if isinstance(parameter.kind, PlaceKind):
         return
     shipped = () if parameter.kind.catalog is None else catalog.names(parameter.kind.catalog)
     for text in value if isinstance(value, (list, tuple)) else [value]:

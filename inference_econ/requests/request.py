@@ -27,7 +27,7 @@ _SMALLER: Mapping[str, Sequence[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Invocation:
     """A command with a value for each of its options.
 
     Attributes
@@ -45,7 +45,7 @@ class Asked:
     given: Collection[str]
 
     @classmethod
-    def of(cls, name: str, fields: Mapping[str, Any]) -> Asked:
+    def of(cls, name: str, fields: Mapping[str, Any]) -> Invocation:
         """Return a command with some values of JSON, by names of options; others are as by default.
 
         Raises
@@ -111,7 +111,7 @@ class Request:
     An option of a command alone, or of another kind there, is an argument of its function.
     """
 
-    asked: Asked | None = field(default=None, repr=False)
+    asked: Invocation | None = field(default=None, repr=False)
     """The whole command; None of a request that no command made."""
     tell: Callable[[str], None] = field(default=_silent, repr=False)
     """Called with a remark that is not part of the answer."""

@@ -49,7 +49,7 @@ class Parameter:
 
     name: str
     """In Python, and in saved answers."""
-    kind: kinds.Kind
+    kind: kinds.ValueKind
     """What it takes."""
     spelled: tuple[str, ...]
     """Spellings with their dashes; empty of an argument."""
@@ -74,7 +74,7 @@ class Parameter:
     @property
     def field(self) -> str:
         """Name in requests of others."""
-        return "model" if isinstance(self.kind, kinds.Answer) else request_name(self.typed)
+        return "model" if isinstance(self.kind, kinds.AnswerKind) else request_name(self.typed)
 
     @property
     def group(self) -> str:
@@ -232,11 +232,11 @@ def _parameter(name: str, within: tuple[str, ...]) -> Parameter:
     )
 
 
-def _of_argument(name: str, kind: kinds.Kind) -> str:
+def _of_argument(name: str, kind: kinds.ValueKind) -> str:
     """Text of an argument, which the help does not say."""
     if name == "models":
         return "Names of models."
-    return f"Name of the {'model' if isinstance(kind, kinds.Answer) else name}."
+    return f"Name of the {'model' if isinstance(kind, kinds.AnswerKind) else name}."
 
 
 def _plain(value: object) -> object:

@@ -47,11 +47,11 @@ def _values(option: click.Option) -> Sequence[str]:
     kind = getattr(option.type, "kind", None)
     if option.name == "changes":
         return CHANGES
-    if isinstance(kind, kinds.Place):
+    if isinstance(kind, kinds.PlaceKind):
         return PLACES
     if isinstance(kind, kinds.Name):
         return (*MODELS, *CHIPS, *WORDS)
-    if isinstance(kind, kinds.Choice):
+    if isinstance(kind, kinds.ChoiceKind):
         return [*kind.words, "x"]
     if isinstance(kind, kinds.Number):
         return WHOLE if kind.whole else NUMBERS

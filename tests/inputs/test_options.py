@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import operator
 
+import pytest
+
 from inference_econ.inputs import Settings, catalog
 from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
 from inference_econ.requests import tables
+from inference_econ.requests.request import FIELDS
 
 #: Settings that commands take as arguments, or by several options.
 _NOT_OPTIONS = {"model", "hardware", "arrangement", "speculate", "sampling"}
@@ -37,3 +40,13 @@ def test_names_of_sets_are_no_options() -> None:
     assert not names & set(tables.SETS)
     owners = {name for name in (key.partition(".")[0] for key in tables.ROWS) if name}
     assert owners <= {*tables.SETS, *tables.COMMANDS, "output", "printed"}
+
+
+@pytest.mark.parametrize("name", tables.COMMANDS)
+def test_functions_take_each_option_or_their_request_has_it(name: str) -> None:
+    command = tables.COMMANDS[name]
+    function = command.load()
+    own = set(function.__annotations__) - {"request", "return"}
+    assert own <= set(command.parameters)
+    # The models of a comparison are among its settings.
+    assert set(command.parameters) - own - set(FIELDS) <= {*tables.SHOWN, "yes", "models"}
