@@ -28,12 +28,7 @@ Answer = TypeVar("Answer")
 _PROPOSERS: tuple[inputs.ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not in (*_PROPOSERS, "no_speculation")]
 #: Options that one setup, its layouts and its proposer are made of, as they are.
-_RESOLVED = [
-    option.name
-    for group in ("Model, chip and price", "Layout", "Speculation")
-    for option in GROUPS[group]
-    if option.name in inputs.Settings.model_fields
-]
+_RESOLVED = [option.name for group in ("Model, chip and price", "Layout", "Speculation") for option in GROUPS[group]]
 #: Options that say how every instance is laid out or filled, which pools are not.
 _OF_ONE_LAYOUT = ("tp", "pp", "dp", "ep", "dcp", "instance_gpus", "slots")
 
@@ -76,7 +71,8 @@ def settings(
         Probabilities that proposals are accepted, where somebody proposes.
     """
     chip = hardware or request.hardware
-    values = {name: value for name in ("model", *_RESOLVED) if (value := getattr(request, name)) is not None}
+    named = [name for name in ("model", *_RESOLVED) if name in inputs.Settings.model_fields]
+    values = {name: value for name in named if (value := getattr(request, name)) is not None}
     price = prices.of_chip(request.price, chip)
     derived = {"hardware": chip, "price": price, "changes": what_ifs(request), "acceptance": acceptance}
     return inputs.Settings.model_construct(**{**values, **derived, "engine": None})

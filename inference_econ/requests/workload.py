@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
-from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, Requests, Traffic
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
 from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC, counted_by, request_name
 from inference_econ.requests.request import Request, refuse
 
 if TYPE_CHECKING:
     from inference_econ.answers.means import Means
     from inference_econ.answers.promises import Targets
+    from inference_econ.inputs import Requests
 
 #: Options that say how large a fleet is.
 _SIZES = ("request_rate", "throughput", "agents", "gpus", "budget", "power_budget")
@@ -50,7 +51,7 @@ def step_contexts(request: Request, prefill: float | None) -> tuple[float | None
         If lengths of requests are given for a prefill step.
     """
     if prefill is None:
-        traffic = Traffic.build(context_or_lengths(request), origin="command line")
+        traffic = inputs.Traffic.build(context_or_lengths(request), origin="command line")
         return traffic.mean_context, traffic.spread
     text = "{} says how long requests are that decode; --prefill reads so many tokens by itself"
     refuse(request.named(("isl", "osl")), text)
@@ -66,7 +67,7 @@ def requests(request: Request, *, fitted: bool = False, **lengths: object) -> Re
     if recorded is not None:
         return recorded
     named = lengths or {name: getattr(request, name) for name in ("isl", "osl", "cached", "shared_prefix")}
-    return Requests.build(named, origin="command line")
+    return inputs.Requests.build(named, origin="command line")
 
 
 def _recorded(request: Request, *, fitted: bool) -> Requests | None:
