@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import importlib
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 from starlette.testclient import TestClient
 
+from inference_econ import explorer
 from inference_econ.explorer import Limits
 
 ADDRESS = "http://127.0.0.1:8765"
@@ -39,7 +39,7 @@ _LONGEST_ADDRESS = 8_000
 
 def application(seconds: float = _SECONDS) -> Any:
     """The application as it is served, with less time for each answer [s]."""
-    return importlib.import_module("inference_econ_cli.serve").application(limits=Limits(seconds=seconds))
+    return explorer.application(limits=Limits(seconds=seconds))
 
 
 def tried(client: TestClient, cases: int) -> Counter[int]:

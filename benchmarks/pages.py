@@ -9,6 +9,7 @@ digest of each key of its JSON. With words, both take only the commands whose ke
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shlex
@@ -18,7 +19,7 @@ import tempfile
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.page import Page
 
-show, main, options = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "options"))
+show, main, outputs = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "outputs"))
 ROOT = Path(__file__).parents[1]
 #: Golden pages and their digests, and the commands of all pages by the key that names their files.
 GOLDEN = ROOT / "tests" / "golden"
@@ -43,20 +44,19 @@ WIDTHS = (80, 100)
 DIGITS = 6
 
 
-def ask(command: str) -> Any:
+def ask(command: str) -> Page | str:
     """Run a command without printing: the page or text that it would show, or its error message."""
-    words = shlex.split(command)
+    name, *words = shlex.split(command)
     try:
-        # The page is rendered later, and needs no click context.
-        with main.app.make_context("inference-econ", words) as context:
-            return show.taken(lambda: _invoke(context))
+        called, printed = main.app.commands[name], io.StringIO()
+        # The page is rendered later, and needs no click context. `watch` prints by itself, and exits with 1 if a
+        # window is outside the interval.
+        with called.make_context(name, words) as context, redirect_stdout(printed), suppress(click.exceptions.Exit):
+            answer: Page | str | None = called.answer(context)
+            return answer or printed.getvalue()
+        return printed.getvalue()
     except Exception as error:  # A rejection is also a page.
         return f"{type(error).__name__}: {getattr(error, 'message', error)}\n"
-
-
-def _invoke(context: click.Context) -> None:
-    with suppress(click.exceptions.Exit):  # `watch` exits with 1 if a window is outside the interval.
-        main.app.invoke(context)
 
 
 def digests(page: Page) -> dict[str, str]:
@@ -81,10 +81,10 @@ def _rounded(value: Any) -> Any:
 
 def golden(command: str) -> tuple[str, dict[str, str]]:
     """Text at 80 columns and digests of the JSON of a command; only a text where it has no page."""
-    taken = ask(command)
-    if isinstance(taken, str) or taken.page is None:
-        return (taken if isinstance(taken, str) else taken.text), {}
-    return _rendered(lambda: _terminal(taken.page, WIDTHS[0])), digests(taken.page)
+    answer = ask(command)
+    if isinstance(answer, str):
+        return answer, {}
+    return _rendered(lambda: _terminal(answer, WIDTHS[0])), digests(answer)
 
 
 def forms(page: Page) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -100,7 +100,7 @@ def forms(page: Page) -> Iterator[tuple[str, Callable[[], str]]]:
 
 def _terminal(page: Page, width: int) -> str:
     os.environ["COLUMNS"] = str(width)
-    output = options.Output(form="table", path=None, picture=None, why=True, quiet=False)
+    output = outputs.Output(form="table", path=None, picture=None, why=True, quiet=False)
     return str(show._terminal_text(page.blocks(), output))
 
 
@@ -143,12 +143,11 @@ def write(folder: Path, words: Sequence[str]) -> None:
     folder = folder.resolve()
     with in_folder_of_files():
         for key, command in _chosen(words):
-            taken = ask(command)
-            if isinstance(taken, str) or taken.page is None:
-                text = taken if isinstance(taken, str) else taken.text
-                (folder / f"{key}.text").write_text(text, encoding="utf-8")
+            answer = ask(command)
+            if isinstance(answer, str):
+                (folder / f"{key}.text").write_text(answer, encoding="utf-8")
                 continue
-            for ending, make in forms(taken.page):
+            for ending, make in forms(answer):
                 (folder / f"{key}.{ending}").write_text(_rendered(make), encoding="utf-8")
 
 

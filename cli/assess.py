@@ -3,75 +3,72 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import inference_econ as ie
 from inference_econ import answers, calibration
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
+from inference_econ.requests import Request, refuse, subject, workload
 
-from . import options
-from .help import question
-from .refusals import refuse
-
-#: What says how full a deployment is.
-_FULLNESS = ("utilization", "batch", "throughput")
 #: Shares of cached tokens that are no matter [1].
 _LITTLE = 0.01
-#: Options that say something of requests.
-_OF_REQUESTS = ("isl", "osl", "cached", "shared_prefix")
 
 
-@question("assess")
-def assess(measured: str | None, progress: options.Progress | None, **choices: Any) -> ie.Assessment:
+def assess(
+    request: Request, measured: str | None, gpus: int, tokens_per_second: float | None, utilization: float | None
+) -> ie.Assessment:
     """Good or bad: a measured speed and batch (or utilisation, or throughput) against prediction, frontier and bound.
 
     With --isl and --osl the server is held against services, in continuous batching with the prefill of others;
     without them, against decode steps alone. How much faster at equal cost and cheaper at equal speed it could be,
     which deployment would do it, and which part would have to shrink. MODEL and HARDWARE as in 'frontier'.
     """
+    seen = {
+        "tokens_per_second": tokens_per_second,
+        "utilization": utilization,
+        "batch": request.batch,
+        "throughput": request.throughput,
+    }
     if measured is not None:
-        choices |= _read(choices, measured)
-    if choices["tokens_per_second"] is None and None in (choices["batch"], choices["throughput"]):
+        run = calibration.read_run(measured)
+        tpot = run.latencies.get(("tpot", "mean"), run.latencies.get(("tpot", "p50")))
+        if tpot is None:
+            raise InputError(f"{measured}: it says nothing of the time per output token", option="measured")
+        request = _with_lengths(request, run)
+        if all(seen[name] is None for name in ("utilization", "batch", "throughput")):
+            full = run.in_flight if run.in_flight is not None else _number(run.throughput)
+            seen["batch" if run.in_flight is not None else "throughput"] = full
+        seen["tokens_per_second"] = 1.0 / tpot if tokens_per_second is None else tokens_per_second
+    if seen["tokens_per_second"] is None and None in (seen["batch"], seen["throughput"]):
         raise InputError(
             "how fast is one user served? Give --tokens-per-second, --throughput and --batch, or --measured FILE",
             option="tokens_per_second",
         )
-    traffic = _traffic(choices)
-    pins = options.pins({**choices, "batch": None})
-    seen = {name: choices[name] for name in ("tokens_per_second", *_FULLNESS)}
-    instances = answers.operating_point.instances_of(choices["gpus"], pins)
-    observed = ie.Observation.of(choices["gpus"], **seen, instances=instances)
-    return ie.assess(options.setup(choices), traffic, observed, pins, progress=progress)
+    traffic = _traffic(request)
+    pins = subject.pins(replace(request, batch=None))
+    observed = ie.Observation.of(gpus, **seen, instances=answers.operating_point.instances_of(gpus, pins))
+    return ie.assess(subject.setup(request), traffic, observed, pins, progress=request.progress)
 
 
-def _read(choices: options.Choices, path: str) -> dict[str, float]:
-    """Return what a file says of the server, by the options that leave it open.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or says nothing of the time per token.
-    """
-    run = calibration.read_run(path)
-    tpot = run.latencies.get(("tpot", "mean"), run.latencies.get(("tpot", "p50")))
-    if tpot is None:
-        raise InputError(f"{path}: it says nothing of the time per output token", option="measured")
-    read: dict[str, float | None] = {"tokens_per_second": 1.0 / tpot}
-    if all(choices[name] is None for name in _FULLNESS):
-        read |= {"batch": run.in_flight} if run.in_flight is not None else {"throughput": _number(run.throughput)}
-    if choices["context"] is None:
-        read |= {"isl": _number(run.isl), "osl": _number(run.osl)}
-        share = run.cached_share if choices["isl"] is None and not math.isnan(run.isl) else 0.0
-        read |= {"cached": float(round(share * run.isl))} if share > _LITTLE else {}
-    return {name: value for name, value in read.items() if choices[name] is None and value is not None}
+def _with_lengths(request: Request, run: calibration.BenchmarkRun) -> Request:
+    """Lengths and cached tokens of a run, as far as options leave them open."""
+    if request.context is not None:
+        return request
+    share = run.cached_share if request.isl is None and not math.isnan(run.isl) else 0.0
+    return replace(
+        request,
+        isl=_number(run.isl) if request.isl is None else request.isl,
+        osl=_number(run.osl) if request.osl is None else request.osl,
+        cached=float(round(share * run.isl)) if request.cached is None and share > _LITTLE else request.cached,
+    )
 
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _traffic(choices: options.Choices) -> ie.Traffic | ie.Requests:
+def _traffic(request: Request) -> ie.Traffic | ie.Requests:
     """The requests that were served, or a context of decode steps.
 
     Raises
@@ -79,12 +76,13 @@ def _traffic(choices: options.Choices) -> ie.Traffic | ie.Requests:
     InputError
         If both are given, or something of requests without their lengths.
     """
-    lengths = {name: choices[name] for name in _OF_REQUESTS if choices[name] is not None}
-    if not lengths:
-        context = MEAN_CONTEXT if choices["context"] is None else choices["context"]
+    named = request.named(("isl", "osl", "cached", "shared_prefix"))
+    if not named:
+        context = MEAN_CONTEXT if request.context is None else request.context
         return ie.Traffic.build({"context": context}, origin="command line")
-    if choices["context"] is not None:
+    if request.context is not None:
         raise InputError("give either --context, or --isl and --osl, not both", option="context")
-    if not {"isl", "osl"} & lengths.keys():
-        refuse(lengths, "{} says something of prompts; give --isl and --osl too")
-    return options.requests(choices, **{"isl": DEFAULT_ISL, "osl": DEFAULT_OSL, **lengths})
+    if not {"isl", "osl"} & set(named):
+        refuse(named, "{} says something of prompts; give --isl and --osl too")
+    lengths = {name: getattr(request, name) for name in named}
+    return workload.requests(request, **{"isl": DEFAULT_ISL, "osl": DEFAULT_OSL, **lengths})

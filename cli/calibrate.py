@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import inference_econ as ie
 from inference_econ import calibration, inputs, report
 from inference_econ.errors import InputError
 from inference_econ.records import files
+from inference_econ.requests import Request
 
-from . import options, show
-from .help import command
+from . import saved_services
 
-#: Fields of a deployment that result files do not say.
-_DEPLOYMENT = ("hardware", "model", "engine", "weights", "kv", "tp", "dp", "pp", "ep")
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
 
 
-@command("calibrate")
 def calibrate(
+    request: Request,
     data: tuple[str, ...],
     names: str,
     targets: str,
-    path: str | None,
+    base: str | None,
+    prior: float,
+    where: tuple[str, ...],
+    without: tuple[str, ...],
+    most: int,
     only_levels: bool,
-    output: options.Output,
-    **choices: Any,
-) -> None:
+    engine: str,
+    name: str,
+    description: str,
+    reference: str,
+    path: str | None,
+) -> Page:
     """Fit constants of the assumptions to measurements, and write them as a profile.
 
     DATA are CSV files with the columns of a file that comes with the package (see scenarios/measured), or the names of
@@ -36,67 +43,49 @@ def calibrate(
     rows than constants, as of one point of a load test, only levels are fitted (--levels).
     """
     from inference_econ.calibration.calibrate import base_of
+    from inference_econ.calibration.levels.own import own_profile
 
     if path is not None and not path.endswith((".yaml", ".yml")):
         raise InputError(f"{path}: a profile is written as YAML; end the name in .yaml (the tables are printed)")
-    reference = choices["reference"]
     if reference != "user" and reference not in inputs.catalog.references():
         raise InputError(f"reference: {reference!r} is no key of references.bib; 'user' stands for your own data")
-    changes = _assumption_changes(choices["changes"])
-    measured = _Measured.of(data, choices)
+    changes = _assumption_changes(request.changes)
+    measured = _Measured.of(data, where, without, most, saved_services.measured_server(request, engine))
+    source = ", ".join(data) + (f" where {', '.join(where)}" if where else "")
+    source += f", without {'; '.join(without)}" if without else ""
+    page: Page
     if only_levels or (0 < len(measured.rows) < len(_words(names)) and not measured.first_skipped):
-        _fit_levels(measured, data, path, output, choices)
-        return
-    preset = choices["base"] or base_of(measured.rows)
-    base, constants = inputs.catalog.assumptions(preset, changes=changes), _words(names)
-    with show.progress_bar(quiet=output.quiet) as progress:
+        if base or changes:
+            raise InputError(
+                "levels are over the profile of the rows' engine and chip as it was fitted: leave --base and --set "
+                f"out, or fit constants with more rows than constants ({len(measured.rows)} given)"
+            )
+        mine = own_profile(measured.rows, date=date.today().isoformat())
+        profile = None if path is None else mine.file(name or "own levels", description, reference, source)
+        page, notes = report.calibrate.OwnLevelsPage(mine), measured.left_out_notes()
+    else:
+        preset = base or base_of(measured.rows)
+        assumptions, constants = inputs.catalog.assumptions(preset, changes=changes), _words(names)
+        progress = request.progress
         try:
             fitted = calibration.fit.fit(
-                measured.used, constants, base, targets=_words(targets), prior=choices["prior"], progress=progress
+                measured.used, constants, assumptions, targets=_words(targets), prior=prior, progress=progress
             )
         except InputError as error:
             if len(measured.rows) < len(constants):
                 raise InputError(f"{error}{measured.why_few}") from error
             raise
         folds = calibration.holdout.all_folds(fitted, progress=progress)
-    if path is not None:
-        provenance = calibration.Provenance(
-            choices["name"] or "fitted profile",
-            preset,
-            _data(data, choices),
-            reference,
-            date.today().isoformat(),
-            changes,
-            choices["description"],
-        )
-        files.write_text(path, inputs.yaml_text(calibration.profile(fitted, folds, provenance)))
-    notes = [*measured.notes(fitted, choices["most"]), *report.calibrate.not_reproduced(fitted)]
-    _show(report.calibrate.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out)), notes, path, output)
-
-
-def _fit_levels(
-    measured: _Measured, data: tuple[str, ...], path: str | None, output: options.Output, choices: options.Choices
-) -> None:
-    """Fit by how much measured servers differ from their profile, and write it with these levels."""
-    from inference_econ.calibration.levels.own import own_profile
-
-    if choices["base"] or choices["changes"]:
-        raise InputError(
-            "levels are over the profile of the rows' engine and chip as it was fitted: leave --base and --set out, or "
-            f"fit constants with more rows than constants ({len(measured.rows)} given)"
-        )
-    mine = own_profile(measured.rows, date=date.today().isoformat())
-    if path is not None:
-        described = (choices["description"], choices["reference"], _data(data, choices))
-        files.write_text(path, inputs.yaml_text(mine.file(choices["name"] or "own levels", *described)))
-    _show(report.calibrate.OwnLevelsPage(mine), measured.left_out_notes(), path, output)
-
-
-def _show(page: options.Page, notes: Iterable[str], path: str | None, output: options.Output) -> None:
-    """Show what was fitted, what is to be said of its rows, and where it was written."""
-    show.emit(page, output)
+        today, title = date.today().isoformat(), name or "fitted profile"
+        provenance = calibration.Provenance(title, preset, source, reference, today, changes, description)
+        profile = None if path is None else calibration.profile(fitted, folds, provenance)
+        notes = [*measured.notes(fitted, most), *report.calibrate.not_reproduced(fitted)]
+        page = report.calibrate.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out))
+    if path is not None and profile is not None:
+        files.write_text(path, inputs.yaml_text(profile))
     for note in (*notes, *([] if path is None else [f"wrote {path}"])):
-        show.remark(note, quiet=output.quiet)
+        request.tell(note)
+    return page
 
 
 class _Measured(NamedTuple):
@@ -112,17 +101,17 @@ class _Measured(NamedTuple):
     """Rows of :attr:`rows` that are fitted: thinned if there are many."""
 
     @classmethod
-    def of(cls, data: Sequence[str], choices: options.Choices) -> _Measured:
+    def of(
+        cls, data: Sequence[str], where: Sequence[str], without: Sequence[str], most: int, server: ie.MeasuredServer
+    ) -> _Measured:
         """Return the measurements that the files and the options of the command name."""
         from inference_econ.calibration.calibrate import read_all
 
-        wanted = [condition for text in choices["where"] for condition in calibration.conditions(text)]
-        unwanted = [calibration.conditions(text) for text in choices["without"]]
-        deployment = {name: choices[name] for name in _DEPLOYMENT}
-        server = ie.MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
+        wanted = [condition for text in where for condition in calibration.conditions(text)]
+        unwanted = [calibration.conditions(text) for text in without]
         read = read_all(data, server)
         rows, left_out = calibration.chosen(read, wanted, unwanted)
-        return cls(read, rows, left_out, calibration.thinned(rows, choices["most"]))
+        return cls(read, rows, left_out, calibration.thinned(rows, most))
 
     @property
     def why_few(self) -> str:
@@ -168,9 +157,3 @@ def _assumption_changes(changes: tuple[str, ...]) -> tuple[str, ...]:
             raise InputError(f"--set {change}: only assumptions can be changed here; write assumptions.FIELD=VALUE")
         fields.append(change.removeprefix("assumptions."))
     return tuple(fields)
-
-
-def _data(data: Sequence[str], choices: options.Choices) -> str:
-    where, without = choices["where"], choices["without"]
-    text = ", ".join(data) + (f" where {', '.join(where)}" if where else "")
-    return text + (f", without {'; '.join(without)}" if without else "")

@@ -1,69 +1,181 @@
-"""Commands that show what the catalogue holds."""
+"""Commands that show what the catalog holds, and read what is to be in it: models, traces, API offers."""
 
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import inference_econ as ie
 from inference_econ import inputs, report
 from inference_econ.errors import InputError
 from inference_econ.inputs import Kind, catalog
-from inference_econ.records.files import check_ending
-
-from . import options, show
-from .help import command
+from inference_econ.records.files import check_ending, write_text
+from inference_econ.requests import Request
 
 if TYPE_CHECKING:
-    import click
+    from inference_econ._shown import Shown
+    from inference_econ.report.page import Page
 
 
-def _page(kind: Kind, name: str | None) -> options.Page:
+def _page(kind: Kind, name: str | None) -> Page:
     """Page of one entry of the catalogue, or of all of its kind."""
     return report.catalog.ListingPage(kind) if name is None else report.catalog.EntryPage(kind, name)
 
 
-def _listed(kind: Kind) -> click.Command:
-    @command(kind)
-    def listed(name: str | None) -> options.Page:
-        return _page(kind, name)
-
-    return listed
+def models(name: str | None) -> Page:
+    """List the models, or show one with its parameter count and sources."""
+    return _page("models", name)
 
 
-models, scenarios, assumptions = _listed("models"), _listed("scenarios"), _listed("assumptions")
+def scenarios(name: str | None) -> Page:
+    """List the scenarios, or show one."""
+    return _page("scenarios", name)
 
 
-@command("hardware")
-def hardware(name: str | None, prices: bool) -> options.Page:
+def assumptions(name: str | None) -> Page:
+    """List the presets of assumptions, or show one with its sources."""
+    return _page("assumptions", name)
+
+
+def hardware(name: str | None, prices: bool) -> Page:
     """List the hardware, or show one chip with the source of every number."""
     if not prices:
         return _page("hardware", name)
     return report.catalog.PricesPage(catalog.names("hardware") if name is None else (name,))
 
 
-@command("engines")
-def engines(name: str | None, recipes: tuple[str, str] | None, weights: str | None) -> options.Page:
+def engines(request: Request, name: str | None, recipes: tuple[str, str] | None) -> Page:
     """List the serving engines, or show what one does by version, with its sources."""
-    if weights is not None and recipes is None:
+    if request.weights is not None and recipes is None:
         raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well", option="weights")
-    return _page("engines", name) if recipes is None else report.catalog.RecipesPage(*recipes, weights, name)
+    return _page("engines", name) if recipes is None else report.catalog.RecipesPage(*recipes, request.weights, name)
 
 
-@command("schema")
-def schema(kind: str, page: bool, path: str | None) -> None:
+def schema(kind: str, page: bool, path: str | None) -> str:
     """Print the JSON schema of a kind of file, for editors and validators."""
     if page and kind != "assumptions":
         raise InputError(f"--page is of assumptions only, got {kind}; without it the JSON schema is printed")
     if path is not None:
         check_ending(path, f"the name of a {'page' if page else 'schema'}", (".md" if page else ".json", ""))
-    show.put(
-        inputs.schemas.reference_page() if page else json.dumps(inputs.schemas.json_schema(kind), indent=2),
-        path,
-        quiet=False,
-    )
+    return inputs.schemas.reference_page() if page else json.dumps(inputs.schemas.json_schema(kind), indent=2)
 
 
-@command("fields")
-def fields(name: str | None) -> options.Page:
+def fields(name: str | None) -> Page:
     """List the fields of answers with their units, or what a question, a record or a field called NAME holds."""
     return report.schema.FieldsPage(name)
+
+
+def offers(request: Request, model: str | None, refresh: str | None, date: str | None) -> Page | None:
+    """List API offers of a model, or of all: USD per million input, cached input and output tokens, by provider.
+
+    Those of --refresh are kept in a file of one's own beside the shipped ones, in place of what was there before;
+    'price --api-prices PROVIDER' compares with them, and a usual speed is that of offers that have one. What chips
+    cost by the hour is in 'hardware --prices'.
+    """
+    if refresh is None:
+        if date is not None:
+            raise InputError("--date is the day of a snapshot; give --refresh FILE", option="date")
+        return report.catalog.OffersPage(model)
+    if model is not None:
+        raise InputError("--refresh takes all offers of a file; leave out the model", option="refresh")
+    taken = inputs.offer_snapshots.read_snapshot(refresh, date)
+    place = inputs.offers.own_file()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_text(place, inputs.offer_snapshots.csv_of(taken))
+    catalogued = sum(bool(offer.model) for offer in taken)
+    request.tell(f"wrote {place}: {len(taken)} offers, {catalogued} of models of the catalogue")
+    return None
+
+
+def traffic(request: Request, name: str | None, target: str | None) -> Page | Shown:
+    """List the traffics, show one, or say what a recorded trace is: arrivals, lengths, reuse, sessions.
+
+    FILE is a trace of Azure or BurstGPT (CSV), Mooncake, AgentX / Weka, ShareGPT, 'vllm bench serve --save-detailed',
+    AIPerf or OpenTelemetry (JSON, or a document a line), perhaps packed as .gz. With -o mine.yaml a traffic is fitted
+    to it, or a known one is written to be changed, for --traffic mine.yaml of other commands; --trace FILE plays it
+    again as it came.
+    """
+    if target is not None and not target.endswith((".yaml", ".yml")):
+        raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
+    if name is None or name in catalog.names("traffic") or name.endswith((".yaml", ".yml")):
+        files = (("-o", target if name is None else None), ("--plot", request.plot))
+        stray = next((spelled for spelled, value in files if value is not None), None)
+        if stray is not None:
+            raise InputError(f"{stray} is of a trace; name its file, or leave {stray} out")
+        if name is not None:
+            catalog.meaning("traffic", name)  # at once: a page is made later
+            if target is not None:
+                _write(request, target, catalog.locate("traffic", name).read_text(encoding="utf-8"))
+        return _page("traffic", name)
+
+    if not (catalog.files_allowed() and catalog.is_file(name)):
+        if Path(name).suffix:
+            raise InputError(f"{name}: no such file; give that of a trace, or the name of a traffic")
+        catalog.meaning("traffic", name)
+    profile = ie.trace(name)
+    if target is not None:
+        _write(request, target, inputs.spec_text(profile.traffic))
+    return profile
+
+
+def import_model(request: Request, path: str, target: str | None) -> Page:
+    """Read a Hugging Face config.json and show how its parameters are counted.
+
+    PATH is the file, or a folder that holds one; a hf_quant_config.json beside it is read too, and the index and the
+    headers of safetensors files are held against the count. ORGANISATION/NAME is read from the Hugging Face cache of
+    this machine. What is not understood is refused by name.
+    """
+    if target is not None and not target.endswith((".yaml", ".yml")):
+        raise InputError(f"{target}: a model is written as YAML; end the name in .yaml (the summary is printed)")
+    config = _config(path)
+    if str(config) != path:
+        request.tell(f"reading {config}")
+    model = inputs.huggingface.import_config(config)
+    checkpoint = inputs.huggingface.checkpoint_beside(inputs.huggingface.find_config(config), model.layers)
+    if target is not None:
+        _write(request, target, inputs.spec_text(model))
+    return report.import_model.ImportedModelPage(model, checkpoint)
+
+
+def _write(request: Request, target: str, text: str) -> None:
+    """Write a file of the catalog, and say so."""
+    write_text(target, text)
+    request.tell(f"wrote {target}")
+
+
+def _config(path: str) -> Path:
+    """The path itself, or what the cache has of a Hugging Face id.
+
+    Raises
+    ------
+    InputError
+        If it is an id that the cache does not have.
+    """
+    if not inputs.huggingface.is_identity(path) or Path(path).exists():
+        return Path(path)
+    cache = _cache()
+    config = inputs.huggingface.cached_config(path, cache)
+    if config is None:
+        raise InputError(
+            f"{path}: no such file, and {cache} has no config.json of a model with that id{_in_catalogue(path)}; give "
+            f"the config.json that is published beside its weights, or fetch it into the cache: hf download {path} "
+            "config.json"
+        )
+    return config
+
+
+def _cache() -> Path:
+    """The folder that the Hugging Face hub keeps downloads in, by the same environment variables."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+
+
+def _in_catalogue(identity: str) -> str:
+    from inference_econ.errors import UnknownNameError
+
+    try:
+        return f" (the catalogue has {inputs.catalog.meaning('models', identity).name}, which needs no import)"
+    except UnknownNameError:
+        return ""

@@ -1,45 +1,206 @@
-"""All commands of ``commands.toml``: what each is for, and by which other doors its question is asked."""
+"""Commands of click, made of the tables of :mod:`inference_econ.requests`; each answers, and its answer is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
-from . import decorators
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
-if TYPE_CHECKING:
-    import click
+from inference_econ import _work, allow
+from inference_econ.errors import TooMuchError
+from inference_econ.inputs import catalog
+from inference_econ.requests import COMMANDS, Command, Invocation, Parameter, kinds, places, tables, too_much
 
-
-class Listed(NamedTuple):
-    """A command in the list of all."""
-
-    name: str
-    """What is typed."""
-    command: click.Command
-    """Command of click."""
-    heading: str
-    """Heading of the command in the help of all commands."""
-    doors: Sequence[str]
-    """Other ways to ask its question: ``served`` over HTTP and by assistants, ``reported``, in ``scenarios``."""
+from . import show
+from .outputs import Output
+from .start import INTERRUPTED
 
 
-def _read() -> Iterator[Listed]:
-    """Commands in the order of the help."""
-    for name, row in decorators.COMMANDS.items():
-        module, _, function = row["function"].partition(":")
-        yield Listed(name, getattr(import_module(f".{module}", __package__), function), row["heading"], row["doors"])
+@contextmanager
+def _named(param: click.Parameter | None, ctx: click.Context | None) -> Iterator[None]:
+    """Name the option in the message for a value that it does not take."""
+    try:
+        yield
+    except kinds.BadValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
 
 
-COMMANDS: Sequence[Listed] = tuple(_read())
+class ClickType(click.ParamType[Any]):
+    """Values of a kind, as the tables have it."""
+
+    def __init__(self, kind: kinds.ValueKind) -> None:
+        self.kind, self.name = kind, kind.metavar
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Words to choose from, or what stands for a value; an argument goes by its name."""
+        del ctx
+        argument = isinstance(param, click.Argument)
+        if not isinstance(self.kind, kinds.ChoiceKind) or self.kind.metavar:
+            return None if argument else self.kind.metavar
+        words = "|".join(self.kind.words)
+        return f"{{{words}}}" if param.required and argument else f"[{words}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value; what a name is taken for is said beside the answer."""
+        with _named(param, ctx):
+            read = self.kind.read(value)
+        remark = self.kind.remark(value) if type(self.kind) is kinds.Name else ""
+        if remark and ctx is not None:
+            ctx.call_on_close(lambda: show.remark(remark, quiet=ctx.params.get("quiet", False)))
+        return read
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Names that begin so, for the shell; files where none does."""
+        del ctx, param
+        if isinstance(self.kind, kinds.ChoiceKind):
+            return [CompletionItem(word) for word in self.kind.words if word.startswith(incomplete)]
+        names = catalog.names(self.kind.catalog) if self.kind.catalog else ()
+        if not (names or self.kind.metavar in ("PATH", "DIRECTORY")):
+            return []
+        found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="dir" if self.kind.metavar == "DIRECTORY" else "file")]
 
 
-def served() -> Mapping[str, Listed]:
-    """Commands whose questions are asked over HTTP and by assistants, too, by name."""
-    return {listed.name: listed for listed in COMMANDS if "served" in listed.doors}
+class ClickOption(click.Option):
+    """An option whose help says the range of a number."""
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """What stands in brackets behind the help."""
+        extra = super().get_help_extra(ctx)
+        kind = self.type.kind if isinstance(self.type, ClickType) else None
+        if isinstance(kind, kinds.Number) and kind.range:
+            extra["range"] = kind.range
+        return extra
 
 
-def reported() -> Sequence[str]:
-    """Names of the commands whose answers a report shows."""
-    return [listed.name for listed in COMMANDS if "reported" in listed.doors]
+def _gathered(kind: kinds.ValueKind, ctx: click.Context, param: click.Parameter, values: Any) -> Any:
+    """What the values of an option that is repeated mean together."""
+    with _named(param, ctx):
+        return kind.gather(values)
+
+
+def _allowed(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Let the rest of a command take as long as it takes."""
+    del param
+    if value:
+        ctx.with_resource(allow())
+
+
+def _parameter(row: Parameter) -> click.Parameter:
+    """An option or argument as click has it."""
+    kind = row.kind
+    if not row.spelled:
+        nargs, metavar = -1 if row.repeat else 1, row.metavar or None
+        return click.Argument([row.name], type=ClickType(kind), nargs=nargs, required=row.required, metavar=metavar)
+    settings: dict[str, Any] = {"help": row.help, "required": row.required, "metavar": row.metavar or None}
+    spelled = list(row.spelled)
+    if isinstance(kind, kinds.Flag):
+        if row.name == "yes":
+            settings |= {"expose_value": False, "callback": _allowed}
+        if kind.negative:
+            spelled = [f"{row.typed}/--no-{row.typed.removeprefix('--')}"]
+        settings |= {"is_flag": True} if kind.value is True else {"flag_value": kind.value}
+        settings["default"] = row.usual
+    elif isinstance(kind, kinds.Pair):
+        settings |= {"type": tuple(map(ClickType, kind.parts)), "nargs": len(kind.parts)}
+    else:
+        settings["type"] = ClickType(kind)
+        if row.repeat:
+            settings |= {"multiple": True, "callback": partial(_gathered, kind)}
+        if row.default is not None:
+            settings["default"] = (row.default,) if row.repeat else row.default
+    return ClickOption([*spelled, row.name], show_default=row.shown, **settings)
+
+
+class ClickCommand(click.Command):
+    """A command of the tables: options under headings, number formats, refusals that name its options."""
+
+    def __init__(self, row: Command) -> None:
+        lines = ("\b", f"Example{'s' * (len(row.examples) > 1)}:", *(f"  {line}" for line in row.examples))
+        parameters = [_parameter(parameter) for parameter in row.parameters.values()]
+        super().__init__(row.name, params=parameters, help=row.description, epilog="\n".join(lines))
+        self.row = row
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read what was typed, and refuse places to write that would lose something."""
+        typed = list(args)
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            self._refuse_repeated(ctx, typed)
+            places.check(self.row.parameters, ctx.params)
+        return rest
+
+    def _refuse_repeated(self, ctx: click.Context, typed: list[str]) -> None:
+        """Refuse options that are given twice and take one value: click would keep the last without a word."""
+        *_, parameters = self.make_parser(ctx).parse_args(typed)
+        for option, times in Counter(parameters).items():
+            if times > 1 and isinstance(option, click.Option) and not option.multiple:
+                axis = COMMANDS["compare"].parameters.get(str(option.name))
+                other = "; 'compare' holds several side by side" if axis is not None and axis.repeat else ""
+                raise click.BadParameter(f"given {times} times; give it once{other}.", ctx, option)
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Answer, and show it."""
+        asked, ask = self.asked(ctx), self.row.load()
+        output = Output.of(ctx.params)
+        tell = partial(show.remark, quiet=output.quiet)
+        with self._waited_for(ctx, tell):
+            # What prints by itself has no bar.
+            silent = output.quiet or ask.__annotations__["return"] == "None"
+            with show.progress_bar(quiet=silent) as progress:
+                answered = asked.answer(ask, tell, progress)
+            if isinstance(answered, str):
+                show.put(answered, ctx.params.get("output") or ctx.params.get("path"), quiet=output.quiet)
+            elif answered is not None:
+                show.emit(answered, output, asked)
+
+    def answer(self, ctx: click.Context) -> Any:
+        """Return the answer in place of showing it: a page or a text."""
+        Output.of(ctx.params)
+        with self._waited_for(ctx, partial(show.remark, quiet=ctx.params.get("quiet", False))):
+            answered = self.asked(ctx).answer(self.row.load())
+            return answered if answered is None or isinstance(answered, str) else show.page_of(answered)
+
+    def asked(self, ctx: click.Context) -> Invocation:
+        """What was typed."""
+        sources = {str(it.name): ctx.get_parameter_source(str(it.name)) for it in self.params}
+        given = {name for name, source in sources.items() if source not in (None, ParameterSource.DEFAULT)}
+        return Invocation(self.row, ctx.params, given)
+
+    @contextmanager
+    def _waited_for(self, ctx: click.Context, tell: Callable[[str], None]) -> Iterator[None]:
+        """Tell how long it takes, and end with what there is after an interrupt; refuse too much work by its option."""
+        try:
+            with _work.waited_for(tell) as waiting:
+                yield
+        except TooMuchError as error:
+            raise too_much(error, self.row) from error
+        if waiting.stopped:
+            tell(f"what there is: {waiting.stopped}")
+            ctx.exit(INTERRUPTED)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them: first those that only this command has."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        # The option of the help has no name of the tables.
+        records = {"help" if "--help" in it.opts else str(it.name): it.get_help_record(ctx) for it in options}
+        shared = [name for names in tables.HEADINGS.values() for name in names]
+        unshared = [name for name in records if name not in shared]
+        for heading, names in (("Options", unshared), *tables.HEADINGS.items()):
+            write(formatter, heading, [record for name in names if (record := records.get(name)) is not None])
+        kind = next((it.kind for it in self.row.parameters.values() if isinstance(it.kind, kinds.FormatKind)), None)
+        if kind is not None:
+            write(formatter, "Number formats", [(kinds.FORMAT, ", ".join(kind.words))])
+
+
+def write(formatter: click.HelpFormatter, heading: str, lines: Sequence[tuple[str, str]]) -> None:
+    """Write a heading with its lines; nothing if there are none."""
+    if lines:
+        with formatter.section(heading):
+            formatter.write_dl(lines)

@@ -1,55 +1,41 @@
-"""The command that takes one step apart."""
+"""The commands that take one step apart, and say where it turns from memory traffic to arithmetic."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import inference_econ as ie
-from inference_econ import report
+from inference_econ import answers, report
+from inference_econ.requests import Request, refuse, subject, workload
 
-from . import options, provenance, show
-from .help import command
-from .refusals import named_options, refuse
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
 
 
-@command("explain")
-def explain(
-    operators: bool | None,
-    memory: bool | None,
-    prefill: float | None,
-    contexts: tuple[tuple[float, int], ...] | None,
-    roofline: str | None,
-    output: options.Output,
-    **choices: Any,
-) -> None:
+def explain(request: Request, operators: bool | None, memory: bool | None, prefill: float | None) -> Page:
     """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory.
 
     A decode step sees the mean context of --isl and --osl, as in 'frontier', or --context; with --prefill nothing is
     cached before but --context. MODEL and HARDWARE as in 'frontier'.
     """
-    context, spread = _contexts(choices, prefill, contexts)
-    with show.progress_bar(quiet=output.quiet):
-        explanation = options.fewest(
-            choices,
-            lambda pinned: ie.explain(
-                options.setup(choices),
-                options.pins(pinned),
-                context=context,
-                prompt=prefill,
-                cut=choices["cut"],
-                shared_prefix=choices["shared_prefix"],
-                spread=spread,
-                contexts=contexts or (),
-            ),
-        )
-    page = report.explain.ExplanationPage(explanation, operators, memory)
-    show.emit(page, output, provenance.question())
-    if roofline is not None:
-        page.draw_roofline(roofline)
-        show.remark(f"wrote {roofline}", quiet=output.quiet)
+    context, spread = _contexts(request, prefill)
+    explanation = subject.fewest(
+        request,
+        lambda pinned: ie.explain(
+            subject.setup(request),
+            subject.pins(pinned),
+            context=context,
+            prompt=prefill,
+            cut=request.cut,
+            shared_prefix=request.shared_prefix or 0.0,
+            spread=spread,
+            contexts=request.contexts or (),
+        ),
+    )
+    return report.explain.ExplanationPage(explanation, operators, memory)
 
 
-def _contexts(choices: options.Choices, prefill: float | None, mix: object) -> tuple[float | None, float]:
+def _contexts(request: Request, prefill: float | None) -> tuple[float | None, float]:
     """The context that the step sees, and how far contexts are spread around it [tokens].
 
     Raises
@@ -57,8 +43,37 @@ def _contexts(choices: options.Choices, prefill: float | None, mix: object) -> t
     InputError
         If lengths of requests are given for a prefill step or a mix, or a mix for a prefill step.
     """
-    if mix is not None:
-        stray = named_options({**choices, "prefill": prefill}, ("prefill", "context", "isl", "osl", "batch"))
-        refuse(stray, "--contexts says the context of every sequence that decodes; leave {} out", "contexts")
-        return 0.0, 0.0
-    return options.step_contexts(choices, prefill)
+    if request.contexts is None:
+        return workload.step_contexts(request, prefill)
+    stray = [*(["prefill"] if prefill is not None else []), *request.named(("context", "isl", "osl", "batch"))]
+    refuse(stray, "--contexts says the context of every sequence that decodes; leave {} out", "contexts")
+    return 0.0, 0.0
+
+
+def intensity(request: Request, over: answers.intensity.Axis, to: float | None, prefill: float | None) -> ie.Intensity:
+    """Arithmetic over memory traffic of each operator of a step, and from where on arithmetic is the limit.
+
+    The critical batch of a model on a chip, in whole numbers, from the operators of one deployment, beside its closed
+    form; or the same over the context, or the prompt tokens that a step reads. MODEL and HARDWARE as in 'frontier',
+    other options as in 'explain'.
+    """
+    if over == "context":
+        varied = request.named(("context", "isl", "osl"))
+        refuse(varied, "{} says what --over context varies; leave one of them out")
+        context, spread = None, 0.0
+    else:
+        context, spread = workload.step_contexts(request, 1.0 if over == "prompt" else prefill)
+    setup = subject.setup(request)
+    return subject.fewest(
+        request,
+        lambda pinned: ie.intensity(
+            setup,
+            subject.pins(pinned),
+            context=context,
+            spread=spread,
+            over=over,
+            most=to,
+            prompt=prefill,
+            cut=request.cut,
+        ),
+    )

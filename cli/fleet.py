@@ -3,59 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import catalog
+from inference_econ.requests import Request, prices, sessions, subject, workload
 
-from . import agents, extras, market, options, prices
-from .help import question
+from . import extras
+
+if TYPE_CHECKING:
+    from inference_econ._shown import Shown
+    from inference_econ.answers.fleet_play import Policy
+    from inference_econ.answers.lots import Way
 
 
-@question("fleet")
-def fleet(further: tuple[str, ...], progress: options.Progress | None, **choices: Any) -> options.Shown:
+def fleet(
+    request: Request,
+    rates: tuple[float, ...] | None,
+    agents: tuple[float, ...] | None,
+    stock: tuple[str, ...],
+    pay: tuple[Way, ...],
+    policy: Policy,
+    target: float | None,
+    min_replicas: int,
+    start_up: float | None,
+    interruptions: float | None,
+    spot_share: float | None,
+) -> Shown:
     """The cheapest fleet of a day: chips, reserved, on demand and spot, and what an autoscaler makes of it.
 
     A mixture of chips is found for traffic by hour that is known before, proven to be the cheapest, and played beside
     an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --together': instances
     that do both; what the day would cost with pools is said where that is less.
     """
-    work = agents.work(choices)
+    work = sessions.work(request, agents=agents)
     if work is None:
-        requests, targets = options.requests(choices, fitted=True), options.targets(choices)
-        day = _day(choices, requests)
+        requests, targets = workload.requests(request, fitted=True), workload.targets(request)
+        day = _day(rates, requests)
         # By hour, so that within an hour they come as if it went on.
         if requests.arrivals is not None:
             requests = requests.replace(arrivals=requests.arrivals.replace(rates=()))
     else:
-        day = agents.day(choices)
-    chips = tuple(dict.fromkeys((choices["hardware"], *further)))
-    choices["price"] = prices.of_chips(choices["price"], chips)
-    stock = _stock(choices["stock"])
-    rules = {
-        "startup_seconds": choices["start_up"],
-        "interruptions_per_hour": choices["interruptions"],
-        "spot_share": choices["spot_share"],
-    }
+        day = sessions.day(request, agents, rates)
+    request = replace(request, price=prices.of_chips(request.price, request.chips))
+    rules = {"startup_seconds": start_up, "interruptions_per_hour": interruptions, "spot_share": spot_share}
+    given = {name: value for name, value in rules.items() if value is not None}
     settings: dict[str, Any] = {
-        "stock": stock,
-        "ways": choices["pay"] or ("reserved", "on_demand", "spot"),
-        "elasticity": catalog.elasticity().replace(
-            **{name: value for name, value in rules.items() if value is not None}
-        ),
-        "progress": progress,
-        **{name: choices[name] for name in ("policy", "target", "min_replicas")},
+        "stock": _stock(stock),
+        "ways": pay or ("reserved", "on_demand", "spot"),
+        "elasticity": catalog.elasticity().replace(**given),
+        "progress": request.progress,
+        "policy": policy,
+        "target": target,
+        "min_replicas": min_replicas,
     }
     with extras.needed("studies", "scipy"):
         if work is not None:
-            offers = market.of_chips(choices, work.requests, chips)
-            return work.fleet(offers, day, **agents.played(choices, **agents.usual()), **settings)
-        offers = market.of_chips(choices, requests, chips)
-        return ie.fleet(offers, day, targets, arrival_scv=choices["arrival_scv"], **settings)
+            offers = subject.of_chips(request, work.requests)
+            return work.fleet(offers, day, **sessions.played(request, **sessions.usual()), **settings)
+        offers = subject.of_chips(request, requests)
+        return ie.fleet(offers, day, targets, arrival_scv=request.arrival_scv, **settings)
 
 
-def _day(choices: options.Choices, requests: ie.Requests) -> Sequence[float]:
+def _day(rates: Sequence[float] | None, requests: ie.Requests) -> Sequence[float]:
     """Requests per second of each hour.
 
     Raises
@@ -65,8 +77,8 @@ def _day(choices: options.Choices, requests: ie.Requests) -> Sequence[float]:
     """
     from inference_econ.answers.fleet import rates_by_hour
 
-    if choices["rates"] is not None:
-        return tuple(choices["rates"])
+    if rates is not None:
+        return tuple(rates)
     if requests.arrivals is None:
         raise InputError(
             "give the requests/s of each hour: --rates R,R,..., --traffic FILE or --trace FILE", option="rates"

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import inference_econ as ie
 from inference_econ import answers, report, search
+from inference_econ.requests import Request, prices, subject, workload
 
-from . import counted, market, options, prices, proposals
-from .help import question
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
 
 Front = TypeVar("Front", "ie.Frontier", "ie.ServiceFrontier")
 
 
-@question("frontier")
-def frontier(progress: options.Progress | None, **choices: Any) -> options.Page:
+def frontier(request: Request, every_plan: bool) -> Page:
     """Tokens/s per user against $ per million output tokens: the Pareto frontier.
 
     MODEL and HARDWARE are names (see 'inference-econ models' and 'inference-econ hardware') or paths to YAML files.
@@ -24,39 +24,41 @@ def frontier(progress: options.Progress | None, **choices: Any) -> options.Page:
     --dp any tries all. Points are services: every layout in continuous batching, whose bill includes the prefill of its
     requests; a queue is not in it (see 'load'). With --decode-only they are decode steps alone.
     """
-    return _decode_steps(choices, progress) if counted.decode_steps(choices) else _services(choices)
+    if workload.decode_steps(request, every_plan=every_plan):
+        return _decode_steps(request, every_plan=every_plan)
+    return _services(request)
 
 
-def _decode_steps(choices: options.Choices, progress: options.Progress | None) -> options.Page:
+def _decode_steps(request: Request, *, every_plan: bool) -> Page:
     """The frontier of decode steps alone, with all plans of its grid if they are wanted."""
 
-    def answer(chosen: options.Choices) -> ie.Frontier:
-        demand = {"max_tokens_per_second": chosen["max_tokens_per_second"]}
-        traffic = ie.Traffic.build({**options.context_or_lengths(chosen), **demand}, origin="command line")
-        speculation, setup, space = proposals.speculation(chosen), options.setup(chosen), options.space(chosen)
-        return ie.decode_frontier(setup, traffic, space, speculation=speculation, progress=progress)
+    def answer(chosen: Request) -> ie.Frontier:
+        demand = {"max_tokens_per_second": chosen.max_tokens_per_second}
+        traffic = ie.Traffic.build({**workload.context_or_lengths(chosen), **demand}, origin="command line")
+        speculation, setup, space = subject.speculation(chosen), subject.setup(chosen), subject.space(chosen)
+        return ie.decode_frontier(setup, traffic, space, speculation=speculation, progress=request.progress)
 
-    front = _beside_startable(choices, answer)
-    return report.frontier.FrontierPage(front, choices["y"], front.plans() if choices["every_plan"] else None)
+    front = _beside_startable(request, answer)
+    return report.frontier.FrontierPage(front, request.y, front.plans() if every_plan else None)
 
 
-def _services(choices: options.Choices) -> options.Page:
+def _services(request: Request) -> Page:
     """The frontier of services: what users see in continuous batching against what it costs."""
-    reused = {name: choices[name] or 0 for name in ("cached", "shared_prefix")}
-    requests = options.requests(choices, **{**options.context_or_lengths(choices), **reused})
-    hardware = choices["hardware"] if choices["decode_on"] else None
-    if hardware is not None:
-        choices = {**choices, "price": prices.of_chips(choices["price"], (hardware, choices["decode_on"]))}
-    promises = options.targets({**choices, "percentile": "mean"})
+    reused: dict[str, Any] = {"cached": request.cached or 0, "shared_prefix": request.shared_prefix or 0}
+    requests = workload.requests(request, **workload.context_or_lengths(request), **reused)
+    if request.decode_on is not None:
+        request = replace(request, price=prices.of_chips(request.price, (request.hardware, request.decode_on)))
+    hardware = request.hardware if request.decode_on else None
+    promises = workload.targets(replace(request, percentile="mean"))
 
-    def answer(chosen: options.Choices) -> ie.ServiceFrontier:
-        candidates = market.candidates(chosen, requests, hardware, ttft_seconds=promises.ttft_seconds)
+    def answer(chosen: Request) -> ie.ServiceFrontier:
+        candidates = subject.candidates(chosen, requests, hardware, ttft_seconds=promises.ttft_seconds)
         return answers.serving_frontier.service_frontier(candidates, promises)
 
-    return report.serving_frontier.ServingFrontierPage(_beside_startable(choices, answer), choices["y"])
+    return report.serving_frontier.ServingFrontierPage(_beside_startable(request, answer), request.y)
 
 
-def _beside_startable(choices: options.Choices, answer: Callable[[options.Choices], Front]) -> Front:
+def _beside_startable(request: Request, answer: Callable[[Request], Front]) -> Front:
     """A frontier, with the savings over layouts that engines can start where any layout is asked for."""
-    front = answer(choices)
-    return replace(front, saving=search.saved_by(front, options.among_startable(choices, answer)))
+    front = answer(request)
+    return replace(front, saving=search.saved_by(front, subject.among_startable(request, answer)))

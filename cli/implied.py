@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ import inputs
 from inference_econ.errors import InputError
+from inference_econ.requests import Request, subject, workload
 
-from . import options
-from .help import question
+if TYPE_CHECKING:
+    from inference_econ._shown import Shown
+    from inference_econ.report.page import Page
 
 #: Options that only the price of an hour has, beside lengths; and those of the acceptance.
 _HOUR = (
@@ -20,19 +23,20 @@ _HOUR = (
 _ACCEPTANCE = ("draft_length", "draft_cost")
 
 
-@question("infer")
 def infer(
+    request: Request,
     offers: tuple[str, ...],
     recorded: str | None,
     truth: str | None,
     priors: str,
     samples: int,
     hour_price: bool,
+    price_over_cost: float | None,
     exponent: bool,
     speedup: float | None,
-    progress: options.Progress | None,
-    **choices: Any,
-) -> options.Shown | options.Page:
+    draft_length: int | None,
+    draft_cost: float | None,
+) -> Shown | Page:
     """Infer what lies behind offers and speeds: the sizes of a closed model, a price, a buyer, an acceptance.
 
     Sizes are intervals and probabilities, never a point: models of every size are drawn from priors, served in every
@@ -45,24 +49,26 @@ def infer(
         (_HOUR, "--hour-price", hour_price),
         (_ACCEPTANCE, "--speedup", speedup is not None),
     ):
-        stray = [name for name in names if choices[name] not in (None, (), False)]
+        stray = [name for name in names if request.is_given(name)]
         if stray and not is_asked:
             raise InputError(f"--{stray[0].replace('_', '-')} needs {owner}", option=stray[0])
     if speedup is not None:
-        return _acceptance(speedup, choices["draft_length"], choices["draft_cost"] or 0.0)
+        return _acceptance(speedup, draft_length, draft_cost or 0.0)
     if offers and recorded is not None:
         raise InputError("give either --offer or --recorded, not both")
     seen = ie.recorded_offers(recorded) if recorded is not None else [inputs.observed_offer(text) for text in offers]
     if not seen:
         raise InputError("nothing was observed; give --offer, for example --offer input=3,output=15,speed=60")
     if hour_price:
-        return _hour_price(seen, truth, choices)
+        return _hour_price(request, seen, truth, price_over_cost or 1.0)
     if exponent:
-        return _exponents(seen, options.requests(choices))
-    return ie.infer(seen, priors, samples=samples, truth=truth, progress=progress)
+        return _exponents(seen, workload.requests(request))
+    return ie.infer(seen, priors, samples=samples, truth=truth, progress=request.progress)
 
 
-def _hour_price(seen: Sequence[inputs.ObservedOffer], truth: str | None, choices: dict[str, Any]) -> options.Shown:
+def _hour_price(
+    request: Request, seen: Sequence[inputs.ObservedOffer], truth: str | None, price_over_cost: float
+) -> Shown:
     """The price of a GPU-hour that the price of tokens of a known model on a known chip implies."""
     (offer, *others) = seen
     output, speed = offer.dollars_per_million_output_tokens, offer.tokens_per_second
@@ -72,17 +78,17 @@ def _hour_price(seen: Sequence[inputs.ObservedOffer], truth: str | None, choices
             option="hour_price",
         )
     # Any price of an hour: cost is in proportion to it.
-    setup = options.setup({**choices, "model": truth, "hardware": offer.hardware, "price": 1.0})
+    setup = subject.setup(replace(request, model=truth, hardware=offer.hardware, price=1.0))
     return ie.implied_hour_price(
-        ie.frontier(setup, options.requests(choices)),
+        ie.frontier(setup, workload.requests(request)),
         float(output),
         float(speed),
         input_price=float(offer.dollars_per_million_input_tokens or 0.0),
-        price_over_cost=choices["price_over_cost"] or 1.0,
+        price_over_cost=price_over_cost,
     )
 
 
-def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> options.Page:
+def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> Page:
     """The share of proposals accepted that a speed-up by speculation implies."""
     from inference_econ.report.implied import AcceptancePage
 
@@ -92,7 +98,7 @@ def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> 
     return AcceptancePage(speedup, draft_length, draft_cost, share)
 
 
-def _exponents(seen: Sequence[inputs.ObservedOffer], lengths: ie.Requests) -> options.Shown:
+def _exponents(seen: Sequence[inputs.ObservedOffer], lengths: ie.Requests) -> Shown:
     """The exponents of the preference with which a buyer chooses each of some offers."""
     shares = (lengths.isl.mean, lengths.osl.mean)
     rows = []

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import click
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import inference_econ as ie
 from inference_econ import answers, report
@@ -14,14 +12,14 @@ from inference_econ.errors import InputError
 from inference_econ.records import saved
 from inference_econ.records.files import check_ending
 from inference_econ.records.plain import json_text
+from inference_econ.requests import Request, sessions, subject, workload
 
-from . import agents, market, options, saved_services, show
-from .help import command
-from .parameters import Name
+from . import saved_services
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import LaunchPlan
 
+Generator = Literal["vllm", "aiperf", "guidellm"]
 #: Options that say how a deployment is written, not which.
 _WRITING = (
     "answer", "hardware", "to", "form", "size", "version", "number", "model_id", "draft_model_id", "longest",
@@ -33,8 +31,32 @@ _HERE = "command line"
 _SCRIPT, _MANIFEST = (".sh", ""), (".yaml", ".yml", "")
 
 
-@command("launch")
-def launch(output: str | None, quiet: bool, **choices: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """What is started, and with which weights: as options say it."""
+
+    to: str | None
+    version: str | None
+    image: str | None
+    model_id: str | None
+    draft_model_id: str | None
+    longest: int | None
+    generator: Generator
+
+
+def launch(
+    request: Request,
+    answer: str,
+    to: str | None,
+    version: str | None,
+    form: str,
+    size: int | None,
+    image: str | None,
+    model_id: str | None,
+    draft_model_id: str | None,
+    longest: int | None,
+    generator: Generator,
+) -> str:
     """What one types to start a deployment, and the run that holds it to account.
 
     ANSWER.json is what 'recommend', 'frontier' or 'fleet' wrote with -o; instead, MODEL and HARDWARE
@@ -49,46 +71,43 @@ def launch(output: str | None, quiet: bool, **choices: Any) -> None:
         "leaderworkerset": manifests.leader_worker_set, "llm-d": manifests.llm_d, "dynamo": manifests.dynamo,
         "keda": manifests.keda, "llm-d-autoscaling": manifests.llm_d_autoscaling,
     }  # fmt: skip
-    if output is not None:
-        endings = _SCRIPT if choices["form"] == "command" else _MANIFEST
-        check_ending(output, f"the name of what --as {choices['form']} writes", endings)
-    with show.progress_bar(quiet=quiet):
-        deployment = _deployment(choices)
-    size = choices["size"] or node(deployment.instances[0].service.setup.hardware)
+    if request.output is not None:
+        endings = _SCRIPT if form == "command" else _MANIFEST
+        check_ending(request.output, f"the name of what --as {form} writes", endings)
+    engine = _Engine(to, version, image, model_id, draft_model_id, longest, generator)
+    deployment = _deployment(request, _saved(request, answer, to), engine)
+    size = size or node(deployment.instances[0].service.setup.hardware)
     deployment = replace(deployment, said=(*deployment.said, *report.launch.unlinked(deployment.instances, size)))
-    show.put(writers[choices["form"]](deployment, size), output, quiet=quiet)
+    return writers[form](deployment, size)
 
 
-def _deployment(choices: options.Choices) -> LaunchPlan:
+def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> LaunchPlan:
     from inference_econ.answers.launching import plan
 
-    saved = _saved(choices)
-    deployment = report.chosen.chosen(saved, choices["number"])
-    engines, which = str(deployment.parts[-1].practice.get("engine") or ""), f"choice {choices['number'] or 1}"
-    to = choices["to"] or plan.usual_engine(engines)
+    deployment = report.chosen.chosen(saved, request.number)
+    engines, which = str(deployment.parts[-1].practice.get("engine") or ""), f"choice {request.number or 1}"
+    to = engine.to or plan.usual_engine(engines)
     if to is None:
         of_what = f"is one of {engines}, which is not started here" if engines else "is of no engine"
         raise InputError(f"{which} of {saved.origin} {of_what}; name one with --to", option="to")
     plan.check_engine(engines, to, f"{which} of {saved.origin}")
-    runner = plan.engine(to, choices["version"], choices["image"])
+    runner = plan.engine(to, engine.version, engine.image)
     parts = saved_services.parts(saved, deployment)
     speculation = saved_services.asked_speculation(saved, deployment.parts[-1])
-    if choices["draft_model_id"] is not None and (
-        speculation is None or speculation.proposer not in ("eagle", "draft")
-    ):
+    if engine.draft_model_id is not None and (speculation is None or speculation.proposer not in ("eagle", "draft")):
         raise InputError(
             "--draft-model-id names an EAGLE head or a draft model, and nobody proposes by one; ask with --eagle or "
             "--draft MODEL",
             option="draft_model_id",
         )
-    served = plan.weights(parts[0].service, choices["model_id"], choices["draft_model_id"])
-    made = plan.instances(runner, parts, served, choices["longest"])
-    pick, scaling = _pick(saved, choices["number"]), deployment.scaling
+    served = plan.weights(parts[0].service, engine.model_id, engine.draft_model_id)
+    made = plan.instances(runner, parts, served, engine.longest)
+    pick, scaling = _pick(saved, request.number), deployment.scaling
     if scaling is not None:
         variant = f"{parts[0].service.setup.hardware.family} {scaling.paid}"
         made = [replace(instance, variant=variant) for instance in made]
     load, expected, remarks = deployment.load, deployment.expected, deployment.remarks
-    return plan.LaunchPlan(made, load, expected, choices["generator"], pick, speculation, scaling, remarks)
+    return plan.LaunchPlan(made, load, expected, engine.generator, pick, speculation, scaling, remarks)
 
 
 def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
@@ -100,7 +119,7 @@ def _pick(saved: ie.SavedAnswer, number: int | None) -> str:
     return f"{which} of 'recommend', of {layouts} layouts; --tp, --pp, --dp and --ep or --choice take another"
 
 
-def _saved(choices: options.Choices) -> ie.SavedAnswer:
+def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
     """The answer of a file, or of the options.
 
     Raises
@@ -108,43 +127,42 @@ def _saved(choices: options.Choices) -> ie.SavedAnswer:
     InputError
         If both are given, or it is neither.
     """
-    if choices["answer"].endswith(".json") and choices["hardware"] is None:
-        saved_services.check_alone(choices["answer"], _WRITING)
-        return report.chosen.read(choices["answer"])
-    if saved.is_answer(choices["answer"]):
-        raise InputError(f"{choices['hardware']} contradicts {choices['answer']}, which has settled it; leave it out")
-    if choices["hardware"] is None:
+    if answer.endswith(".json") and not request.hardware:
+        saved_services.check_alone(request, answer, _WRITING)
+        return report.chosen.read(answer)
+    if saved.is_answer(answer):
+        raise InputError(f"{request.hardware} contradicts {answer}, which has settled it; leave it out")
+    if not request.hardware:
         raise InputError(
-            f"{choices['answer']!r}: give a saved answer (ANSWER.json), or a model and hardware: "
+            f"{answer!r}: give a saved answer (ANSWER.json), or a model and hardware: "
             "inference-econ launch llama_3_70b h100_sxm",
             option="hardware",
         )
-    return _recommended(choices)
+    return _recommended(saved_services.of_model(request, answer), to)
 
 
-def _recommended(choices: options.Choices) -> ie.SavedAnswer:
+def _recommended(request: Request, to: str | None) -> ie.SavedAnswer:
     """Answer of recommend to the options, as its file would have it."""
-    model = Name("models").convert(choices["answer"], None, click.get_current_context())
-    named = {"model": model, "hardware": choices["hardware"]}
-    question = {name: value for name, value in choices.items() if name not in _WRITING} | named
-    engine = options.one_engine({"any_layout": False, "engine": question.get("engine")}) or choices["to"]
-    if engine and choices["to"] and engine.partition("@")[0] != choices["to"]:
+    engine = subject.one_engine(replace(request, any_layout=False)) or to
+    if engine and to and engine.partition("@")[0] != to:
         raise InputError(
-            f"--engine {engine} contradicts --to {choices['to']}: layouts of one are not started by the other",
-            option="engine",
+            f"--engine {engine} contradicts --to {to}: layouts of one are not started by the other", option="engine"
         )
-    if engine and not question.get("any_layout"):
-        question["engine"] = engine
-    work = agents.work(question)
+    if engine and not request.any_layout:
+        request = replace(request, engine=(engine,))
+    work = sessions.work(request)
     if work is not None:
-        offered = market.candidates(question, work.requests)
-        carried = work.recommend(offered, question["agents"], **agents.played(question))
+        offered = subject.candidates(request, work.requests)
+        carried = work.recommend(offered, request.agents, **sessions.played(request))
         layouts, answer = carried.layouts, carried.record()
     else:
-        requests, targets = options.requests(question), options.targets(question)
-        offered = market.candidates(question, requests)
-        rate = options.request_rate(question, requests)
-        deployments = ie.recommend(offered, rate, targets, arrival_scv=question["arrival_scv"])
+        requests, targets = workload.requests(request), workload.targets(request)
+        offered = subject.candidates(request, requests)
+        rate = workload.request_rate(request, requests)
+        deployments = ie.recommend(offered, rate, targets, arrival_scv=request.arrival_scv)
         layouts, answer = deployments.layouts, answers.recommend.recommend_record(deployments, targets)
+    assert request.asked is not None
+    question = {name: value for name, value in request.asked.values.items() if name not in _WRITING}
+    question |= {"model": request.model, "hardware": request.hardware, "engine": request.engine}
     record = {**saved.question_record("recommend", question), **answer, "layouts": layouts}
     return report.chosen.startable(json.loads(json_text(record)), _HERE)

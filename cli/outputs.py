@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from inference_econ.errors import InputError
 from inference_econ.records.files import ending_of
-
-from .decorators import F
 
 
 class Output(NamedTuple):
@@ -25,33 +23,27 @@ class Output(NamedTuple):
     why: bool = False
     """With all that the numbers rest on below the tables."""
 
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Output:
+        """Return the output that options say; a file's name asks for a form, unless one is given.
+
+        Raises
+        ------
+        InputError
+            If they contradict each other.
+        """
+        path, quiet = values.get("output"), values.get("quiet", False)
+        if "as_csv" not in values:
+            return cls("table", path, values.get("plot"), quiet)
+        form = _chosen_form(values["form"], as_json=values["as_json"], as_csv=values["as_csv"])
+        if path is not None:
+            form = _written_form(path, form)
+        return cls(form or "table", path, values.get("plot"), quiet, values.get("why", False))
+
 
 #: Forms of results, by how names of files end; text may be of any form.
 _FORMS = {".csv": "csv", ".json": "json", ".md": "markdown"}
 _TEXT = ".txt"
-
-
-def as_output(command: F) -> F:
-    """A command that takes its :class:`Output` in one piece; a file's name asks for a form, unless one is given."""
-
-    @functools.wraps(command)
-    def run(
-        *arguments: Any,
-        form: str | None,
-        as_json: bool,
-        as_csv: bool,
-        quiet: bool,
-        why: bool = False,
-        output: str | None = None,
-        plot: str | None = None,
-        **choices: Any,
-    ) -> Any:
-        chosen = _chosen_form(form, as_json=as_json, as_csv=as_csv)
-        if output is not None:
-            chosen = _written_form(output, chosen)
-        return command(*arguments, output=Output(chosen or "table", output, plot, quiet, why), **choices)
-
-    return cast("F", run)
 
 
 def _chosen_form(form: str | None, *, as_json: bool, as_csv: bool) -> str | None:

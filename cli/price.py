@@ -1,73 +1,76 @@
-"""The command that prices tokens by kind."""
+"""The commands that say what tokens, an hour of an owned accelerator and the memory of a model take."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import inference_econ as ie
-from inference_econ import answers
-from inference_econ.errors import InputError, of_option
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+from inference_econ.requests import Request, prices, sessions, subject, workload
 
-from . import agents, market, options
-from .help import question
+if TYPE_CHECKING:
+    from inference_econ._shown import Shown
 
 
-@question("price")
-def price(api_prices: str | None, any_speed: bool, progress: options.Progress | None, **choices: Any) -> options.Shown:
+def price(request: Request, api_prices: str | None, replicas: int | None) -> Shown:
     """Dollars per million input, cached input and output tokens at a traffic.
 
     The cheapest deployment that meets the SLOs is priced; its idle time too. Without promises it is as fast as
     offers of the model usually are (the median of those that are recorded), or 20 tokens/s per user where there are
     none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
     """
-    work = agents.work(choices)
-    if work is not None:
-        if choices["replicas"] is not None:
+    agents = sessions.work(request)
+    if agents is not None:
+        if replicas is not None:
             raise InputError("--replicas follow from --agents where a traffic has sessions", option="replicas")
-        return agents.answer(work.price, choices, work, progress=progress)
-    requests, targets = options.requests(choices), options.usual_targets(choices, any_speed=any_speed)
-    layouts, rate = market.candidates(choices, requests), options.request_rate(choices, requests)
-    settings = {name: choices[name] for name in ("replicas", "arrival_scv")}
+        return sessions.answer(agents.price, request, agents)
+    requests, targets = workload.requests(request), workload.usual_targets(request)
+    layouts, rate = subject.candidates(request, requests), workload.request_rate(request, requests)
     # Prices that mean nothing are refused before anything is computed.
-    compared = _compared(layouts[0].setup.model, api_prices)
-    return replace(ie.price(layouts, rate, targets=targets, progress=progress, **settings), **compared)
+    api, offer = (None, None) if api_prices is None else prices.offered(layouts[0].setup.model, api_prices)
+    scv, progress = request.arrival_scv, request.progress
+    sheet = ie.price(layouts, rate, targets=targets, progress=progress, replicas=replicas, arrival_scv=scv)
+    return replace(sheet, api=api, offer=offer)
 
 
-def _compared(model: ie.ModelSpec, text: str | None) -> dict[str, Any]:
-    """Prices that a sheet is put beside, as its arguments: typed ones, or those of a provider's recorded offer."""
-    from inference_econ.answers import buyer
+def fits(request: Request, concurrency: int) -> ie.Fits:
+    """Whether a model fits a chip: exit code 0 or 1, the GPUs it takes, slots, and the longest request.
 
-    if text is None or "=" in text:
-        return {"api": api_prices(text)}
-    with of_option("api_prices"):
-        offer = buyer.offer_by(model, text)
-    return {"api": buyer.prices_of(offer), "offer": offer}
-
-
-def api_prices(text: str | None) -> dict[str, float] | None:
-    """Prices by kind of token that are typed; None if none are [USD per 1e6 tokens].
-
-    Raises
-    ------
-    InputError
-        If a part is no price of a kind.
+    Instances of one machine are tried, or those of --instance-gpus, --max-instance-gpus and degrees; if none is enough,
+    it is said how many GPUs of several machines are. MODEL and HARDWARE as in 'frontier'.
     """
-    if text is None:
-        return None
-    prices = {}
-    for part in text.split(","):
-        kind, _, value = part.partition("=")
-        try:
-            number = float(value)
-        except ValueError:
-            number = -1.0
-        if kind.strip() not in answers.price.KINDS or not 0 <= number < math.inf:
-            raise InputError(
-                f"--api-prices: {part!r} is no price of a kind of token; write for example "
-                "input=0.6,cached_input=0.1,output=0.6 (USD per million tokens)",
-                option="api_prices",
-            )
-        prices[kind.strip()] = number
-    return prices
+    space = subject.space(request)
+    return ie.fits(subject.setup(request), workload.requests(request), space, concurrency=concurrency)
+
+
+def hour_cost(
+    request: Request,
+    purchase: float | None,
+    lifetime_years: float | None,
+    utilisation: float | None,
+    board_watts: float | None,
+    host_watts: float | None,
+    pue: float | None,
+    dollars_per_kwh: float | None,
+    yearly_operations: float | None,
+    cost_of_capital: float | None,
+) -> Shown:
+    """Build up the cost of an hour in use: purchase, lifetime, utilisation, watts, PUE, electricity, capital.
+
+    --price owned is this hour, where the file of the hardware says what it costs to buy; other totals can be given as
+    --price.
+    """
+    given = {
+        "lifetime_years": lifetime_years,
+        "utilisation": utilisation,
+        "host_watts": host_watts,
+        "pue": pue,
+        "dollars_per_kwh": dollars_per_kwh,
+        "yearly_operations": yearly_operations,
+        "cost_of_capital": cost_of_capital,
+    }
+    terms = catalog.ownership().replace(**{name: value for name, value in given.items() if value is not None})
+    grid = None if request.carbon is None else ie.grid(request.carbon)
+    return ie.hour_cost(request.hardware, purchase, board_watts=board_watts, terms=terms, grid=grid)

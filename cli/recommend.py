@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ.errors import InputError
+from inference_econ.requests import Request, prices, sessions, subject, workload
 
-from . import agents, market, options, prices
-from .help import question
+if TYPE_CHECKING:
+    from inference_econ._shown import Shown
 
 
-@question("recommend")
-def recommend(
-    further: tuple[str, ...], most: int, output: options.Output, progress: options.Progress | None, **choices: Any
-) -> options.Shown:
+def recommend(request: Request, most: int) -> Shown:
     """The cheapest deployments that keep TTFT, TPOT and E2E at a request rate: GPUs, layout, instances, cost.
 
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
@@ -27,26 +25,25 @@ def recommend(
     hour, or so much power of the facility carry within the SLOs, aggregated and disaggregated; of a --traffic with
     sessions the most agents.
     """
-    options.check_sizes(choices)
-    work, chips = agents.work(choices), tuple(dict.fromkeys((choices["hardware"], *further)))
-    every = tuple(dict.fromkeys((*chips, *filter(None, [choices["decode_on"]]))))
-    choices["price"], means = prices.of_chips(choices["price"], every), options.given_means(choices)
-    if work is not None:
-        ask = work.recommend if means is None else work.most_agents
-        return agents.answer(ask, choices, work, *chips, most=most, progress=progress)
-    requests, targets, scv = options.requests(choices), options.targets(choices), choices["arrival_scv"]
+    workload.check_sizes(request)
+    agents, means = sessions.work(request), workload.means(request)
+    chips = tuple(dict.fromkeys((*request.chips, *filter(None, [request.decode_on]))))
+    request = replace(request, price=prices.of_chips(request.price, chips))
+    if agents is not None:
+        return sessions.answer(agents.recommend if means is None else agents.most_agents, request, agents, most=most)
+    requests, targets, scv = workload.requests(request), workload.targets(request), request.arrival_scv
     if means is not None:
-        if output.picture is not None:
+        if request.plot is not None:
             raise InputError(
                 "--plot draws deployments at a request rate; what --gpus, --budget or --power-budget carries has none",
                 option="gpus",
             )
-        return ie.most_traffic(market.of_chips(choices, requests, chips), means, targets, arrival_scv=scv, most=most)
-    rate = options.request_rate(choices, requests)
+        return ie.most_traffic(subject.of_chips(request, requests), means, targets, arrival_scv=scv, most=most)
+    rate = workload.request_rate(request, requests)
 
-    def answer(chosen: options.Choices) -> ie.Recommendation:
-        offers = market.of_chips(chosen, requests, chips)
-        return ie.recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=progress)
+    def answer(chosen: Request) -> ie.Recommendation:
+        offers = subject.of_chips(chosen, requests)
+        return ie.recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=request.progress)
 
-    deployments, started = answer(choices), options.among_startable(choices, answer)
+    deployments, started = answer(request), subject.among_startable(request, answer)
     return replace(deployments, startable=started[0] if started else None)

@@ -17,16 +17,15 @@ from inference_econ import report as reports
 from inference_econ.errors import InputError
 from inference_econ.records import saved
 from inference_econ.records.plain import json_text
+from inference_econ.requests import COMMANDS, Request
+from inference_econ.requests.tables import SHOWN
 
-from . import provenance, show
-from .help import command
-from .refusals import given
+from .commands import ClickCommand
 
 _PROGRAM = "inference-econ"
 
 
-@command("report")
-def report(asked: tuple[str, ...], output: str, to: str | None, quiet: bool) -> None:
+def report(request: Request, asked: tuple[str, ...], output: str, to: str | None) -> None:
     """One file to mail: questions, their answers, charts, tables, what to start and what it all rests on.
 
     What is asked is a saved answer (-o answer.json of another command), whose question is asked again and held against
@@ -34,10 +33,10 @@ def report(asked: tuple[str, ...], output: str, to: str | None, quiet: bool) -> 
     questions if several are given. It opens without a network, and what is exactly in proportion to a price has a
     slider.
     """
-    questions = [_answer(text, to, quiet=quiet) for text in asked]
+    questions = [_answer(text, to, quiet=request.quiet) for text in asked]
     words = [_PROGRAM, "report", *asked, *(["--to", to] if to else []), "-o", output]
     reports.web.write(output, questions, shlex.join(words))
-    show.remark(f"wrote {output}", quiet=quiet)
+    request.tell(f"wrote {output}")
 
 
 def _answer(text: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
@@ -53,7 +52,7 @@ def _answer(text: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
     if text and Path(text).is_dir():
         return _swept(text)
     words = _words(text)
-    return _answered(["run", *words] if len(words) == 1 and words[0] not in _commands() else words, to, quiet=quiet)
+    return _answered(["run", *words] if len(words) == 1 and words[0] not in COMMANDS else words, to, quiet=quiet)
 
 
 def _words(text: str) -> list[str]:
@@ -71,12 +70,6 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _commands() -> Mapping[str, click.Command]:
-    group = click.get_current_context().find_root().command
-    assert isinstance(group, click.Group)
-    return group.commands
-
-
 def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> reports.web.Asked:
     """Answer of a command, as on a terminal.
 
@@ -89,15 +82,19 @@ def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> reports.w
     command = _command(name)
     arguments = [*words[1:], *(["--quiet"] if quiet else [])]
     with command.make_context(name, arguments, parent=click.get_current_context().find_root()) as context:
-        _check_unshown(context)
-        page = show.taken(lambda: command.invoke(context)).page
-    assert page is not None  # all that are reported show one
+        stray = next((name for name in SHOWN if name != "quiet" and name in command.asked(context).given), None)
+        if stray is not None:
+            raise InputError(
+                f"{command.row.parameters[stray].spelled[0]} inside of the quotes: a report is written once, by its "
+                "own -o; leave it out"
+            )
+        page = command.answer(context)
     engine = context.params.get("engine")
     named = engine[0].partition("@")[0] if engine else None
     return reports.web.Asked(page, shlex.join([_PROGRAM, *words]), (), to or named)
 
 
-def _command(name: str) -> click.Command:
+def _command(name: str) -> ClickCommand:
     """A command that answers a question.
 
     Raises
@@ -107,24 +104,14 @@ def _command(name: str) -> click.Command:
     """
     if name == "report":
         raise InputError("a report in a report: give what is asked itself, without 'report'")
-    from .commands import reported
-
-    if name in reported():
-        return _commands()[name]
-    if name in _commands():
-        raise InputError(f"{name!r} answers no question that a report could show; these do: {', '.join(reported())}")
-    near = difflib.get_close_matches(name, reported(), 1)
+    reported = [row.name for row in COMMANDS.values() if "reported" in row.doors]
+    if name in reported:
+        return ClickCommand(COMMANDS[name])
+    if name in COMMANDS:
+        raise InputError(f"{name!r} answers no question that a report could show; these do: {', '.join(reported)}")
+    near = difflib.get_close_matches(name, reported, 1)
     meant = f"did you mean {near[0]!r}? " if near else ""
-    raise InputError(f"no command {name!r}; {meant}A report shows {', '.join(reported())}")
-
-
-def _check_unshown(context: click.Context) -> None:
-    """Refuse options that say where an answer goes and how it is printed."""
-    for parameter in given(context):
-        if parameter.name in provenance.SHOWN and parameter.name != "quiet":
-            raise InputError(
-                f"{parameter.opts[0]} inside of the quotes: a report is written once, by its own -o; leave it out"
-            )
+    raise InputError(f"no command {name!r}; {meant}A report shows {', '.join(reported)}")
 
 
 def _swept(folder: str) -> reports.web.Asked:
@@ -149,7 +136,7 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
         If the file is no answer, or one of another release.
     """
     answer = saved.question(path)
-    words = provenance.typed(_command(answer.kind), answer.options)
+    words = _command(answer.kind).row.typed(answer.options)
     try:
         question = _answered([answer.kind, *words], to, quiet=quiet)
     except click.UsageError as error:

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import inference_econ as ie
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-
-from . import market, options, prices
-from .help import question
+from inference_econ.requests import Request, prices, subject, workload
 
 
-@question("rollout")
-def rollout(further: tuple[str, ...], progress: options.Progress | None, **choices: Any) -> ie.Rollout:
+def rollout(
+    request: Request,
+    prompts: int,
+    samples: int,
+    isl: str,
+    osl: str,
+    max_tokens: int | None,
+    gpus: int,
+    concurrency: int | None,
+    finished: float,
+    learner: bool,
+    mfu: float | None,
+) -> ie.Rollout:
     """RL rollouts and batches: dollars and hours per 1,000 trajectories, and the tail of the longest.
 
     N prompts x G samples begin at once and are played request by request: fewer and fewer are left, and the longest run
     by themselves. With --learner training beside it, in turns or split. MODEL and HARDWARE as in 'frontier'.
     """
-    if choices["mfu"] is not None and not choices["learner"]:
+    if mfu is not None and not learner:
         raise InputError("--mfu is that of a --learner; give both, or neither", option="mfu")
-    learner = catalog.learning() if choices["learner"] else None
-    if learner is not None and choices["mfu"] is not None:
-        learner = learner.replace(mfu=choices["mfu"])
-    requests = options.requests(choices, isl=choices["isl"], osl=choices["osl"])
+    learning = catalog.learning() if learner else None
+    if learning is not None and mfu is not None:
+        learning = learning.replace(mfu=mfu)
+    requests = workload.requests(request, isl=isl, osl=osl)
     # What a traffic says of arrivals and of its cache is not that of a batch.
     requests = type(requests)(requests.isl, requests.osl)
-    chips = tuple(dict.fromkeys((choices["hardware"], *further)))
-    choices["price"] = prices.of_chips(choices["price"], chips)
-    offers = market.of_chips({**choices, "together": True}, requests, chips)
-    settings = {name: choices[name] for name in ("prompts", "samples", "concurrency", "finished", "max_tokens")}
-    return ie.rollout(offers, choices["gpus"], **settings, learner=learner, progress=progress)
+    offers = subject.of_chips(
+        replace(request, price=prices.of_chips(request.price, request.chips), together=True), requests
+    )
+    return ie.rollout(
+        offers,
+        gpus,
+        prompts=prompts,
+        samples=samples,
+        concurrency=concurrency,
+        finished=finished,
+        max_tokens=max_tokens,
+        learner=learning,
+        progress=request.progress,
+    )

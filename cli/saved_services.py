@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import click
 
 import inference_econ as ie
 from inference_econ import inputs, report
 from inference_econ.errors import InputError
 from inference_econ.inputs.options import request_name
-
-from . import options, proposals
-from .refusals import given
+from inference_econ.requests import Request, kinds, subject, workload
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Part
@@ -23,14 +20,32 @@ if TYPE_CHECKING:
 _DEGREES = ("tp", "dp", "pp", "ep", "dcp")
 
 
-def check_alone(path: str, free: Collection[str]) -> None:
+def check_alone(request: Request, path: str, free: Collection[str]) -> None:
     """Refuse options that a saved answer has settled: all that are given but some, by their names in Python."""
-    typed = [parameter.opts[0] for parameter in given(click.get_current_context()) if parameter.name not in free]
+    assert request.asked is not None
+    parameters = request.asked.command.parameters
+    typed = [parameters[name].spelled[:1] for name in parameters if name in request.asked.given and name not in free]
     if typed:
+        option = "".join(typed[0])
         raise InputError(
-            f"{typed[0]} contradicts {path}, which has settled it; leave it out, or ask again without the file",
-            option=request_name(typed[0]),
+            f"{option} contradicts {path}, which has settled it; leave it out, or ask again without the file",
+            option=request_name(option),
         )
+
+
+def of_model(request: Request, text: str) -> Request:
+    """The request about the model that a text means, in the place of a saved answer."""
+    kind = kinds.kind("model")
+    remark = kind.remark(text)
+    if remark:
+        request.tell(remark)
+    return replace(request, model=kind.read(text))
+
+
+def measured_server(request: Request, engine: str) -> ie.MeasuredServer:
+    """What options say of a server, in place of what result files leave out."""
+    given = {name: getattr(request, name) for name in ("model", "hardware", "weights", "kv", "tp", "dp", "pp", "ep")}
+    return ie.MeasuredServer(**given, engine=engine)
 
 
 def parts(saved: ie.SavedAnswer, chosen: report.chosen.Chosen) -> list[Part]:
@@ -63,7 +78,8 @@ def asked_speculation(saved: ie.SavedAnswer, part: report.chosen.ChosenPart) -> 
     """Speculation by the question or by the recipe of what was chosen; None if nobody was to propose."""
     from inference_econ.engine import recorded_speculation
 
-    named = proposals.speculation(saved.options, saved.options["hardware"]) if "draft" in saved.options else None
+    question = Request.saved(saved.options)
+    named = subject.speculation(question, question.hardware)
     recorded = part.practice.get("speculation")
     return recorded_speculation(recorded) if named is None and recorded is not None else named
 
@@ -71,29 +87,36 @@ def asked_speculation(saved: ie.SavedAnswer, part: report.chosen.ChosenPart) -> 
 def _part(saved: ie.SavedAnswer, chosen: report.chosen.ChosenPart, speculation: Speculation | None) -> Part:
     from inference_econ.answers.launching import plan
 
-    question = saved.options
-    degrees = {name: chosen.layout.get(name) for name in _DEGREES}
-    practice = {"engine": _engine(question, chosen), "kv": chosen.practice.get("kv") or question.get("kv")}
-    alone = {**question, **practice, **degrees, "instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
-    services = options.offer(alone, _requests(question), _chip(saved, chosen.hardware), speculation)
+    question = Request.saved(saved.options)
+    degrees: dict[str, Any] = {name: chosen.layout.get(name) for name in _DEGREES}
+    alone = replace(
+        question,
+        engine=_engine(question, chosen),
+        kv=chosen.practice.get("kv") or question.kv,
+        instance_gpus=None,
+        max_instance_gpus=None,
+        pipeline=True,
+        **degrees,
+    )
+    services = subject.offer(alone, _requests(saved), _chip(saved, chosen.hardware), speculation)
     return plan.Part(services.service(0), chosen.replicas, chosen.role, chosen.slots)
 
 
-def _engine(question: options.Choices, chosen: report.chosen.ChosenPart) -> object:
+def _engine(question: Request, chosen: report.chosen.ChosenPart) -> tuple[str, ...]:
     """The engine that a recipe is of, at the version that was asked for; otherwise those that were asked for."""
-    settled, named = str(chosen.practice.get("engine") or ""), question.get("engine")
-    if not settled or "," in settled or question.get("any_layout") or question.get("assumptions"):
-        return named
-    listed = [named] if isinstance(named, str) else named or ()
-    return next((engine for engine in listed if engine.partition("@")[0] == settled), settled)
+    settled = str(chosen.practice.get("engine") or "")
+    if not settled or "," in settled or question.any_layout or question.assumptions:
+        return question.engine
+    return (next((engine for engine in question.engine if engine.partition("@")[0] == settled), settled),)
 
 
-def _requests(question: options.Choices) -> ie.Requests:
+def _requests(saved: ie.SavedAnswer) -> ie.Requests:
     """The requests that were asked for; of agents their mean turn."""
-    if question.get("agents") is None:
-        reused: dict[str, Any] = {name: question[name] or 0 for name in ("cached", "shared_prefix")}
-        return options.requests(question, **options.context_or_lengths({"context": None, **question}), **reused)
-    return ie.Agents.of(question["traffic"]).requests
+    if saved.options.get("agents") is not None:
+        return ie.Agents.of(saved.options["traffic"]).requests
+    question = Request.saved(saved.options)
+    reused: dict[str, Any] = {"cached": question.cached or 0, "shared_prefix": question.shared_prefix or 0}
+    return workload.requests(question, **workload.context_or_lengths(replace(question, context=None)), **reused)
 
 
 def _chip(saved: ie.SavedAnswer, name: str) -> str:

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ import report, studies
 from inference_econ.errors import InputError
+from inference_econ.requests import Request, kinds
+from inference_econ.requests.places import check_apart
 
-from . import options, show
-from .help import command, question
-from .parameters import PICTURE
-from .places import check_apart
+from . import show
+
+if TYPE_CHECKING:
+    from inference_econ._shown import Shown
+    from inference_econ.report.page import Page
 
 
-@question("run")
-def run(name: str, changes: tuple[str, ...], progress: options.Progress | None) -> options.Shown:
+def run(request: Request, name: str) -> Shown:
     """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
-    return studies.scenario.run(name, changes=changes, progress=progress)
+    return studies.scenario.run(name, changes=request.changes, progress=request.progress)
 
 
-@command("table")
-def table(name: str, changes: tuple[str, ...], progress: options.Progress | None) -> options.Shown:
+def table(request: Request, name: str) -> Shown:
     """Print the table of a scenario, for example paper/table_4."""
-    return studies.scenario.run(name, changes=changes, progress=progress)
+    return studies.scenario.run(name, changes=request.changes, progress=request.progress)
 
 
-@command("figure")
-def figure(name: str, changes: tuple[str, ...], path: str | None, quiet: bool) -> None:
+def figure(request: Request, name: str, path: str | None) -> None:
     """Draw the figure of a scenario, for example paper/figure_6."""
-    target = path or PICTURE.convert(f"{Path(name).stem}.svg", None, None)
-    with show.progress_bar(quiet=quiet) as progress:
-        answer = studies.scenario.run(name, changes=changes, progress=progress)
+    target = path or kinds.kind("picture").read(f"{Path(name).stem}.svg")
+    with show.progress_bar(quiet=request.quiet) as progress:
+        answer = studies.scenario.run(name, changes=request.changes, progress=progress)
     report.pages.page(answer).draw(target)
-    show.remark(f"wrote {target}", quiet=quiet)
+    request.tell(f"wrote {target}")
 
 
-@command("claims")
-def claims(name: str | None, unmet: bool, progress: options.Progress | None) -> options.Page:
+def claims(request: Request, name: str | None, unmet: bool) -> Page:
     """Hold claims of publications against our numbers: what was published, ours, and whether it holds.
 
     NAME is a claim, or a scenario of the kind 'claims' with those of one publication (seeds/claims_study, or a path);
@@ -46,7 +46,7 @@ def claims(name: str | None, unmet: bool, progress: options.Progress | None) -> 
     """
     from inference_econ.report.claims import ClaimsPage
 
-    ledger = ie.claims(name, progress=progress)
+    ledger = ie.claims(name, progress=request.progress)
     if not unmet:
         return ClaimsPage(ledger)
     findings = tuple(finding for finding in ledger.findings if not all(map(finding.holds, finding.claim.bases)))
@@ -55,13 +55,12 @@ def claims(name: str | None, unmet: bool, progress: options.Progress | None) -> 
     return ClaimsPage(replace(ledger, findings=findings))
 
 
-@command("reproduce")
-def reproduce(folder: str, output: options.Output, progress: options.Progress | None) -> options.Page:
+def reproduce(request: Request, folder: str) -> Page:
     """Make every table and figure of "Inference economics of language models", and compare cell by cell.
 
     One table or figure, under other assumptions: 'table paper/table_4 --set KEY=VALUE', 'run paper/figure_1 --set ..'.
     """
-    if output.path is not None:
+    if request.output is not None:
         for place in report.gallery.places(folder):
-            check_apart({"-o": output.path, "--folder": str(place)})
-    return report.gallery.ReproductionPage(ie.reproduce(folder, progress=progress))
+            check_apart({"-o": request.output, "--folder": str(place)})
+    return report.gallery.ReproductionPage(ie.reproduce(folder, progress=request.progress))

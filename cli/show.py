@@ -7,10 +7,9 @@ import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -20,17 +19,14 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.records.files import write_text
 from inference_econ.records.plain import json_text
 
-from . import provenance
-
 if TYPE_CHECKING:
     from inference_econ._shown import Shown
     from inference_econ._types import Progress
+    from inference_econ.requests import Invocation
 
-    from .options import Output
+    from .outputs import Output
 
 _BAR_AFTER_SECONDS = 1.0
-#: Where commands leave their answer that are asked by somebody else.
-_TAKEN = "inference_econ.taken"
 #: Longest line of a text [characters].
 _TEXT_WIDTH = 100
 #: Characters of a line that a file takes, where a table wants so many.
@@ -39,61 +35,17 @@ _FILE_WIDTH = 140
 _NARROWEST = 60
 
 
-@dataclass(slots=True)
-class Taken:
-    """Answer of a command that is kept for somebody else instead of printed.
-
-    Attributes
-    ----------
-    page : Page or None
-        What it would show.
-    question : mapping
-        What it was asked, for the head of JSON.
-    text : str
-        What it would print that is no page.
-    """
-
-    page: report.page.Page | None = None
-    question: Mapping[str, object] = field(default_factory=dict)
-    text: str = ""
+def page_of(answered: Shown | report.page.Page) -> report.page.Page:
+    """Return the page that shows an answer."""
+    return answered if isinstance(answered, report.page.Page) else report.pages.page(answered)
 
 
-def taken(ask: Callable[[], object]) -> Taken:
-    """Return the answer of a command in place of showing it: nothing is printed or written."""
-    meta = click.get_current_context().meta
-    before = meta.get(_TAKEN)
-    kept = meta[_TAKEN] = Taken()
-    try:
-        ask()
-    finally:
-        meta[_TAKEN] = before
-    return kept
-
-
-def _kept() -> Taken | None:
-    """Keeper of the answer of the running command; None if it is to be printed."""
-    context = click.get_current_context(silent=True)
-    return None if context is None else context.meta.get(_TAKEN)
-
-
-def emit(page: report.page.Page, output: Output, question: Mapping[str, object] | None = None) -> None:
-    """Show an answer in the form that is asked for, and draw it where a picture is; only what is shown is made.
-
-    Parameters
-    ----------
-    page : Page
-        What can be shown.
-    output : Output
-        Where it goes, and in which form.
-    question : mapping, optional
-        What was asked, for the head of JSON (:func:`.provenance.question`).
-    """
-    kept = _kept()
-    if kept is not None:
-        kept.page, kept.question = page, question or {}
-        return
+def emit(answered: Shown | report.page.Page, output: Output, asked: Invocation) -> None:
+    """Show an answer in the form that is asked for, and draw it where a picture is; only what is shown is made."""
+    page = page_of(answered)
+    question = asked.question(page=page is answered)
     with progress_bar(quiet=output.quiet):
-        unchanged = () if output.quiet or question is None else _without_effect(page)
+        unchanged = () if output.quiet or not question else _without_effect(page, asked)
         text, beside = _made(page, output, question)
     if beside:
         click.echo(beside, color=coloured())
@@ -105,29 +57,26 @@ def emit(page: report.page.Page, output: Output, question: Mapping[str, object] 
         remark(f"wrote {output.picture}", quiet=output.quiet)
     for change in unchanged:
         remark(f"--set {change} changes nothing in this answer", quiet=output.quiet)
+    roofline = asked.values.get("roofline")
+    if roofline is not None:
+        assert isinstance(page, report.explain.ExplanationPage)
+        page.draw_roofline(roofline)
+        remark(f"wrote {roofline}", quiet=output.quiet)
 
 
-def answer(answered: Shown | report.page.Page, output: Output, *, asked: bool = True) -> None:
-    """Show an answer or a page, whose JSON says what was asked if that can be asked again."""
-    shown = answered if isinstance(answered, report.page.Page) else report.pages.page(answered)
-    emit(shown, output, provenance.question() if asked else None)
-
-
-def _without_effect(page: report.page.Page) -> tuple[str, ...]:
-    """What-ifs of the running command without which it answers the same numbers: it is asked again without each."""
-    context = click.get_current_context(silent=True)
-    changes: tuple[str, ...] = () if context is None else context.params.get("changes") or ()
-    if context is None or not changes or context.command.callback is None:
+def _without_effect(page: report.page.Page, asked: Invocation) -> tuple[str, ...]:
+    """What-ifs without which a command answers the same numbers: it is asked again without each."""
+    changes: tuple[str, ...] = asked.values.get("changes") or ()
+    if not changes:
         return ()
-    ask, answered = context.command.callback, list(_numbers(page.record()))
-    same = []
+    answered, same = list(_numbers(page.record())), []
     for index, change in enumerate(changes):
-        others = {**context.params, "changes": (*changes[:index], *changes[index + 1 :]), "quiet": True}
+        others = {**asked.values, "changes": (*changes[:index], *changes[index + 1 :])}
         try:
-            without = taken(partial(context.invoke, ask, **others)).page
+            without = page_of(replace(asked, values=others).answer(asked.command.load()))
         except (InputError, NothingFitsError):
             continue
-        if without is not None and list(_numbers(without.record())) == answered:
+        if list(_numbers(without.record())) == answered:
             same.append(change)
     return tuple(same)
 
@@ -145,12 +94,12 @@ def _numbers(record: object) -> Iterator[str]:
         yield repr(record)
 
 
-def _made(page: report.page.Page, output: Output, question: Mapping[str, object] | None) -> tuple[str, str]:
+def _made(page: report.page.Page, output: Output, question: Mapping[str, object]) -> tuple[str, str]:
     """The text of an answer, and what is printed beside a file of it."""
     beside = ""
     if output.form == "json":
         record = page.record()
-        text = json_text({**question, **record} if question is not None and isinstance(record, dict) else record)
+        text = json_text({**question, **record} if question and isinstance(record, dict) else record)
     elif output.form == "csv":
         text = page.csv()
         if output.path is not None and not output.quiet:
@@ -164,10 +113,6 @@ def _made(page: report.page.Page, output: Output, question: Mapping[str, object]
 
 def put(text: str, path: str | None, *, quiet: bool) -> None:
     """Print text, or write it to a file and say so."""
-    kept = _kept()
-    if kept is not None:
-        kept.text += text if text.endswith("\n") else f"{text}\n"
-        return
     if path is None:
         try:
             click.echo(text, nl=not text.endswith("\n"), color=coloured())
@@ -318,7 +263,7 @@ def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
 
     It lives in a thread of its own, so that it is seen in work that calls nothing back, too.
     """
-    if quiet or _kept() is not None or not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty():
         yield None
         return
     bar = _Bar()

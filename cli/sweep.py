@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from inference_econ import report
+from inference_econ.requests import Request
 
-from . import extras, options, show
-from .help import command
+from . import extras
+
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
 
 
-@command("sweep")
-def sweep(study: str, folder: str, jobs: int | None, output: options.Output) -> None:
+def sweep(request: Request, study: str, folder: str, jobs: int | None) -> Page:
     """Answer every combination of models, chips, formats, traffics and prices into a folder of Parquet files.
 
     STUDY is a scenario of the kind 'sweep': a name (see 'inference-econ scenarios') or a path. A sweep can be stopped
     at any moment; the same command goes on where it was. Any program that reads Parquet can read the folder.
     """
     with extras.needed("studies", "pyarrow"):
-        with show.progress_bar(quiet=output.quiet) as progress:
-            answered = report.sweep_folder.sweep(study, folder, jobs=jobs, progress=progress)
-        show.emit(report.sweep.SweepPage(answered.summary()), output)
-    show.remark(f"wrote {folder}", quiet=output.quiet)
+        answered = report.sweep_folder.sweep(study, folder, jobs=jobs, progress=request.progress)
+        request.tell(f"wrote {folder}")
+        return report.sweep.SweepPage(answered.summary())

@@ -5,20 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ import calibration, report
 from inference_econ.calibration import validation
 from inference_econ.errors import InputError
+from inference_econ.requests import Request
 
-from . import options, provenance, saved_services, show
-from .help import command
+from . import saved_services
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Part
+    from inference_econ.report.page import Page
 
 
 #: Datasets that are not of servers, each with the file that replaces it.
@@ -74,8 +73,8 @@ With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md 
 """
 
 
-@command("validate", help=_HELP)
 def validate(
+    request: Request,
     datasets: tuple[str, ...],
     assumptions: tuple[str, ...],
     levels: bool,
@@ -83,14 +82,12 @@ def validate(
     bound: bool,
     against: str | None,
     choice: int | None,
-    output: options.Output,
-    **deployment: Any,
-) -> None:
+    engine: str,
+) -> Page:
     """See the help."""
     if against is not None:
-        saved_services.check_alone(against, _HELD)
-        show.emit(_against(datasets, against, choice), output)
-        return
+        saved_services.check_alone(request, against, _HELD)
+        return _against(datasets, against, choice)
     if choice is not None:
         raise InputError(
             "--choice names a deployment of an answer; give the answer with --against ANSWER.json", option="choice"
@@ -101,22 +98,20 @@ def validate(
         raise InputError("--by and --bound are about servers; name one of their datasets, or none for all", option="by")
     if keys:
         calibration.check_groups(keys)
-    compared = _servers(sources, assumptions, deployment, levels=levels) if sources else ()
-    context = click.get_current_context()
-    words = ["inference-econ", "validate", *provenance.typed(context.command, context.params), "--format", "markdown"]
-    command = shlex.join([*words, *(["-o", output.path] if output.path is not None else [])])
+    compared: list[calibration.Servers] = []
+    if sources:
+        from inference_econ.calibration.validation import servers
+
+        files = servers.read(sources, saved_services.measured_server(request, engine))
+        compared = [servers.held(files, name, levels=levels) for name in assumptions or (None,)]
+    assert request.asked is not None
+    words = [*request.asked.words(), "--format", "markdown"]
+    command = shlex.join([*words, *(["-o", request.output] if request.output is not None else [])])
     answer = ie.Validated(tuple(compared), others, assumptions, bound)
-    show.emit(report.validate.ValidationPage(answer, keys, command, bool(datasets)), output)
+    return report.validate.ValidationPage(answer, keys, command, bool(datasets))
 
 
-def _servers(
-    sources: list[str], assumptions: tuple[str, ...], deployment: dict[str, Any], *, levels: bool
-) -> list[calibration.Servers]:
-    from inference_econ.calibration.validation import servers
-
-    server = ie.MeasuredServer(**{**deployment, "hardware": deployment["hardware"] or ""})
-    files = servers.read(sources, server)
-    return [servers.held(files, name, levels=levels) for name in assumptions or (None,)]
+validate.__doc__ = _HELP
 
 
 def _against(results: Sequence[str], path: str, number: int | None) -> report.against.AgainstPage:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,10 +13,10 @@ import inference_econ as ie
 from inference_econ import answers, report
 from inference_econ.errors import InputError
 from inference_econ.records.saved import is_answer
+from inference_econ.requests import Request, subject, workload
 
-from . import metrics, options, proposals, saved_services, show
-from .help import command
-from .parameters import Name
+from . import metrics as scrapes
+from . import saved_services, show
 
 if TYPE_CHECKING:
     from inference_econ.serving import Service
@@ -28,8 +28,16 @@ _WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once
 _ROUNDING = 1e-9
 
 
-@command("watch")
-def watch(as_json: bool, quiet: bool, **choices: Any) -> None:
+def watch(
+    request: Request,
+    answer: str,
+    metrics: tuple[str, ...],
+    hosts: tuple[str, ...],
+    every: float,
+    lasting: float | None,
+    once: bool,
+    as_json: bool,
+) -> None:
     """A line for each window of a running server: TTFT, TPOT and tokens/s beside their predicted intervals.
 
     ANSWER.json is what 'recommend' or 'frontier' wrote with -o; instead, MODEL and HARDWARE with
@@ -38,25 +46,27 @@ def watch(as_json: bool, quiet: bool, **choices: Any) -> None:
     """
     from inference_econ.report.watch import Watched, heading, watched
 
-    windows = _windows(choices, quiet=quiet)
-    service, targets, arrival_scv = _predicted(choices)
+    windows = _windows(request, metrics, hosts, every, lasting, once=once)
+    service, targets, arrival_scv = _predicted(request, answer)
     states: dict[str, str] = {}
     for window in windows:
-        if not (states or as_json or quiet):
-            show.put(heading(service), None, quiet=quiet)
+        if not (states or as_json or request.quiet):
+            show.put(heading(service), None, quiet=request.quiet)
         if window.run is None:
             entry = Watched(window.at, None, (), window.reason)
         else:
             entry = watched(window.at, service, window.run, targets, arrival_scv)
         states[entry.state] = entry.reason
-        show.put(json.dumps(entry.record(), allow_nan=False) if as_json else entry.text, None, quiet=quiet)
+        show.put(json.dumps(entry.record(), allow_nan=False) if as_json else entry.text, None, quiet=request.quiet)
     if list(states) == ["not compared"]:
         raise InputError(f"no window could be compared; the last one: {states['not compared']}", option="metrics")
     if "outside" in states:
         raise click.exceptions.Exit(1)
 
 
-def _windows(choices: options.Choices, *, quiet: bool) -> Iterator[metrics.Window]:
+def _windows(
+    request: Request, sources: Sequence[str], hosts: Sequence[str], every: float, lasting: float | None, *, once: bool
+) -> Iterator[scrapes.Window]:
     """The windows that were asked for: of files that were kept, or as time goes by; without end it is said what ends.
 
     Raises
@@ -64,8 +74,7 @@ def _windows(choices: options.Choices, *, quiet: bool) -> Iterator[metrics.Windo
     InputError
         If there are several servers, or no time for a window.
     """
-    sources, every, lasting = choices["metrics"], choices["every"], choices["lasting"]
-    if choices["once"] and lasting is not None:
+    if once and lasting is not None:
         raise InputError("--once is one window, --for as many as there is time for: give one of them", option="once")
     if lasting is not None and lasting < every:
         raise InputError(f"--for {lasting:g} s is shorter than a window, --every {every:g} s", option="lasting")
@@ -73,18 +82,18 @@ def _windows(choices: options.Choices, *, quiet: bool) -> Iterator[metrics.Windo
         raise InputError(
             "several --metrics are files of one server, in their order; watch each address by itself", option="metrics"
         )
-    count = 1 if choices["once"] else None if lasting is None else int(lasting / every + _ROUNDING)
+    count = 1 if once else None if lasting is None else int(lasting / every + _ROUNDING)
     if len(sources) > 1:
-        return islice(metrics.recorded(sources, every), count)
+        return islice(scrapes.recorded(sources, every), count)
 
     def tell(begun: str) -> None:
         if count is None:
-            show.remark(f"{begun} until Ctrl-C; --once and --for TIME end by themselves", quiet=quiet)
+            request.tell(f"{begun} until Ctrl-C; --once and --for TIME end by themselves")
 
-    return islice(metrics.live(sources[0], choices["hosts"], every, tell), count)
+    return islice(scrapes.live(sources[0], hosts, every, tell), count)
 
 
-def _predicted(choices: options.Choices) -> tuple[Service, ie.Targets, float]:
+def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, float]:
     """One instance of a saved answer or of the options, what is promised of it, and how bursty arrivals are.
 
     Raises
@@ -92,32 +101,32 @@ def _predicted(choices: options.Choices) -> tuple[Service, ie.Targets, float]:
     InputError
         If it is neither, or the answer is of pools, each of which has metrics of its own.
     """
-    answer = choices["answer"]
-    if choices["hardware"] is not None:
-        if choices["number"] is not None or is_answer(answer):
+    if request.hardware:
+        if request.number is not None or is_answer(answer):
             raise InputError(
                 "an answer has settled its hardware, and only answers have a --choice: give ANSWER.json alone",
                 option="hardware",
             )
-        model = Name("models").convert(answer, None, click.get_current_context())
-        question = {**choices, "model": model}
-        services = options.offer(question, options.requests(question), speculation=proposals.speculation(question))
-        targets = options.targets(question)
-        return answers.load.usual_service(services, targets)[0], targets, question["arrival_scv"]
+        request = saved_services.of_model(request, answer)
+        requests = workload.requests(request)
+        services = subject.offer(request, requests, speculation=subject.speculation(request))
+        targets = workload.targets(request)
+        return answers.load.usual_service(services, targets)[0], targets, request.arrival_scv
     if not answer.endswith(".json"):
         raise InputError(
             f"{answer!r}: give a saved answer (ANSWER.json), or a model and hardware: "
             "inference-econ watch llama_3_70b h100_sxm",
             option="hardware",
         )
-    saved_services.check_alone(answer, _WATCHING)
+    saved_services.check_alone(request, answer, _WATCHING)
     saved = report.chosen.read(answer)
     if saved.options.get("agents") is not None:
         raise InputError(
             f"{answer}: agents are played, and a server is watched at a rate of requests; watch MODEL HARDWARE with "
             "--isl, --osl and --cached of their turns"
         )
-    parts = saved_services.parts(saved, report.chosen.chosen(saved, choices["number"]))
+    parts = saved_services.parts(saved, report.chosen.chosen(saved, request.number))
     if len(parts) > 1:
         raise InputError(f"{answer}: pools that prefill and decode apart cannot be watched; choose one that does both")
-    return parts[0].service, options.targets({**choices, **saved.options}), saved.options.get("arrival_scv", 1.0)
+    question = Request.saved(saved.options)
+    return parts[0].service, workload.targets(question), question.arrival_scv

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import click
     from sphinx.application import Sphinx
 
 _PAGE = """# {name}
@@ -28,17 +26,12 @@ def _write(app: Sphinx) -> None:
     program = importlib.import_module("inference_econ_cli.main").app
     for name, command in program.commands.items():
         page = folder / f"{name}.md"
-        text = _PAGE.format(name=name, place=_place(command))
+        # Where the page finds it: a name in this module.
+        here = name.replace("-", "_")
+        globals()[here] = command
+        text = _PAGE.format(name=name, place=f"{__name__}:{here}")
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
-
-
-def _place(command: click.Command) -> str:
-    """Return the module in which a command stands, and its name there."""
-    modules = [(name, module) for name, module in sys.modules.items() if name.startswith("inference_econ_cli.")]
-    return next(
-        f"{module}:{name}" for module, content in modules for name, value in vars(content).items() if value is command
-    )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -1,8 +1,7 @@
 """Answers over HTTP and to assistants: one model per question, a JSON API with its document, tools, and a page.
 
-What belongs here: models of questions made of options that somebody hands in, work in processes that can be stopped,
-replies, guards, documents. The only package with starlette, uvicorn and mcp. How a question is answered is the
-business of whoever hands it in, which is the command line.
+What belongs here: models of requests, made of the tables of commands; work in processes that can be stopped, replies,
+guards, documents. The only package with starlette, uvicorn and mcp. Functions of commands answer; the tables name them.
 """
 
 import lazy_loader

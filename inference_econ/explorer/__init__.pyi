@@ -4,11 +4,10 @@ from .application import Application as Application
 from .application import application as application
 from .questions import WARM_UP as WARM_UP
 from .questions import Answer as Answer
-from .questions import Answering as Answering
 from .questions import Fields as Fields
-from .questions import Option as Option
-from .questions import Question as Question
 from .questions import RefusedError as RefusedError
+from .questions import answer as answer
+from .questions import questions as questions
 from .replies import reply as reply
 from .server import is_loopback as is_loopback
 from .server import listening as listening

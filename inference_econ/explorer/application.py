@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from inference_econ.explorer import asking, guards, openapi, page, recent, requests
 from inference_econ.explorer.models import checked, request_model
-from inference_econ.explorer.questions import Answering, Fields, Question, RefusedError
+from inference_econ.explorer.questions import Fields, RefusedError, questions
 from inference_econ.explorer.replies import FILES, Form, Reply, reply
 from inference_econ.explorer.state import MOST_SERIES, state
 from inference_econ.explorer.workers import Limits, Workers
@@ -41,21 +41,12 @@ class _Explorer:
 
     Parameters
     ----------
-    questions : sequence of Question
-        What can be asked.
-    answering : callable
-        Answers it.
     limits : Limits
-        How much of it.
-    ready : sequence of str
-        Modules that load what answers need.
+        How much is answered.
     """
 
-    def __init__(
-        self, questions: Sequence[Question], answering: Answering, limits: Limits, ready: Sequence[str]
-    ) -> None:
-        self.questions = {question.name: question for question in questions}
-        self.answering, self.limits, self.ready = answering, limits, ready
+    def __init__(self, limits: Limits) -> None:
+        self.questions, self.limits = questions(), limits
         self.replies: recent.Recent[Reply] = recent.Recent(limits.kept_bytes)
         self.texts = recent.Texts(limits.kept_bytes)
         self.coming: dict[str, anyio.Event] = {}
@@ -73,7 +64,7 @@ class _Explorer:
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         """Processes that answer, as long as the server runs."""
-        self.workers = Workers(self.limits, self.ready)
+        self.workers = Workers(self.limits)
         yield
         self.workers.close()
 
@@ -111,7 +102,7 @@ class _Explorer:
             if coming is None:
                 break
             await coming.wait()  # somebody asks the same
-        arguments = self.answering, name, fields, form, self.texts.named(fields)
+        arguments = name, fields, form, self.texts.named(fields)
         coming = self.coming[key] = anyio.Event()
         made: Reply
         try:
@@ -139,30 +130,17 @@ class _Explorer:
         return JSONResponse(openapi.document(self.questions, self.models))
 
 
-def application(
-    questions: Sequence[Question],
-    answering: Answering,
-    *,
-    hosts: Sequence[str] = (),
-    limits: Limits | None = None,
-    ready: Sequence[str] = (),
-) -> Application:
+def application(hosts: Sequence[str] = (), limits: Limits | None = None) -> Application:
     """Questions and their answers over HTTP, as an ASGI application.
 
     Parameters
     ----------
-    questions : sequence of Question
-        What can be asked.
-    answering : callable
-        Answers it; a function of a module, since other processes call it.
     hosts : sequence of str
         Names that the server goes by, beside those of this machine for itself.
     limits : Limits, optional
         How much is done at most.
-    ready : sequence of str
-        Modules whose import loads what answers need, for processes that are copied then.
     """
-    explorer = _Explorer(questions, answering, Limits() if limits is None else limits, ready)
+    explorer = _Explorer(Limits() if limits is None else limits)
     routes = [
         Route("/", explorer.page),
         Route("/view/{question}", explorer.view),

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from inference_econ.errors import InputError
-from inference_econ.explorer.questions import Fields, Question, RefusedError
+from inference_econ.explorer.questions import Fields, RefusedError
 from inference_econ.explorer.state import OF_SERIES, State
 from inference_econ.inputs import parse_quantity, percentiles
 from inference_econ.inputs.options import SAID_BY_TRAFFIC
+from inference_econ.requests import Command
 
 #: The flag that says that nobody proposes tokens.
 NOBODY = "no_speculation"
@@ -22,12 +23,12 @@ _TAIL = 1.5
 DEGREES = ("tp", "dp", "pp", "ep")
 
 
-def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping[str, str]) -> Fields:
+def fields(question: Command, shown: State, rows: Sequence[int], point: Mapping[str, str]) -> Fields:
     """The options of a question, as texts.
 
     Parameters
     ----------
-    question : Question
+    question : Command
         With options of its own for one series, or one that lists series.
     shown : State
         What the controls are set to.
@@ -42,7 +43,7 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
     RefusedError
         If the deployment is of pools, and the question is of instances that do both.
     """
-    options = {option.name: option for option in question.options}
+    options = {option.field: option for option in question.asked}
     chosen = [shown.series[row] for row in rows if row < len(shown.series)] or shown.series[:1]
     alone = {**chosen[0], **_deployment(question, shown, chosen[0], point)}
     for control, covered in _COVERED_BY.items():
@@ -55,7 +56,9 @@ def fields(question: Question, shown: State, rows: Sequence[int], point: Mapping
         values |= {name: str(values[name]).rpartition(":")[2].strip() for name in ("ttft", "tpot") if name in values}
     elif point.get("tpot"):
         values["tpot"] = _kept(shown.shared["tpot"], point["tpot"])
-    return {name: [value] if options[name].many and isinstance(value, str) else value for name, value in values.items()}
+    return {
+        name: [value] if options[name].repeat and isinstance(value, str) else value for name, value in values.items()
+    }
 
 
 def address(question: str, fields: Fields, form: str) -> str:
@@ -103,7 +106,7 @@ def _kept(promise: str, milliseconds: str) -> str:
     return promise if _TAIL * float(milliseconds) / 1e3 > most else f"mean:{milliseconds}"
 
 
-def _deployment(question: Question, shown: State, row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:
+def _deployment(question: Command, shown: State, row: Mapping[str, str], point: Mapping[str, str]) -> dict[str, str]:
     """The deployment that is looked at, as its engine's recipe has it, and the engine that is to start it.
 
     Raises
@@ -113,7 +116,7 @@ def _deployment(question: Question, shown: State, row: Mapping[str, str], point:
     """
     if not point:
         return {}
-    options = {option.name for option in question.options}
+    options = {option.field for option in question.asked}
     # Of all that can start it the first is shown.
     engine = (row["engine"] or point.get("engine", "")).replace("@", ",").partition(",")[0]
     proposer = point.get("speculation", "")

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from inference_econ.explorer.questions import Fields, Option, Question, RefusedError
+from inference_econ.explorer.questions import Fields, RefusedError
+from inference_econ.requests import Command, Parameter
 
 #: Longest text of an option, and most entries of a list of them [1].
 LONGEST_TEXT, MOST_ENTRIES = 2_000, 40
@@ -20,27 +21,27 @@ class _Request(BaseModel):
     )
 
 
-def request_model(question: Question) -> type[BaseModel]:
+def request_model(question: Command) -> type[BaseModel]:
     """The model of a question's requests."""
-    fields: dict[str, Any] = {option.name: (_annotation(option), _field(option)) for option in question.options}
+    fields: dict[str, Any] = {option.field: (_annotation(option), _field(option)) for option in question.asked}
     name = "".join(part.capitalize() for part in question.name.split("-"))
     model = create_model(f"{name}Question", __base__=_Request, **fields)
-    model.__doc__ = question.description
+    model.__doc__ = question.text
     return model
 
 
-def _annotation(option: Option) -> Any:
-    limits: Any = option.limits
-    kind: Any = Annotated[option.kind, Field(**limits)] if limits else option.kind
-    if option.many:
+def _annotation(option: Parameter) -> Any:
+    limits: Any = option.kind.limits
+    kind: Any = Annotated[option.kind.json, Field(**limits)] if limits else option.kind.json
+    if option.repeat:
         kind = Annotated[list.__class_getitem__(kind), Field(max_length=MOST_ENTRIES)]
-    return kind if option.required or option.default is not None else kind | None
+    return kind if option.required or option.json_default is not None else kind | None
 
 
-def _field(option: Option) -> Any:
-    extra = {"x-group": option.group} | ({"x-catalogue": option.catalogue} if option.catalogue else {})
-    default = ... if option.required else option.default
-    return Field(default, description=option.description, json_schema_extra=dict(extra))
+def _field(option: Parameter) -> Any:
+    extra = {"x-group": option.group} | ({"x-catalogue": option.kind.catalog} if option.kind.catalog else {})
+    default = ... if option.required else option.json_default
+    return Field(default, description=option.help, json_schema_extra=dict(extra))
 
 
 def brief_schema(model: type[BaseModel]) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic.json_schema import models_json_schema
 
-from inference_econ.explorer.questions import Option, Question
 from inference_econ.explorer.replies import MEDIA
 from inference_econ.inputs import foreign_yaml
 from inference_econ.report import schema
+from inference_econ.requests import Command, Parameter
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -30,7 +30,7 @@ def _base() -> Mapping[str, Any]:
     return cast("dict[str, Any]", foreign_yaml(path.read_text(encoding="utf-8"), path.name))
 
 
-def document(questions: Mapping[str, Question], models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
+def document(questions: Mapping[str, Command], models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
     """The document, as plain data."""
     _, schemas = models_json_schema(
         [(model, "validation") for model in models.values()], ref_template=f"{_SCHEMAS}{{model}}"
@@ -44,7 +44,7 @@ def document(questions: Mapping[str, Question], models: Mapping[str, type[BaseMo
         request_name = models[question.name].__name__
         properties = schemas["$defs"][request_name]["properties"]
         named = {
-            f"{question.name}.{option.name}": _parameter(option, properties[option.name]) for option in question.options
+            f"{question.name}.{option.field}": _parameter(option, properties[option.field]) for option in question.asked
         }
         parameters |= named
         paths |= _paths(question, request_name, [{"$ref": f"{_PARAMETERS}{name}"} for name in named])
@@ -69,10 +69,10 @@ def _answered(question: str) -> dict[str, Any]:
     return {**answered, "properties": {**answered["properties"], **record}}
 
 
-def _paths(question: Question, request_name: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _paths(question: Command, request_name: str, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The addresses of a question: as JSON, with its options in the address or as JSON; and in another form."""
     content = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}{request_name}"}}}
-    texts = {"summary": question.summary, "description": question.description}
+    texts = {"summary": question.summary, "description": question.text}
     body = {"requestBody": {"required": True, "content": content}}
     responses = _replies([_JSON], _answered(question.name))
     got = {"operationId": f"get_{question.name}", **texts, "parameters": parameters, "responses": responses}
@@ -96,6 +96,6 @@ def _replies(media: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
     return answered | {code: {"description": text, "content": error} for code, text in _base()["errors"].items()}
 
 
-def _parameter(option: Option, schema: Mapping[str, Any]) -> dict[str, Any]:
-    about = {"name": option.name, "in": "query", "required": option.required, "description": option.description}
+def _parameter(option: Parameter, schema: Mapping[str, Any]) -> dict[str, Any]:
+    about = {"name": option.field, "in": "query", "required": option.required, "description": option.help}
     return {**about, "schema": dict(schema)}

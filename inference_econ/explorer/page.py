@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, get_args
 
 from inference_econ.explorer import view
 from inference_econ.explorer.asking import NOBODY
-from inference_econ.explorer.questions import Question
 from inference_econ.explorer.state import MOST_SERIES, OF_SERIES, state
+from inference_econ.requests import Command
 
 #: Who may propose tokens, and whether pools may serve: flags of questions.
 _PROPOSERS = ("mtp", "eagle", "ngram", NOBODY)
@@ -63,25 +63,25 @@ def html(offered: Mapping[str, Any], address: Iterable[tuple[str, str]]) -> str:
     return view.templates().get_template("page.html.j2").render(**offered, state=controls)
 
 
-def choices(questions: Iterable[Question]) -> Mapping[str, Any]:
+def choices(questions: Iterable[Command]) -> Mapping[str, Any]:
     """Offers and texts of the controls, and facts of the questions for the browser.
 
     Parameters
     ----------
-    questions : iterable of Question
+    questions : iterable of Command
         What can be asked: those of :data:`PANELS`, ``frontier`` and ``compare`` among them.
     """
     from inference_econ.inputs import catalog, grids
     from inference_econ.report import charts
     from inference_econ.report.metrics import AXES
 
-    options = {question.name: question.options for question in questions}
-    words = {(name, option.name): get_args(option.kind) for name, settings in options.items() for option in settings}
+    options = {question.name: question.asked for question in questions}
+    words = {
+        (name, option.field): get_args(option.kind.json) for name, settings in options.items() for option in settings
+    }
     return {
         "themes": {"light": charts.config(), "dark": charts.config(dark=True)},
-        "described": {
-            name: {option.name: option.description for option in settings} for name, settings in options.items()
-        },
+        "described": {name: {option.field: option.help for option in settings} for name, settings in options.items()},
         "panels": PANELS,
         "models": catalog.names("models"),
         "chips": catalog.names("hardware"),

@@ -1,12 +1,21 @@
-"""Questions as data: options with their kinds, and what comes back."""
+"""Commands as questions that others ask, over HTTP or through an assistant, and their answers.
+
+Options, their checks and what they mean are those of the tables of commands; nothing is said of them again.
+"""
 
 from __future__ import annotations
 
+import shlex
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from inference_econ.errors import InputError
+from inference_econ import allow
+from inference_econ.errors import InputError, NothingFitsError, TooMuchError
+from inference_econ.inputs import catalog
+from inference_econ.requests import COMMANDS, Command, Invocation, kinds, too_much
 
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
@@ -16,65 +25,10 @@ Fields: TypeAlias = Mapping[str, Any]
 
 #: A question whose answer loads what others need too.
 WARM_UP: tuple[str, Fields] = ("frontier", {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"})
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option of a question.
-
-    Attributes
-    ----------
-    name : str
-        In requests.
-    kind : type
-        What JSON may hold: a type or a union of types.
-    description : str
-        What it says, with its unit.
-    default : object
-        Where it is not given; None says that nothing is.
-    required : bool
-        Whether it must be given.
-    limits : mapping of str to float
-        ``ge``, ``gt``, ``le``, ``lt`` of numbers, in the words of pydantic.
-    many : bool
-        Whether it is a list of such.
-    group : str
-        Heading that the command line lists it under.
-    catalogue : str
-        The kind of entries whose names it takes; empty of others.
-    """
-
-    name: str
-    kind: Any
-    description: str
-    default: object = None
-    required: bool = False
-    limits: Mapping[str, float] = field(default_factory=dict)
-    many: bool = False
-    group: str = "Options"
-    catalogue: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Question that can be asked.
-
-    Attributes
-    ----------
-    name : str
-        As the command line has it.
-    summary : str
-        In one sentence.
-    description : str
-        All that is said of it.
-    options : tuple of Option
-        Required ones first.
-    """
-
-    name: str
-    summary: str
-    description: str
-    options: tuple[Option, ...]
+#: What the estimate of a question may be, half of which a server waits for its answer [s].
+_SECONDS = 60.0
+#: Whole numbers below are the same without a point [1].
+_LARGEST_EXACT = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +59,99 @@ class Answer:
     scenario: Callable[[], str] | None = None
 
 
-#: Answers a question by its name; a function of a module, so that other processes can call it.
-Answering: TypeAlias = Callable[[str, Fields], Answer]
-
-
 class RefusedError(InputError):
     """A question that cannot be answered, with the option that caused it."""
+
+
+def questions() -> Mapping[str, Command]:
+    """All commands that others may ask, by name."""
+    return {name: command for name, command in COMMANDS.items() if "served" in command.doors}
+
+
+def answer(name: str, fields: Fields) -> Answer:
+    """Return the answer of a command to some options, by the names of their fields.
+
+    Raises
+    ------
+    RefusedError
+        If an option cannot be used, or nothing fits.
+    """
+    command = COMMANDS[name]
+    remarks = _remarks(command, fields)
+    given = {
+        option.name: _whole(fields[option.field]) for option in command.asked if fields.get(option.field) is not None
+    }
+    with warnings.catch_warnings():
+        # NumPy only warns of an overflow and goes on with infinity, which is no answer.
+        warnings.simplefilter("error", RuntimeWarning)
+        with catalog.uncopied(), allow(_SECONDS):
+            asked, answered = _answered(command, given)
+    # A number of milliseconds stays one, in the digits in which it was given.
+    typed = command.typed({key: repr(value) if isinstance(value, float) else value for key, value in given.items()})
+    line = shlex.join(["inference-econ", name, *typed])
+    if isinstance(answered, str):
+        return Answer(line, text=answered, remarks=remarks)
+    from inference_econ import report
+
+    page = answered if isinstance(answered, report.page.Page) else report.pages.page(answered)
+    file = partial(_scenario, fields) if "scenarios" in command.doors else None
+    return Answer(line, page, "", remarks, asked.question(page=page is answered), file)
+
+
+def _answered(command: Command, given: Fields) -> tuple[Invocation, Any]:
+    """What was asked, and the answer; errors name the option at fault."""
+    try:
+        asked = Invocation.of(command.name, {**given, "quiet": True})
+        return asked, asked.answer(command.load())
+    except (ArithmeticError, RuntimeWarning) as error:
+        raise RefusedError(f"{kinds.UNCOUNTABLE} ({error})") from error
+    except MemoryError as error:
+        raise RefusedError("this takes more memory than there is; ask for less") from error
+    except kinds.BadValueError as error:
+        option = next(option for option in command.asked if option.field == error.option)
+        raise RefusedError(f"{option.typed}: {error}", option.field) from error
+    except (InputError, NothingFitsError) as error:
+        told = too_much(error, command) if isinstance(error, TooMuchError) else error
+        names = [option.field for option in command.asked]
+        raise RefusedError(str(told), told.option if told.option in names else None) from error
+
+
+def _scenario(fields: Fields) -> str:
+    """The scenario that asks the same as a frontier, or a comparison."""
+    command = COMMANDS["compare"]
+    named = {{"model": "models", "hardware": "on"}.get(name, name): value for name, value in fields.items()}
+    given: dict[str, Any] = {}
+    for option in command.asked:
+        value = _whole(named.get(option.field))
+        if value is not None:
+            given[option.name] = [value] if option.repeat and not isinstance(value, list) else value
+    made: str = Invocation.of("compare", given).answer(command.load("scenario_text"))
+    return made
+
+
+def _whole(value: Any) -> Any:
+    """A value with numbers as people write them: whole ones without a point."""
+    if isinstance(value, (list, tuple)):
+        return [_whole(item) for item in value]
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT
+    return int(value) if whole else value
+
+
+def _remarks(command: Command, fields: Fields) -> list[str]:
+    """Remarks on the meaning of names, where that is not plain.
+
+    Raises
+    ------
+    RefusedError
+        If the catalog does not have one.
+    """
+    remarks = []
+    for option in command.asked:
+        value = fields.get(option.field)
+        for name in value if isinstance(value, list) else [value]:
+            try:
+                remark = "" if name is None else option.kind.remark(name)
+            except InputError as error:
+                raise RefusedError(str(error), option.field) from error
+            remarks += [remark] if remark else []
+    return remarks

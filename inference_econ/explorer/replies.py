@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.explorer import view
-from inference_econ.explorer.questions import Answer, Answering, Fields, RefusedError
+from inference_econ.explorer.questions import Answer, Fields, RefusedError, answer
 
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
@@ -52,15 +52,11 @@ class Reply:
     field: str | None = None
 
 
-def reply(
-    answering: Answering, question: str, fields: Fields, form: Form | Literal["view"], texts: Mapping[str, str]
-) -> Reply:
+def reply(question: str, fields: Fields, form: Form | Literal["view"], texts: Mapping[str, str]) -> Reply:
     """Answer a question, or say what is wrong with it; runs in a process of its own.
 
     Parameters
     ----------
-    answering : callable
-        Answers questions.
     question : str
         Its name.
     fields : mapping
@@ -74,7 +70,7 @@ def reply(
 
     try:
         with catalog.names_only(texts):
-            return _sent(question, fields, answering(question, fields), form)
+            return _sent(question, fields, answer(question, fields), form)
     except (InputError, NothingFitsError) as error:
         return Reply(b"", "", str(error), error.option)
 

@@ -10,9 +10,10 @@ import anyio
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from inference_econ.explorer.questions import Fields, Question, RefusedError
+from inference_econ.explorer.questions import Fields, RefusedError
 from inference_econ.explorer.replies import MEDIA, Form
 from inference_econ.explorer.workers import Workers
+from inference_econ.requests import Command
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -39,7 +40,7 @@ def question_and_form(request: Request, questions: Iterable[str]) -> tuple[str, 
     return name, form
 
 
-def texts(request: Request, question: Question) -> Fields:
+def texts(request: Request, question: Command) -> Fields:
     """The options in an address, as texts; repeated ones as lists.
 
     Raises
@@ -47,7 +48,7 @@ def texts(request: Request, question: Question) -> Fields:
     RefusedError
         If one is repeated that is no list.
     """
-    many = {option.name for option in question.options if option.many}
+    many = {option.field for option in question.asked if option.repeat}
     values: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
         if name in many:

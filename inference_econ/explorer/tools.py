@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from inference_econ.explorer.models import brief_schema, checked, request_model
-from inference_econ.explorer.questions import Answering, Question, RefusedError
+from inference_econ.explorer.questions import RefusedError, questions
 from inference_econ.explorer.replies import reply
 from inference_econ.explorer.workers import BusyError, Limits, Workers
 
@@ -28,37 +28,24 @@ _INSTRUCTIONS = (
 )
 
 
-def tools(
-    questions: Sequence[Question],
-    answering: Answering,
-    *,
-    limits: Limits | None = None,
-    ready: Sequence[str] = (),
-) -> Server[Any]:
+def tools(limits: Limits | None = None) -> Server[Any]:
     """A server whose tools are questions.
 
     Parameters
     ----------
-    questions : sequence of Question
-        What can be asked.
-    answering : callable
-        Answers it; a function of a module, since other processes call it.
     limits : Limits, optional
         How much is done at most.
-    ready : sequence of str
-        Modules whose import loads what answers need, for processes that are copied then.
     """
-    models = {question.name: request_model(question) for question in questions}
+    asked = questions().values()
+    models = {question.name: request_model(question) for question in asked}
     listed = [
-        types.Tool(
-            name=question.name, description=question.description, input_schema=brief_schema(models[question.name])
-        )
-        for question in questions
+        types.Tool(name=question.name, description=question.text, input_schema=brief_schema(models[question.name]))
+        for question in asked
     ]
 
     @asynccontextmanager
     async def lifespan(_: Server[Any]) -> AsyncIterator[Workers]:
-        workers = Workers(Limits() if limits is None else limits, ready)
+        workers = Workers(Limits() if limits is None else limits)
         yield workers
         workers.close()
 
@@ -70,7 +57,7 @@ def tools(
             return _result(f"no tool {request.name[:40]!r}; there are {', '.join(models)}", refused=True)
         try:
             fields = checked(models[request.name], request.arguments or {})
-            made = await context.lifespan_context.run(reply, answering, request.name, fields, "md", _NO_TEXTS)
+            made = await context.lifespan_context.run(reply, request.name, fields, "md", _NO_TEXTS)
         except RefusedError as error:
             return _result(str(error), refused=True)
         except BusyError:

@@ -17,6 +17,8 @@ import anyio.to_thread
 from inference_econ.explorer.questions import RefusedError
 
 T = TypeVar("T")
+#: What loads all that answers need.
+_READY = "inference_econ.explorer.ready"
 #: Libraries that would start a thread for each core in every process.
 _SINGLE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -49,13 +51,8 @@ class Limits:
     kept_bytes: int = 64_000_000
 
 
-def prepare(ready: Sequence[str]) -> Any:
+def prepare() -> Any:
     """Begin to load what answers need in a process that others are copies of, so that one that was ended is soon back.
-
-    Parameters
-    ----------
-    ready : sequence of str
-        Modules that load it.
 
     Returns
     -------
@@ -69,7 +66,7 @@ def prepare(ready: Sequence[str]) -> Any:
     from multiprocessing import forkserver
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", *ready])
+    context.set_forkserver_preload(["__main__", _READY])
     forkserver.ensure_running()
     return context
 
@@ -81,12 +78,10 @@ class Workers:
     ----------
     limits : Limits
         How many, and how long.
-    ready : sequence of str
-        Modules that load what answers need.
     """
 
-    def __init__(self, limits: Limits, ready: Sequence[str] = ()) -> None:
-        self.limits, self._context = limits, prepare(ready)
+    def __init__(self, limits: Limits) -> None:
+        self.limits, self._context = limits, prepare()
         self._turns, self._idle = Turns(limits.processes, limits.waiting), list[_Worker]()
 
     async def run(

@@ -32,7 +32,7 @@ class Option(NamedTuple):
     name: str
     """Of the parameter in Python, and of the field in scenarios (:class:`~inference_econ.inputs.Settings`)."""
     kind: str
-    """Kind of value that it takes; limits and refusals are those of the command line (``cli/decorators.py``)."""
+    """Kind of value that it takes; limits and refusals are in ``requests/kinds.py``."""
     typed: str
     """Spelling with its dashes, where that is not the name."""
     default: str

@@ -20,6 +20,8 @@ except ImportError:  # Windows, where a file that is open cannot be removed anyw
 PICTURES = (".svg", ".png", ".pdf")
 #: The same of charts, which are interactive as pages.
 CHARTS = (*PICTURES, ".html")
+#: How names of documents for browsers end.
+PAGES = (".html", ".htm")
 #: File by which the folder of a sweep is known.
 SWEEP = "sweep.json"
 #: How a file is opened that may be something else.
@@ -157,6 +159,18 @@ def check_picture(path: Path | str, endings: Sequence[str] = PICTURES) -> Path:
     """
     check_ending(path, "a picture's name", endings)
     return Path(path)
+
+
+def check_page(path: Path | str) -> None:
+    """Refuse a name that does not end as those of documents for browsers do.
+
+    Raises
+    ------
+    InputError
+        With how it must end.
+    """
+    if ending_of(path) not in PAGES:
+        raise InputError(f"{path}: a report is a page for a browser; end its name in .html")
 
 
 def check_ending(path: Path | str, what: str, endings: Sequence[str]) -> None:

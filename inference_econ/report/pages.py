@@ -40,7 +40,6 @@ def report(answer: Shown, path: str | Path) -> None:
     """See :meth:`inference_econ._shown.Shown.report`."""
     from inference_econ.report import web
 
-    web.check_name(path)
     web.write(path, [web.Asked(page(answer))])
 
 

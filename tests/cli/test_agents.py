@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
+from inference_econ import explorer
 from inference_econ.answers import agent_play
 from tests.cli.conftest import Command, record
 
@@ -182,7 +182,7 @@ def test_a_day_of_agents(command: Command, helpers: str, monkeypatch: pytest.Mon
     assert max(lot["lots_by_hour"]) * lot["dollars_per_hour"] == pytest.approx(best["dollars_per_hour"])
     said = command(*words, "--agents", 400, *DAY).said
     asked = {"model": "llama_3_8b", "hardware": "h100_sxm", "traffic": "chat", "agents": "400", "rates": "1,4,2"}
-    over_http = importlib.import_module("inference_econ_cli.questions").answer("fleet", {**asked, "tp": 1})
-    hours = over_http.page.answer.to_dict()["hours"]
+    page: Any = explorer.answer("fleet", {**asked, "tp": 1}).page
+    hours = page.answer.to_dict()["hours"]
     assert [hour["agents"] for hour in hours] == [100, 400, 200]
     assert "The cheapest fleet of 3 hours of agents" in said and "agents in session while there is room" in said

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
+from inference_econ.requests import tables
 from tests.cli.conftest import Command
 
 app: Any = importlib.import_module("inference_econ_cli.main").app
-headings = importlib.import_module("inference_econ_cli.help")
-commands = importlib.import_module("inference_econ_cli.commands")
 
 
 def _help(command: Command, *arguments: str) -> str:
@@ -24,11 +23,11 @@ def _help(command: Command, *arguments: str) -> str:
 
 def test_commands_stand_under_headings_uncut(command: Command) -> None:
     text = _help(command)
-    listed = [listed.name for listed in commands.COMMANDS]
+    listed = [listed.name for listed in tables.COMMANDS.values()]
     assert sorted(listed) == sorted(app.commands)
     assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [
         "Options",
-        *dict.fromkeys(each.heading for each in commands.COMMANDS),
+        *dict.fromkeys(each.heading for each in tables.COMMANDS.values()),
     ]
     assert "..." not in text.split("Ask:")[1]
     for name in listed:
@@ -73,14 +72,14 @@ def test_help_fits_and_names_formats_once(command: Command, name: str, monkeypat
 def test_options_stand_under_headings(command: Command) -> None:
     text = _help(command, "recommend")
     found = re.findall(r"^(\w[\w, ]*):$", text, re.MULTILINE)
-    assert [heading for heading in found if heading != "Options"] == [*headings.OPTIONS, "Number formats"]
+    assert [heading for heading in found if heading != "Options"] == [*tables.HEADINGS, "Number formats"]
     output = text.split("\nOutput:")[1]
     for option in ("--format", "--json", "--csv", "-o, --output", "--why", "--quiet", "-h, --help"):
         assert re.search(rf"^  {option}", output, re.MULTILINE), option
 
 
 def test_options_under_headings_are_those_of_commands() -> None:
-    listed = [name for names in headings.OPTIONS.values() for name in names]
+    listed = [name for names in tables.HEADINGS.values() for name in names]
     assert len(set(listed)) == len(listed)
     assert set(listed) - {"help"} <= {param.name for each in app.commands.values() for param in each.params}
 

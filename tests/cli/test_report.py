@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.records.plain import json_text
+from inference_econ.requests import COMMANDS
 from tests.cli.conftest import Command
 from tests.documents import Document, read
 from tests.reading import tables
@@ -23,7 +23,7 @@ QUESTIONS: dict[str, str] = tables(Path(__file__))["QUESTIONS"]
 
 
 def test_every_command_that_is_reported_is_asked() -> None:
-    reported = importlib.import_module("inference_econ_cli.commands").reported()
+    reported = [row.name for row in COMMANDS.values() if "reported" in row.doors]
     assert set(reported) == {question.split()[0] for question in QUESTIONS.values()} - {"paper/table_4"}
 
 

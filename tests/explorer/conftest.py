@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
 
-from inference_econ.explorer import Limits
+from inference_econ.explorer import Limits, application
 
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[TestClient]:
     """Asks the application by the name of this machine."""
-    serve = importlib.import_module("inference_econ_cli.serve")
-    with TestClient(
-        serve.application(limits=Limits(processes=1, seconds=120)), base_url="http://127.0.0.1:8765"
-    ) as session:
+    with TestClient(application(limits=Limits(processes=1, seconds=120)), base_url="http://127.0.0.1:8765") as session:
         yield session

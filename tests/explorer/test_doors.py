@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from inference_econ import load_answer
+from inference_econ.explorer import questions
 from inference_econ.records import saved
 from tests import small
 from tests.reading import tables
@@ -22,8 +23,7 @@ FIELDS: dict[str, dict[str, Any]] = tables(Path(__file__))["FIELDS"]
 
 
 def test_every_question_that_http_has_is_here() -> None:
-    served = importlib.import_module("inference_econ_cli.commands").served()
-    assert {small.QUESTIONS.get(name, name) for name in FIELDS} == set(served)
+    assert {small.QUESTIONS.get(name, name) for name in FIELDS} == set(questions())
 
 
 @pytest.mark.parametrize("name", FIELDS)

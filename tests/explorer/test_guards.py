@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.testclient import TestClient
 
-from inference_econ.explorer import guards
+from inference_econ.explorer import guards, questions
+from inference_econ.requests.tables import LEFT_OUT
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -71,9 +72,9 @@ def test_all_addresses_of_a_machine_are_its_names_where_it_listens_at_all() -> N
 
 
 def test_options_of_questions_are_those_of_commands() -> None:
-    questions, commands = (importlib.import_module(f"inference_econ_cli.{name}") for name in ("questions", "commands"))
-    for question in questions.questions():
-        command = commands.served()[question.name].command
-        typed = {spelling for parameter in command.params for spelling in parameter.opts if spelling.startswith("--")}
-        asked = {f"--{option.name.replace('_', '-')}" for option in question.options}
-        assert typed - asked <= {*questions._LEFT_OUT, "--hardware"}
+    app = importlib.import_module("inference_econ_cli.main").app
+    for name, question in questions().items():
+        params = app.commands[name].params
+        typed = {spelling for parameter in params for spelling in parameter.opts if spelling.startswith("--")}
+        asked = {f"--{option.field.replace('_', '-')}" for option in question.asked}
+        assert typed - asked <= {*LEFT_OUT, "--hardware"}

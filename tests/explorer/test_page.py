@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shutil
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from inference_econ.explorer import RefusedError, asking, page
+from inference_econ.explorer import RefusedError, asking, page, questions
 from inference_econ.explorer.state import MOST_SERIES, OF_SERIES, state
 
 if TYPE_CHECKING:
@@ -71,10 +70,8 @@ def test_panels_ask_what_the_page_says(client: TestClient, question: str, comman
 
 def _asked(question: str, address: list[tuple[str, str]], point: dict[str, str]) -> Mapping[str, object]:
     """What a panel asks of llama_3_8b on an H100 with some controls set."""
-    questions = importlib.import_module("inference_econ_cli.questions").questions()
-    (found,) = (each for each in questions if each.name == question)
     shown = state([("model", "llama_3_8b"), ("hardware", "h100_sxm"), *address])
-    return asking.fields(found, shown, [0], point)
+    return asking.fields(questions()[question], shown, [0], point)
 
 
 def test_a_frontier_takes_promises_of_the_page_as_means() -> None:

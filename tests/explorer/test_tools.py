@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import anyio
@@ -10,13 +9,14 @@ import jsonschema
 import pytest
 from mcp import Client
 
-from inference_econ.explorer import Limits
+from inference_econ.explorer import Limits, questions
+from inference_econ.explorer import tools as explorer_tools
 
 SUBJECT = {"model": "llama_3_8b", "hardware": "h100_sxm"}
 
 
 async def _asked(*calls: tuple[str, dict[str, Any]]) -> tuple[list[Any], list[tuple[bool, str]]]:
-    server = importlib.import_module("inference_econ_cli.serve").tools(Limits(processes=1, seconds=120))
+    server = explorer_tools(Limits(processes=1, seconds=120))
     async with Client(server) as client:
         tools = (await client.list_tools()).tools
         replies = [await client.call_tool(name, arguments) for name, arguments in calls]
@@ -45,12 +45,11 @@ def outcome() -> tuple[list[Any], list[tuple[bool, str]]]:
 
 def test_every_question_is_a_tool_with_its_options(outcome: Any) -> None:
     tools = {tool.name: tool for tool in outcome[0]}
-    questions = importlib.import_module("inference_econ_cli.questions").questions()
-    assert set(tools) == {question.name for question in questions}
-    for question in questions:
-        schema = tools[question.name].input_schema
+    assert set(tools) == set(questions())
+    for name, question in questions().items():
+        schema = tools[name].input_schema
         jsonschema.Draft202012Validator.check_schema(schema)
-        assert list(schema["properties"]) == [option.name for option in question.options]
+        assert list(schema["properties"]) == [option.field for option in question.asked]
     assert tools["frontier"].input_schema["required"] == ["model", "hardware"]
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from hypothesis import strategies as st
 
+from inference_econ.requests import kinds
 from tests.fuzz.judged import Case, main
 from tests.reading import tables
-
-parameters = importlib.import_module("inference_econ_cli.parameters")
 
 #: Commands, with what each needs; small instances, so that many are tried in a few seconds.
 COMMANDS: dict[str, list[str]] = tables(Path(__file__))["COMMANDS"]
@@ -46,20 +44,18 @@ CHANGES = (
 
 def _values(option: click.Option) -> Sequence[str]:
     """What is tried for an option."""
-    kind = option.type
+    kind = getattr(option.type, "kind", None)
     if option.name == "changes":
         return CHANGES
-    if isinstance(kind, parameters.Place):
+    if isinstance(kind, kinds.PlaceKind):
         return PLACES
-    if isinstance(kind, parameters.Name):
+    if isinstance(kind, kinds.Name):
         return (*MODELS, *CHIPS, *WORDS)
-    if isinstance(kind, click.Choice):
-        return [*map(str, kind.choices), "x"]
-    if isinstance(kind, click.IntRange):
-        return WHOLE
-    if isinstance(kind, (click.FloatRange, click.types.FloatParamType)):
-        return NUMBERS
-    return TIMES if kind is parameters.TIME else WORDS
+    if isinstance(kind, kinds.ChoiceKind):
+        return [*kind.words, "x"]
+    if isinstance(kind, kinds.Number):
+        return WHOLE if kind.whole else NUMBERS
+    return TIMES if kind is kinds.TIME else WORDS
 
 
 @st.composite

@@ -39,8 +39,8 @@ def test_stored_bytes_count_block_scales(dtype: str, bits: int, elements: int, s
 def test_formats_in_blocks_of_any_size(dtype: str, bits: float, kernels: str, width: int) -> None:
     assert BYTES_PER_ELEMENT[dtype] == bits / 8
     assert (family(dtype), block_width(dtype)) == (kernels, width)
-    parameters = importlib.import_module("inference_econ_cli.parameters")
-    assert parameters.Format().convert(dtype, None, None) == check_dtype(dtype, "weights") == dtype
+    parameters = importlib.import_module("inference_econ.requests.kinds")
+    assert parameters.FormatKind().read(dtype) == check_dtype(dtype, "weights") == dtype
     alike, setup = (Setup.of("qwen3_32b", "b200", weights=name) for name in (kernels, dtype))
     assert setup.flops_per_second(dtype) == alike.flops_per_second(kernels)
     model = setup.model
@@ -65,14 +65,14 @@ def test_files_of_llama_cpp_have_their_published_size(name: str, dtype: str, siz
 
 
 def test_every_list_of_formats_is_the_same() -> None:
-    parameters = importlib.import_module("inference_econ_cli.parameters")
-    assert set(parameters.Format().choices) - set(ALIASES) == set(BYTES_PER_ELEMENT)
+    parameters = importlib.import_module("inference_econ.requests.kinds")
+    assert set(parameters.FormatKind().words) - set(ALIASES) == set(BYTES_PER_ELEMENT)
 
 
 @pytest.mark.parametrize("name", ["awq", "gptq"])
 def test_what_people_call_four_bits_in_groups_is_that(name: str) -> None:
-    parameters = importlib.import_module("inference_econ_cli.parameters")
-    assert parameters.Format().convert(name, None, None) == "int4"
+    parameters = importlib.import_module("inference_econ.requests.kinds")
+    assert parameters.FormatKind().read(name) == "int4"
     assert Precision.of(catalog.model("llama_3_8b"), weights=name) == Precision.of(catalog.model("llama_3_8b"), "int4")
 
 

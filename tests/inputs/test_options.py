@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib
 import operator
 
+import pytest
+
 from inference_econ.inputs import Settings, catalog
 from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
+from inference_econ.requests import tables
+from inference_econ.requests.request import FIELDS
 
 #: Settings that commands take as arguments, or by several options.
 _NOT_OPTIONS = {"model", "hardware", "arrangement", "speculate", "sampling"}
@@ -32,9 +36,17 @@ def test_commands_have_options_as_the_table_spells_them() -> None:
 
 
 def test_names_of_sets_are_no_options() -> None:
-    table = importlib.import_module("inference_econ_cli.decorators")
-    names = {*OPTIONS, *(row["name"] for row in table._ROWS.values())}
-    assert not names & set(table.SETS)
-    owners = {name for name in (key.partition(".")[0] for key in table._ROWS) if name}
-    commands = importlib.import_module("inference_econ_cli.main").app.commands
-    assert owners <= {*table.SETS, *commands, "output", "printed"}
+    names = {*OPTIONS, *(row["name"] for row in tables.ROWS.values())}
+    assert not names & set(tables.SETS)
+    owners = {name for name in (key.partition(".")[0] for key in tables.ROWS) if name}
+    assert owners <= {*tables.SETS, *tables.COMMANDS, "output", "printed"}
+
+
+@pytest.mark.parametrize("name", tables.COMMANDS)
+def test_functions_take_each_option_or_their_request_has_it(name: str) -> None:
+    command = tables.COMMANDS[name]
+    function = command.load()
+    own = set(function.__annotations__) - {"request", "return"}
+    assert own <= set(command.parameters)
+    # The models of a comparison are among its settings.
+    assert set(command.parameters) - own - set(FIELDS) <= {*tables.SHOWN, "yes", "models"}

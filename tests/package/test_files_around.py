@@ -26,7 +26,7 @@ SCRIPT = ROOT / "action" / "compare_costs.py"
 
 def test_the_container_listens_where_it_says_as_nobody() -> None:
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
-    serve = importlib.import_module("inference_econ_cli.serve").serve
+    serve = importlib.import_module("inference_econ_cli.main").app.commands["serve"]
     (port,) = (parameter.default for parameter in serve.params if parameter.name == "port")
     assert f"EXPOSE {port}" in lines
     assert f'CMD ["serve", "--host", "0.0.0.0", "--port", "{port}"]' in lines

@@ -1,6 +1,5 @@
 """What others use; see ``__init__.py``."""
 
-from .document import check_name as check_name
 from .document import text as text
 from .document import write as write
 from .section import Asked as Asked

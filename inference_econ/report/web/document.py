@@ -10,8 +10,7 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inference_econ.errors import InputError
-from inference_econ.records.files import ending_of, write_text
+from inference_econ.records.files import check_page, write_text
 from inference_econ.records.texts import Amount
 from inference_econ.report import charts
 from inference_econ.report.columns import is_numeric
@@ -22,21 +21,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-#: How names of reports end.
-_ENDINGS = (".html", ".htm")
 _HERE = "inference_econ.report.web"
-
-
-def check_name(path: Path | str) -> None:
-    """Refuse a name that does not end as those of documents for browsers do.
-
-    Raises
-    ------
-    InputError
-        With how it must end.
-    """
-    if ending_of(path) not in _ENDINGS:
-        raise InputError(f"{path}: a report is a page for a browser; end its name in .html")
 
 
 def write(path: Path | str, questions: Sequence[Asked], again: str = "") -> None:
@@ -56,7 +41,7 @@ def write(path: Path | str, questions: Sequence[Asked], again: str = "") -> None
     InputError
         If the name ends otherwise, or the place cannot be written.
     """
-    check_name(path)
+    check_page(path)
     write_text(path, text([section(question) for question in questions], again))
 
 

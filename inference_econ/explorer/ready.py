@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 
-from inference_econ.explorer import WARM_UP, reply
+from inference_econ.explorer.questions import WARM_UP
+from inference_econ.explorer.replies import reply
 
-from .questions import answer
-
-reply(answer, *WARM_UP, "view", {})
+reply(*WARM_UP, "view", {})
 # What is loaded stays: collections in the middle of an answer need not look through it.
 gc.collect()
 gc.freeze()

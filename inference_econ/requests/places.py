@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.records.files import SWEEP
-
-from .parameters import Name, Place
-
-if TYPE_CHECKING:
-    import click
+from inference_econ.requests.kinds import PlaceKind
+from inference_econ.requests.tables import Parameter
 
 
-def check(parameters: Iterable[click.Parameter], values: Mapping[str, Any]) -> None:
+def check(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> None:
     """Refuse places that a command would lose something by writing to.
 
     Parameters
     ----------
-    parameters : iterable of click.Parameter
-        Of the command.
+    parameters : mapping of str to Parameter
+        Of the command, by name.
     values : mapping of str to object
         Their values by name, in the order of typing.
 
@@ -31,9 +28,8 @@ def check(parameters: Iterable[click.Parameter], values: Mapping[str, Any]) -> N
     InputError
         If two places are the same, or one is read by the command or lies in the folder of a sweep.
     """
-    by_name = {parameter.name: parameter for parameter in parameters}
-    filled = [(by_name[name], value) for name, value in values.items() if value and name in by_name]
-    written = {parameter.opts[0]: str(value) for parameter, value in filled if isinstance(parameter.type, Place)}
+    filled = [(parameters[name], value) for name, value in values.items() if value and name in parameters]
+    written = {parameter.spelled[0]: str(value) for parameter, value in filled if isinstance(parameter.kind, PlaceKind)}
     check_apart(written)
     inputs = [path for parameter, value in filled for path in _read(parameter, value)] if written else []
     for option, place in written.items():
@@ -60,11 +56,11 @@ def check_apart(paths: Mapping[str, str]) -> None:
             raise InputError(f"{other} and {option} {path} are the same file; give two names")
 
 
-def _read(parameter: click.Parameter, value: object) -> Iterator[Path]:
+def _read(parameter: Parameter, value: object) -> Iterator[Path]:
     """Files and folders that exist under a value of a parameter, as far as no name of the catalogue is meant."""
-    if isinstance(parameter.type, Place):
+    if isinstance(parameter.kind, PlaceKind):
         return
-    shipped = catalog.names(parameter.type.kind) if isinstance(parameter.type, Name) else ()
+    shipped = () if parameter.kind.catalog is None else catalog.names(parameter.kind.catalog)
     for text in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(text, str) and text not in shipped and exists(text):
             yield Path(text)

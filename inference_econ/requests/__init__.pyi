@@ -1,0 +1,16 @@
+"""What other packages may use; see ``__init__.py``."""
+
+from . import kinds as kinds
+from . import places as places
+from . import prices as prices
+from . import sessions as sessions
+from . import subject as subject
+from . import tables as tables
+from . import workload as workload
+from .request import Invocation as Invocation
+from .request import Request as Request
+from .request import refuse as refuse
+from .request import too_much as too_much
+from .tables import COMMANDS as COMMANDS
+from .tables import Command as Command
+from .tables import Parameter as Parameter

@@ -1,0 +1,534 @@
+"""Kinds of values that options take: each reads a text or JSON, and is checked before anything heavy is loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from inference_econ import inputs
+from inference_econ.errors import InputError, of_option
+from inference_econ.inputs import ALIASES, BYTES_PER_ELEMENT, catalog, check_dtype, percentiles
+from inference_econ.inputs.units import parse_quantity
+from inference_econ.records.files import CHARTS, PICTURES, check_page, check_picture, check_place
+
+#: What stands for a number format, of which there are many.
+FORMAT = "FORMAT"
+#: Numbers beyond these cannot be meant, and would overflow on the way to a result [1].
+_SMALLEST, _LARGEST = 1e-15, 1e15
+_BEYOND = f"cannot be meant; numbers from {_SMALLEST:g} to {_LARGEST:g} are possible."
+#: What is said where numbers that are possible each, but not together, lead out of floating point.
+UNCOUNTABLE = "the numbers that were given are together too large or too small to calculate with; give others"
+#: More chips, requests in flight or tokens of a step than anybody has; exact as floating-point numbers [1].
+_MOST = 1_000_000_000
+#: Digits of a number that a message repeats [1].
+_SHOWN = 20
+
+
+class BadValueError(InputError):
+    """A value that its option does not take; the message does not name the option, which its reader adds."""
+
+
+class ValueKind:
+    """A kind of value: a text.
+
+    Parameters
+    ----------
+    metavar : str
+        Stands for the value in the help.
+    """
+
+    json: Any = float | str
+    """Type of the value in JSON."""
+    limits: Mapping[str, float] = {}
+    """``ge``, ``gt``, ``le`` and ``lt`` of numbers, in the words of pydantic."""
+    catalog: catalog.Kind | None = None
+    """Catalog that has the names, of a name."""
+
+    def __init__(self, metavar: str = "TEXT") -> None:
+        self.metavar = metavar
+
+    def read(self, value: Any) -> Any:
+        """Convert a text, or a value of JSON.
+
+        Raises
+        ------
+        BadValueError
+            If it is of another kind.
+        InputError
+            If it cannot be used for another reason.
+        """
+        return str(value)
+
+    def remark(self, value: object) -> str:
+        """Remark on what a name is taken for, where that is not plain; empty otherwise."""
+        return "" if self.catalog is None else catalog.meaning(self.catalog, str(value)).remark
+
+    def gather(self, values: Sequence[Any]) -> Any:
+        """Combine the values of an option that is repeated."""
+        return tuple(values)
+
+
+class Flag(ValueKind):
+    """A flag that is given or not, or turned off by ``--no-``.
+
+    Parameters
+    ----------
+    value : object
+        Value where the flag is given.
+    absent : bool or None
+        Value where it is not.
+    negative : bool
+        Whether ``--no-`` turns it off.
+    """
+
+    json = bool
+
+    def __init__(self, value: object = True, absent: bool | None = False, *, negative: bool = False) -> None:
+        super().__init__()
+        self.value, self.absent, self.negative = value, absent, negative
+
+    def read(self, value: Any) -> Any:
+        """Value of the flag."""
+        return value if self.value is True else self.value if value else None
+
+
+class ChoiceKind(ValueKind):
+    """One of some words."""
+
+    def __init__(self, words: Sequence[str], metavar: str = "") -> None:
+        super().__init__(metavar)
+        self.words, self.json = tuple(words), Literal[tuple(words)]
+
+    def read(self, value: Any) -> str:
+        """One of the words."""
+        if value in self.words:
+            return str(value)
+        raise BadValueError(f"{value!r} is not one of {', '.join(map(repr, self.words))}.")
+
+
+class FormatKind(ChoiceKind):
+    """A number format, or a name that people have for one."""
+
+    def __init__(self) -> None:
+        super().__init__([*BYTES_PER_ELEMENT, *ALIASES], FORMAT)
+
+    def read(self, value: Any) -> str:
+        """The format, also one in blocks or groups of a size of its own."""
+        with contextlib.suppress(InputError):
+            return check_dtype(value, "number format")
+        chosen = super().read(value)
+        return ALIASES.get(chosen, chosen)
+
+
+class Number(ValueKind):
+    """A number in a range.
+
+    Parameters
+    ----------
+    least, most : float, optional
+        Ends of the range.
+    above : bool
+        Whether the lower end is outside.
+    whole : bool
+        Whether the number is an integer; others must be finite, and such that results can be calculated with them.
+    any_size : bool
+        Whether any number of floating point can be meant.
+    """
+
+    def __init__(
+        self,
+        least: float | None = None,
+        most: float | None = None,
+        *,
+        above: bool = False,
+        whole: bool = False,
+        any_size: bool = False,
+    ) -> None:
+        super().__init__("FLOAT" if any_size else "N" if whole else "NUMBER")
+        self.json = int if whole else float | str if any_size else float
+        self.least, self.most, self.above, self.whole, self.any_size = least, most, above, whole, any_size
+        ends = {"gt" if above else "ge": least, "le": most}
+        self.limits = {name: end for name, end in ends.items() if end is not None}
+
+    @property
+    def range(self) -> str:
+        """The limits in words: ``0<=x<=1``; empty without any."""
+        if self.least is None or self.most is None:
+            low = "" if self.least is None else f"x>{'' if self.above else '='}{self.least}"
+            return low if self.most is None else f"x<={self.most}"
+        return f"{self.least}<{'' if self.above else '='}x<={self.most}"
+
+    def read(self, value: Any) -> Any:
+        """The number, without the sign of a zero."""
+        try:
+            number = int(value) if self.whole else float(value)
+        except ValueError:
+            raise BadValueError(f"{value!r} is not a valid {'integer' if self.whole else 'float'}.") from None
+        low = self.least is not None and (number <= self.least if self.above else number < self.least)
+        if low or (self.most is not None and number > self.most):
+            raise BadValueError(f"{number} is not in the range {self.range}.")
+        if self.whole or self.any_size:
+            return number
+        if not math.isfinite(number):
+            raise BadValueError(f"{value} is not a finite number.")
+        if not _meant(number):
+            raise BadValueError(f"{value} {_BEYOND}")
+        return number + 0.0
+
+
+class Count(Number):
+    """An integer from 1."""
+
+    def __init__(self) -> None:
+        super().__init__(1, whole=True)
+
+    def read(self, value: Any) -> int:
+        """The number."""
+        number = int(super().read(value))
+        if number > _MOST:
+            raise BadValueError(f"{_shortened(str(value))} is too large; at most {_MOST:,} are possible.")
+        return number
+
+
+class Name(ValueKind):
+    """A name of the catalog, or a path."""
+
+    json = str
+
+    def __init__(self, kind: catalog.Kind) -> None:
+        super().__init__("NAME|PATH")
+        self.catalog: catalog.Kind = kind
+
+    def read(self, value: Any) -> str:
+        """The name in the catalog, or the path."""
+        return catalog.meaning(self.catalog, str(value)).name
+
+
+class AnswerKind(Name):
+    """A saved answer, or the name of a model; a request names a model."""
+
+    def read(self, value: Any) -> str:
+        """The text itself: the command knows what it is."""
+        return str(value)
+
+
+class PlaceKind(ValueKind):
+    """A file to write: checked first, so that nothing is written if not all can be."""
+
+    def __init__(self, check: Callable[[str], object] = str) -> None:
+        super().__init__("PATH")
+        self.check = check
+
+    def read(self, value: Any) -> str:
+        """The path, if it can be written."""
+        if value or self.check is check_page:
+            self.check(value)
+        if not value:
+            raise BadValueError("the name of the file to write is empty.")
+        check_place(value)
+        return str(value)
+
+
+class FolderKind(ValueKind):
+    """A folder, which need not exist."""
+
+    def read(self, value: Any) -> str:
+        """The path, unless it is one of a file."""
+        with contextlib.suppress(OSError, ValueError):
+            if Path(value).is_file():
+                raise BadValueError(f"Directory {value!r} is a file.")
+        return str(value)
+
+
+class Parsed(ValueKind):
+    """A value that a function reads.
+
+    Parameters
+    ----------
+    metavar : str
+        Stands for the value in the help.
+    parse : callable
+        Reads a text; an InputError says what of it cannot be read.
+    subject : str
+        What messages begin with that need not be said of the option.
+    json : type
+        Type of the value in JSON.
+    """
+
+    def __init__(self, metavar: str, parse: Callable[[str], Any], subject: str = "", json: Any = float | str) -> None:
+        super().__init__(metavar)
+        self.parse, self.subject, self.json = parse, subject, json
+
+    def read(self, value: Any) -> Any:
+        """Value that the function reads; one that was read before stays as it is."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return self.parse(",".join(map(str, value)) if isinstance(value, list) else str(value))
+        except InputError as error:
+            raise BadValueError(f"{str(error).removeprefix(self.subject).removesuffix('.')}.") from error
+
+
+class PriceKind(ValueKind):
+    """Prices: one rate for all chips, or rates by chip."""
+
+    def gather(self, values: Sequence[Any]) -> Rate | Mapping[str, Rate] | None:
+        """One rate for all, rates by chip, or None.
+
+        Raises
+        ------
+        BadValueError
+            If a text is no rate, or one for all stands beside another.
+        """
+        if len(values) == 1 and "=" not in values[0]:
+            return _rate(values[0])
+        by_chip: dict[str, Rate] = {}
+        for text in values:
+            name, sign, rate = (part.strip() for part in text.rpartition("="))
+            with of_option("price"):
+                chip = catalog.meaning("hardware", name).name if sign else ""
+            if not chip or chip in by_chip:
+                raise BadValueError(f"{text!r}: write one price for all, or HARDWARE=PRICE once for each chip.")
+            by_chip[chip] = _rate(rate)
+        return by_chip or None
+
+
+class Pair(ValueKind):
+    """A model and a chip, behind one option."""
+
+    parts = (Name("models"), Name("hardware"))
+
+    def read(self, value: Any) -> tuple[str, ...]:
+        """The two names."""
+        words = str(value).split() if isinstance(value, str) else value
+        return tuple(part.read(word) for part, word in zip(self.parts, words, strict=True))
+
+
+#: USD per accelerator and hour; or a kind of price, or USD per node, in words.
+Rate = float | str
+
+
+def _rate(text: str) -> Rate:
+    try:
+        float(text)
+    except ValueError:
+        try:
+            return inputs.prices.checked(text)
+        except InputError as error:
+            raise BadValueError(f"{error}.") from error
+    return float(POSITIVE.read(text))
+
+
+def _meant(number: float) -> bool:
+    """Return whether products and powers of a number stay far from the ends of floating point."""
+    return number == 0.0 or _SMALLEST <= abs(number) <= _LARGEST
+
+
+def _shortened(text: str) -> str:
+    """A long number by how it begins."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}.. ({len(text)} digits)"
+
+
+def _bare(text: str) -> float | None:
+    """The number that a text without a unit is; None of texts with one."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _watts(text: str, *, zero: bool = False) -> float:
+    """Power with its unit, or in watts: above 0, or from 0 [W]."""
+    watts = parse_quantity(text, "W")
+    if watts < 0 or not _meant(watts) or (watts == 0 and not zero):
+        raise InputError(f"{_shortened(text)} is no power that there can be; write for example 500W or 1MW")
+    return watts
+
+
+def _degree(text: str) -> int | str:
+    """A whole number from 1, or ``any`` for all that can be."""
+    if text.strip().lower() == "any":
+        return "any"
+    try:
+        return COUNT.read(text)
+    except BadValueError as error:
+        raise InputError(f"{str(error).rstrip('.')}; or write 'any' to try all") from error
+
+
+def _time(text: str) -> float:
+    """A positive time with its unit, such as ``60 s`` [s]."""
+    if _bare(text) is not None:
+        raise InputError(f"{text} has no unit, and could be seconds or minutes; write '{text} s'")
+    return _positive(parse_quantity(text, "s"), text)
+
+
+def _positive(seconds: float, text: str) -> float:
+    """Seconds that can be meant; refused otherwise [s]."""
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise InputError(f"{text} is not a positive time; write for example '30 ms'")
+    if not _meant(seconds):
+        raise InputError(f"{text}: {seconds:g} s {_BEYOND}")
+    return seconds
+
+
+def _percentile(text: str) -> str:
+    """Percentile of requests that see a promise: ``mean``, or any of ``p1`` to ``p99.9``; 95 means nothing else."""
+    return percentiles.percentile(f"p{text}" if text[:1].isdigit() else text)
+
+
+def _latency(least_milliseconds: float, most_seconds: float) -> Parsed:
+    """A promised latency: milliseconds, as load generators have it, or a time with its unit; perhaps of a percentile.
+
+    Parameters
+    ----------
+    least_milliseconds : float
+        Bare numbers below were meant as seconds [ms].
+    most_seconds : float
+        Times beyond were meant as milliseconds [s].
+    """
+
+    def read(text: str) -> float | str:
+        promise = percentiles.promise(text)
+        time, milliseconds = promise.time, _bare(promise.time)
+        seconds = _time(time) if milliseconds is None else _positive(milliseconds / 1e3, time)
+        if milliseconds is not None and milliseconds < least_milliseconds:
+            raise InputError(
+                f"{time} would be {milliseconds:g} ms, as numbers without a unit are milliseconds; write "
+                f"{1e3 * milliseconds:g} if {time} s is meant, or '{time} ms' if it is that"
+            )
+        if seconds > most_seconds:
+            raise InputError(
+                f"{time} would be {seconds:g} s, longer than what anybody is promised (at most "
+                f"{most_seconds:g} s); write the milliseconds, without a unit or as '30 ms', or leave it out"
+            )
+        return seconds if promise.percentile is None else f"{promise.percentile}:{seconds!r} s"
+
+    return Parsed("[PN:]MS|TIME", read)
+
+
+def _rates(text: str) -> tuple[float, ...]:
+    """Positive numbers between commas, in the order given."""
+    rates = [_bare(part) for part in text.split(",")]
+    if not all(rate is not None and 0 < rate < math.inf for rate in rates):
+        raise InputError(f"{text!r} is no list of positive numbers; write for example 1,2,5,10")
+    beyond = next((rate for rate in rates if rate and not _meant(rate)), None)
+    if beyond is not None:
+        raise InputError(f"{beyond:g} {_BEYOND}")
+    return tuple(rate or 0.0 for rate in rates)
+
+
+def _span(text: str) -> tuple[float, float]:
+    """Two positive ratios between a comma, the lower one first."""
+    ends = [_bare(part) for part in text.split(",")]
+    if len(ends) != 2 or any(end is None or not 0 < end < math.inf for end in ends):
+        raise InputError(f"{text!r} is no pair of positive ratios; write for example 0.8,1.25")
+    return float(ends[0] or 0.0), float(ends[1] or 0.0)
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    """Whole numbers from 1 between commas: ascending, and each once."""
+    return tuple(sorted({COUNT.read(part.strip()) for part in text.split(",")}))
+
+
+def _mix(text: str) -> tuple[tuple[float, int], ...]:
+    """Contexts [tokens], and how many sequences have each [1]: ``500x16,32000x2``."""
+    parts = [part.strip().partition("x") for part in text.split(",")]
+    for length, times, _ in parts:
+        if not times:
+            raise InputError(f"{length!r} is no context with its number of sequences; write for example 500x16")
+    return tuple((NON_NEGATIVE.read(length), COUNT.read(count)) for length, _, count in parts)
+
+
+def _chain(text: str) -> tuple[tuple[str, int], ...]:
+    """Kinds of chips in the order of a chain, and how many there are of each: ``b200=2,h100_sxm=4``."""
+    parts = [part.strip().rpartition("=") for part in text.split(",") if part.strip()]
+    odd = next((number for name, _, number in parts if not name), None)
+    if odd is not None or not parts:
+        raise InputError(f"{odd or text!r} is no stage of a chain; write for example b200=2,h100_sxm=4")
+    chips = Name("hardware")
+    return tuple((chips.read(name), COUNT.read(number)) for name, _, number in parts)
+
+
+def _confidence(text: str) -> float:
+    """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8`` [1]."""
+    from inference_econ.engine import check_confidence
+
+    number = _bare(text.strip().removesuffix("%"))
+    if number is None or not math.isfinite(number):
+        raise InputError(f"{text!r} is no probability; write for example 80")
+    share = number if number <= 1.0 and not text.strip().endswith("%") else number / 100.0
+    check_confidence(share)
+    return share
+
+
+#: Kinds by their names in tables of options; others are words (``1d|2d``) and integers in a range (``1..``).
+COUNT = Count()
+POSITIVE, NON_NEGATIVE = Number(0, above=True), Number(0)
+DEGREE = Parsed("N|ANY", _degree, json=int | Literal["any"])
+TIME, TTFT, TPOT, E2E = Parsed("TIME", _time), _latency(10, 600), _latency(1, 2), _latency(100, 36_000)
+RATES = Parsed("RATE,RATE,..", _rates, json=list[float] | float | str)
+_KINDS: Mapping[str, ValueKind] = {
+    "": ValueKind(), "lengths": ValueKind(), "text": ValueKind(), "words": ValueKind(),
+    "answer": AnswerKind("models"),
+    "any_watts": Parsed("WATTS", partial(_watts, zero=True)),
+    "assumptions": Name("assumptions"),
+    "carbon": ValueKind("GRID|G/KWH"),
+    "chain": Parsed("HARDWARE=N,..", _chain),
+    "chart": PlaceKind(partial(check_picture, endings=CHARTS)),
+    "confidence": Parsed("PERCENT", _confidence, "confidence: "),
+    "count": COUNT,
+    "counts": Parsed("N,N,..", _counts),
+    "degree": DEGREE,
+    "e2e": E2E,
+    "either": Flag(absent=None, negative=True),
+    "engine": ValueKind("NAME[@VERSION]"),
+    "engines": Name("engines"),
+    "file": ValueKind("PATH"),
+    "flag": Flag(),
+    "folder": FolderKind("DIRECTORY"),
+    "format": FormatKind(),
+    "hardware": Name("hardware"),
+    "mix": Parsed("TOKENSXN,..", _mix),
+    "model": Name("models"),
+    "model_and_chip": Pair(),
+    "non_negative": NON_NEGATIVE,
+    "number": Number(),
+    "number_from_1": Number(1),
+    "percentile": Parsed("MEAN|PN", _percentile, "percentile: ", json=str),
+    "picture": PlaceKind(partial(check_picture, endings=PICTURES)),
+    "place": PlaceKind(),
+    "positive": POSITIVE,
+    "price": PriceKind("[HARDWARE=]USD[/node]|KIND"),
+    "probabilities": ValueKind("P|P,P,..."),
+    "probability": Number(0, 1),
+    "rates": RATES,
+    "real": Number(any_size=True),
+    "recomputed": Flag("recomputed", absent=None),
+    "report": PlaceKind(check_page),
+    "scenarios": Name("scenarios"),
+    "scv": Number(0, 1000),
+    "span": Parsed("LOW,HIGH", _span),
+    "switch": Flag(negative=True),
+    "tiers": ValueKind("NAME|PATH"),
+    "time": TIME,
+    "tpot": TPOT,
+    "traffic": Name("traffic"),
+    "ttft": TTFT,
+    "watts": Parsed("WATTS", _watts),
+    "what_ifs": ValueKind("KEY=VALUE"),
+    "yes": Flag(),
+}  # fmt: skip
+
+
+def kind(name: str) -> ValueKind:
+    """Return a kind by its name in tables of options: words (``1d|2d``), integers in a range (``1..``), or as named."""
+    if "|" in name:
+        return ChoiceKind(name.split("|"))
+    if ".." in name:
+        least, most = (int(end) if end else None for end in name.split(".."))
+        return Number(least, most, whole=True)
+    return _KINDS[name]

@@ -1,0 +1,269 @@
+"""What was typed of a command, as one typed, frozen object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from inference_econ.errors import InputError, TooMuchError
+from inference_econ.inputs.options import OPTIONS, request_name
+from inference_econ.records import saved
+from inference_econ.requests.tables import COMMANDS, SHOWN, Command
+
+if TYPE_CHECKING:
+    from inference_econ._types import Progress
+    from inference_econ.search import Metric
+
+#: USD per accelerator and hour; or a kind of price, or USD per node, in words.
+Rate = float | str
+#: Options that stand for a parameter of Python; what a command has of them makes its question smaller.
+_SMALLER: Mapping[str, Sequence[str]] = {
+    "max_accelerators": ("--max-instance-gpus",),
+    "means": ("--gpus", "--budget", "--power-budget"),
+    "rows": ("--most",),
+    "requests_per_second": ("--rates", "--request-rate"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A command with a value for each of its options.
+
+    Attributes
+    ----------
+    command : Command
+        From the list of all.
+    values : mapping of str to object
+        Values by option, also those that are as by default.
+    given : collection of str
+        Options that somebody gave.
+    """
+
+    command: Command
+    values: Mapping[str, Any]
+    given: Collection[str]
+
+    @classmethod
+    def of(cls, name: str, fields: Mapping[str, Any]) -> Invocation:
+        """Return a command with some values of JSON, by names of options; others are as by default.
+
+        Raises
+        ------
+        BadValueError, InputError
+            If a value cannot be used; ``option`` of the error is its name.
+        """
+        command, values = COMMANDS[name], {}
+        for key, parameter in command.parameters.items():
+            if key == "yes":
+                continue
+            try:
+                values[key] = parameter.usual if fields.get(key) is None else parameter.read(fields[key])
+            except InputError as error:
+                error.option = error.option or parameter.field
+                raise
+        return cls(command, values, {key for key, value in fields.items() if value is not None})
+
+    def question(self, *, page: bool = False) -> dict[str, object]:
+        """The command and all its options, as a part of its answer, so that it can be asked again.
+
+        Empty where answers do not keep it, as pages of the catalog do not.
+        """
+        if "saved" not in self.command.doors or (page and self.command.heading == "Catalogue"):
+            return {}
+        asked = {name: value for name, value in self.values.items() if name not in SHOWN}
+        return saved.question_record(self.command.name, asked)
+
+    def words(self) -> list[str]:
+        """Words to type to ask the same again."""
+        return ["inference-econ", self.command.name, *self.command.typed(self.values)]
+
+    def answer(
+        self,
+        ask: Callable[..., Any],
+        tell: Callable[[str], None] | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Call the function of the command: options that it names are its arguments, others are of its request.
+
+        Options that may be repeated here alone are in neither, unless the function names them.
+        """
+        own = {name: self.values[name] for name in ask.__annotations__ if name in self.values}
+        if "request" not in ask.__annotations__:
+            return ask(**own)
+        shared = {
+            name: value
+            for name, value in self.values.items()
+            if name in FIELDS and name not in own and value is not None
+            if FIELDS[name] or not isinstance(value, tuple)
+        }
+        return ask(Request(asked=self, tell=tell or _silent, progress=progress, **shared), **own)
+
+
+def _silent(text: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Options that commands share, with their types; None, or as by default, where a command has no such option.
+
+    An option of a command alone, or of another kind there, is an argument of its function.
+    """
+
+    asked: Invocation | None = field(default=None, repr=False)
+    """The whole command; None of a request that no command made."""
+    tell: Callable[[str], None] = field(default=_silent, repr=False)
+    """Called with a remark that is not part of the answer."""
+    progress: Progress | None = field(default=None, repr=False)
+    """Called with the share of the work done."""
+
+    model: str = ""
+    hardware: str = ""
+    further: tuple[str, ...] = ()
+    number: int | None = None
+    y: Metric = "cost"
+    cut: Literal["1d", "2d"] = "1d"
+    plot: str | None = None
+    output: str | None = None
+    quiet: bool = False
+
+    context: float | None = None
+    contexts: tuple[tuple[float, int], ...] | None = None
+    no_kv_cache: str | None = None
+    isl: float | str | None = None
+    osl: float | str | None = None
+    cached: float | None = None
+    shared_prefix: float | None = None
+    traffic: str | None = None
+    trace: str | None = None
+    request_rate: float | None = None
+    throughput: float | None = None
+    max_tokens_per_second: float | None = None
+    arrival_scv: float = 1.0
+    agents: int | None = None
+    router: str | None = None
+    tiers: tuple[str, ...] = ()
+    gpus: int | None = None
+    budget: float | None = None
+    power_budget: float | None = None
+    decode_only: bool = False
+
+    ttft: float | str | None = None
+    tpot: float | str | None = None
+    e2e: float | str | None = None
+    percentile: str = "p90"
+    confidence: float | None = None
+    any_speed: bool = False
+
+    weights: str | None = None
+    activations: str | None = None
+    kv: str | None = None
+    price: Rate | Mapping[str, Rate] | None = None
+    rent: Literal["gpu", "node"] = "gpu"
+    engine: tuple[str, ...] = ()
+    together: bool = False
+    apart: bool = False
+    decode_on: str | None = None
+    transfer: str = "layers"
+    prefill_chain: tuple[int, ...] = ()
+    any_layout: bool = False
+    assumptions: str | None = None
+    changes: tuple[str, ...] = ()
+    loras: int | None = None
+    lora_rank: int | None = None
+    power_cap: float | None = None
+    carbon: str | None = None
+    domain: int | None = None
+
+    grid: str | None = None
+    tp: int | str | None = None
+    dp: int | str | None = None
+    pp: int | str | None = None
+    ep: int | str | None = None
+    redundant_experts: int | None = None
+    dcp: int | None = None
+    batch: float | None = None
+    instance_gpus: float | None = None
+    max_instance_gpus: float | None = None
+    pipeline: bool | None = None
+    slots: int | None = None
+    token_budget: int | None = None
+    usable_memory: float | None = None
+
+    draft: str | None = None
+    mtp: bool = False
+    eagle: bool = False
+    ngram: bool = False
+    draft_weights: str | None = None
+    acceptance: str | None = None
+    acceptance_file: str | None = None
+    max_draft: int | None = None
+    draft_length: int | None = None
+    no_speculation: bool = False
+
+    @classmethod
+    def saved(cls, options: Mapping[str, Any]) -> Request:
+        """Return the request of a saved answer, from its options as JSON has them."""
+        known = {name: _frozen(value) for name, value in options.items() if name in FIELDS and value is not None}
+        if isinstance(known.get("engine"), str):
+            known["engine"] = (known["engine"],)
+        return cls(**known)
+
+    @property
+    def chips(self) -> tuple[str, ...]:
+        """The chip and further ones, each once."""
+        return tuple(dict.fromkeys((self.hardware, *self.further)))
+
+    def is_given(self, name: str) -> bool:
+        """Return whether somebody gave an option."""
+        return self.asked is not None and name in self.asked.given
+
+    def named(self, names: Iterable[str]) -> list[str]:
+        """Names of those of some options that have a value."""
+        return [name for name in names if getattr(self, name) is not None]
+
+
+#: Options that requests have, with whether they hold several values.
+FIELDS: Mapping[str, bool] = {
+    it.name: str(it.type).startswith("tuple") for it in fields(Request) if it.name not in ("asked", "tell", "progress")
+}
+
+
+def _frozen(value: object) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def spelled(name: str) -> str:
+    """Spelling of an option on the command line, by its name in Python."""
+    return OPTIONS[name].spelled if name in OPTIONS else f"--{name.replace('_', '-')}"
+
+
+def refuse(stray: Iterable[str], message: str, option: str | None = None) -> None:
+    """Refuse the first of some options; nothing where there is none.
+
+    Parameters
+    ----------
+    stray : iterable of str
+        Names in Python of options that were given.
+    message : str
+        What is said, ``{}`` where the option stands as it is typed.
+    option : str, optional
+        The one at fault, if it is another one.
+
+    Raises
+    ------
+    InputError
+        With the message.
+    """
+    for name in stray:
+        raise InputError(message.replace("{}", spelled(name)), option=option or name)
+
+
+def too_much(error: TooMuchError, command: Command) -> InputError:
+    """Return the refusal of a question that is too much work, with the options of its command that make it less."""
+    available = {text for parameter in command.parameters.values() for text in parameter.spelled}
+    smaller = [option for option in _SMALLER.get(error.smaller, [f"--{error.smaller}"]) if option in available]
+    allowed = ", or add --yes to wait for it" if error.seconds is not None and "--yes" in available else ""
+    message = f"{error.work}; reduce {' or '.join(smaller) or error.smaller}{allowed}"
+    return InputError(message, request_name(smaller[0]) if smaller else None)

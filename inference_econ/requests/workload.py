@@ -1,0 +1,200 @@
+"""What is served to whom, as the options of a request say: lengths, a traffic, a rate, promises, means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from inference_econ import inputs
+from inference_econ.errors import InputError, of_option
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
+from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC, counted_by, request_name
+from inference_econ.requests.request import Request, refuse
+
+if TYPE_CHECKING:
+    from inference_econ.answers.means import Means
+    from inference_econ.answers.promises import Targets
+    from inference_econ.inputs import Requests
+
+#: Options that say how large a fleet is.
+_SIZES = ("request_rate", "throughput", "agents", "gpus", "budget", "power_budget")
+_MEANS = ("gpus", "budget", "power_budget")
+#: What a traffic says in place of these options.
+_OF_TRAFFIC = (*SAID_BY_TRAFFIC, "arrival_scv")
+#: Options that mean something for services only, and for decode steps alone only.
+_SERVICES_ONLY, _DECODE_ONLY = counted_by("services"), counted_by("decode_steps")
+
+
+def context_or_lengths(request: Request) -> dict[str, Any]:
+    """The context that is given, contexts that differ, or the lengths of requests [tokens].
+
+    Raises
+    ------
+    InputError
+        If several of them are given.
+    """
+    isl, osl = request.isl, request.osl
+    contexts = [name for name in ("context", "contexts") if getattr(request, name) is not None]
+    if len(contexts) + (isl is not None or osl is not None) > 1:
+        other = "--contexts" if len(contexts) > 1 else "--isl and --osl"
+        raise InputError(f"give either --{contexts[0]}, or {other}, not both", option=contexts[0])
+    if contexts:
+        return {contexts[0]: getattr(request, contexts[0])}
+    return {"isl": DEFAULT_ISL if isl is None else isl, "osl": DEFAULT_OSL if osl is None else osl}
+
+
+def step_contexts(request: Request, prefill: float | None) -> tuple[float | None, float]:
+    """The context that the step sees, and how far contexts are spread around it [tokens].
+
+    Raises
+    ------
+    InputError
+        If lengths of requests are given for a prefill step.
+    """
+    if prefill is None:
+        traffic = inputs.Traffic.build(context_or_lengths(request), origin="command line")
+        return traffic.mean_context, traffic.spread
+    text = "{} says how long requests are that decode; --prefill reads so many tokens by itself"
+    refuse(request.named(("isl", "osl")), text)
+    return request.context, 0.0
+
+
+def requests(request: Request, *, fitted: bool = False, **lengths: object) -> Requests:
+    """The requests of the options for lengths, or those of other lengths.
+
+    Those of a trace are what is fitted to it, or they come as they came.
+    """
+    recorded = _recorded(request, fitted=fitted)
+    if recorded is not None:
+        return recorded
+    named = lengths or {name: getattr(request, name) for name in ("isl", "osl", "cached", "shared_prefix")}
+    return inputs.Requests.build(named, origin="command line")
+
+
+def _recorded(request: Request, *, fitted: bool) -> Requests | None:
+    """The requests of the traffic or trace that is named; None if none is.
+
+    Raises
+    ------
+    InputError
+        If both are, or what they say is said by another option, too.
+    """
+    name = next((name for name in ("traffic", "trace") if getattr(request, name) is not None), None)
+    if name is None:
+        return None
+    other = next(
+        (option for option in (*_OF_TRAFFIC, "traffic", "trace") if option != name and request.is_given(option)), None
+    )
+    if other is not None:
+        spelled = [OPTIONS[option].spelled for option in (name, other)]
+        raise InputError(f"give either {spelled[0]} or {spelled[1]}, not both: a traffic says that, too", option=name)
+
+    with of_option(name):
+        if name == "traffic":
+            return inputs.catalog.traffic(getattr(request, name)).requests
+        from inference_econ.answers.traffic import trace
+
+        profile, model = trace(getattr(request, name)), inputs.catalog.model(request.model)
+        line, tokens = profile.longest
+        if model.max_context is not None and tokens > model.max_context:
+            raise InputError(
+                f"{profile.origin}: line {line} has {tokens:,} tokens of prompt and answer, and {model.name} was made "
+                f"for {model.max_context:,} at most; take another model, or leave such requests out"
+            )
+        remarks = [f"broken lines, left out: {profile.broken:,} ({profile.mistakes[0]})"] if profile.broken else []
+        if profile.requests > len(profile.first) and not fitted:
+            remarks.append(f"the first {len(profile.first):,} of {profile.requests:,} requests are played")
+        for remark in remarks:
+            request.tell(remark)
+        return profile.traffic.requests if fitted else profile.replay
+
+
+def targets(request: Request, **usual: float) -> Targets:
+    """The promises of the options for them; what is not given is as usual, otherwise not promised."""
+    from inference_econ.answers.promises import NAMES, Targets
+
+    named: dict[str, Any] = {**usual, "percentile": request.percentile, "confidence": request.confidence}
+    for name in NAMES:
+        if getattr(request, name) is not None:
+            promise = inputs.percentiles.promise(str(getattr(request, name)))
+            named[f"{name}_seconds"] = inputs.parse_quantity(promise.time, "s")
+            named[f"{name}_percentile"] = promise.percentile
+    return Targets(**named)
+
+
+def usual_targets(request: Request) -> Targets | None:
+    """The promises that are given, or none with ``--any-speed``; None for the usual speed of the model.
+
+    Raises
+    ------
+    InputError
+        If both are given.
+    """
+    promises = targets(request)
+    if request.any_speed and promises.given:
+        raise InputError(
+            f"--any-speed promises nothing, which contradicts {promises.text}; leave one of them out",
+            option="any_speed",
+        )
+    return promises if request.any_speed or promises.given else None
+
+
+def request_rate(request: Request, requests: Requests) -> float | None:
+    """Requests per second of the whole traffic [1/s]: as given, else as the traffic has it; None if neither says it.
+
+    Raises
+    ------
+    InputError
+        If it is given in two ways.
+    """
+    rate = request.request_rate
+    if request.throughput is None:
+        of_traffic = None if requests.arrivals is None else requests.arrivals.rate
+        return of_traffic if rate is None else rate
+    if rate is not None:
+        raise InputError("give either --request-rate or --throughput, not both", option="request_rate")
+    return float(request.throughput / requests.osl.mean)
+
+
+def check_sizes(request: Request) -> None:
+    """Refuse more than one way to say how large a fleet is.
+
+    Raises
+    ------
+    InputError
+        With what was given.
+    """
+    named = [name for name in _SIZES if getattr(request, name) is not None]
+    if len(named) > 1 and set(_MEANS) & set(named):
+        raise InputError(
+            f"give only one of {', '.join(OPTIONS[name].spelled for name in named)}: a rate asks for the cheapest "
+            "fleet, and so do agents; chips, a budget or power ask for the most traffic",
+            option=named[0],
+        )
+
+
+def means(request: Request) -> Means | None:
+    """The chips, the budget or the power of the options for means; None if none of them is given."""
+    from inference_econ.answers.means import Means
+
+    values = [getattr(request, name) for name in _MEANS]
+    return None if values == [None, None, None] else Means(*values)
+
+
+def decode_steps(request: Request, *, every_plan: bool = False) -> bool:
+    """Return whether decode steps alone are counted: where that is asked for, and on the published study's grid.
+
+    Raises
+    ------
+    InputError
+        If an option means nothing for what is counted.
+    """
+    study = request.grid == "paper"
+    if request.decode_only or study:
+        which = "--decode-only" if request.decode_only else "--grid paper"
+        text = f"{{}} is said of services, and {which} counts decode steps alone; leave one of them out"
+        refuse(request.named(_SERVICES_ONLY), text)
+        return True
+    stray = ["--all"] if every_plan else [OPTIONS[name].spelled for name in request.named(_DECODE_ONLY)]
+    if stray:
+        raise InputError(f"{stray[0]} is said of decode steps alone; add --decode-only", request_name(stray[0]))
+    return False
