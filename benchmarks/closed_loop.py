@@ -13,8 +13,8 @@ from itertools import product
 
 import numpy as np
 
-from inference_econ.calibration.prediction import load_generator
 from inference_econ.engine import Plans, Setup
+from inference_econ.extras.servers.prediction import deployed as load_generator
 from inference_econ.inputs import Requests
 from inference_econ.serving import Service
 from inference_econ.serving.services import services

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 
 from scipy.stats import spearmanr
 
-from inference_econ.calibration import validation
-from inference_econ.calibration.validation.rows import Row
-from inference_econ.calibration.validation.servers import servers
+from inference_econ.extras.servers import validation
+from inference_econ.extras.servers.validation.rows import InputRow
+from inference_econ.extras.servers.validation.servers import servers
 
 #: Quantities by the field of measurement and prediction.
 _FIELDS = {
@@ -41,13 +41,13 @@ def main() -> None:
         _print(f"time per token of {' and '.join(chips)}", pairs)
 
 
-def _error(row: Row, quantity: str) -> float | None:
+def _error(row: InputRow, quantity: str) -> float | None:
     """ln(measured / predicted); None if one of them is not known."""
     measured, predicted = (getattr(side, _FIELDS[quantity], None) for side in (row.measurement, row.prediction))
     return math.log(measured / predicted) if measured and predicted else None
 
 
-def _by_chips(rows: Sequence[Row]) -> dict[tuple[str, str], list[tuple[float, float]]]:
+def _by_chips(rows: Sequence[InputRow]) -> dict[tuple[str, str], list[tuple[float, float]]]:
     """Errors of the time per token under the same conditions, by the two chips."""
     measured: dict[object, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:

@@ -4,7 +4,7 @@ Every shipped row that was fitted is predicted under the profile of its engine a
 generation and engine, of those with enough runs: how many deployments are held by an interval of 80 % that is made
 from the others and from all engines of the generation, how wide it is, and by how much its own distances are off those
 of all engines. The variance of these logarithms, less what comes of few runs, is what ``BASE_GROUPS`` of
-``inference_econ/calibration/spread.py`` rests on, and by how much rows of a run are held together what ``by_chance``
+``inference_econ/extras/servers/fit.py`` rests on, and by how much rows of a run are held together what ``by_chance``
 there does (docs/howto/confidence.md).
 """
 
@@ -17,11 +17,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.calibration import QUANTITIES, Servers, coverage, joined, validation
-from inference_econ.calibration.rows import deployment_key
-from inference_econ.calibration.spread import error_quantiles, held_by_run, without_misfits
-from inference_econ.calibration.validation.servers import servers
-from inference_econ.inputs import LEVELS, catalog, likely_ends, profiles
+from inference_econ.extras.servers import QUANTITIES, Servers, coverage, joined, validation
+from inference_econ.extras.servers.accuracy import deployment_key
+from inference_econ.extras.servers.fit import error_quantiles, held_by_run, without_misfits
+from inference_econ.extras.servers.validation.servers import servers
+from inference_econ.inputs import LEVELS, catalog, likely_ends
+from inference_econ.inputs.engine import profiles
 
 #: Fewer runs say little of how far they scatter [1].
 ENOUGH = 10

@@ -18,8 +18,8 @@ from schemathesis import Case, GenerationMode
 from schemathesis.core.result import Ok
 from starlette.testclient import TestClient
 
-from inference_econ import explorer
-from inference_econ.explorer import Limits
+from inference_econ.extras import web
+from inference_econ.extras.web import WorkerLimits
 
 ADDRESS = "http://127.0.0.1:8765"
 #: Names that get a request past its first check, by kind.
@@ -39,7 +39,7 @@ _LONGEST_ADDRESS = 8_000
 
 def application(seconds: float = _SECONDS) -> Any:
     """The application as it is served, with less time for each answer [s]."""
-    return explorer.application(limits=Limits(seconds=seconds))
+    return web.application(limits=WorkerLimits(seconds=seconds))
 
 
 def tried(client: TestClient, cases: int) -> Counter[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ.engine import Plans, Setup, attention_groups, has_experts, indivisible
-from inference_econ.engine.layouts.divisibility import attention_degrees, expert_degrees
+from inference_econ.engine.layouts.startable import attention_degrees, expert_degrees
 from inference_econ.errors import InputError
 from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, catalog
 from inference_econ.inputs.dtype import OF_FILES

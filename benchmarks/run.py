@@ -21,7 +21,7 @@ from rich.table import Table
 
 from benchmarks import naive
 from inference_econ._types import Array
-from inference_econ.engine import Grid, Setup, Speculation, paper_grid
+from inference_econ.engine import InstanceGrid, Setup, Speculation, paper_grid
 from inference_econ.inputs import BYTES_PER_ELEMENT, Precision, catalog
 from inference_econ.search import Frontier, Sampling, compute
 
@@ -107,7 +107,7 @@ def naive_chip(setup: Setup) -> naive.Chip:
     )
 
 
-def naive_frontier(case: Case, grid: Grid) -> tuple[Array, Array]:
+def naive_frontier(case: Case, grid: InstanceGrid) -> tuple[Array, Array]:
     """Speeds and costs, fastest first, by trying everything."""
     target, draft = question_of(case.model, case.weights), question_of("paper/llama_3_8b", None)
     sizes, batches = (axis.ravel() for axis in np.meshgrid(grid.accelerators, grid.batch, indexing="ij"))
@@ -127,7 +127,7 @@ def naive_frontier(case: Case, grid: Grid) -> tuple[Array, Array]:
     return naive.frontier(seconds, dollars, _LIMITS, _DECADES)
 
 
-def our_frontier(case: Case, grid: Grid) -> Frontier:
+def our_frontier(case: Case, grid: InstanceGrid) -> Frontier:
     """Frontier of a case by this package."""
     speculation = None
     if case.speculative:
@@ -139,7 +139,7 @@ def our_frontier(case: Case, grid: Grid) -> Frontier:
     )
 
 
-def grid_of(case: Case, points: int) -> Grid:
+def grid_of(case: Case, points: int) -> InstanceGrid:
     """The study's grid for one model."""
     llm = naive_model(question_of(case.model, case.weights))
     smallest = llm.weight_bytes * llm.parameters / 8e10

@@ -23,13 +23,15 @@ from pathlib import Path
 
 import numpy as np
 
-from inference_econ.calibration import GROUPS, Fit, Measurement, accuracy, chosen, conditions, holdout, validation
-from inference_econ.calibration.measurements import shipped
-from inference_econ.calibration.prediction.predict import predict
-from inference_econ.calibration.problem import CONSTANTS, Meter, problem_of, with_constants
-from inference_econ.calibration.rows import was_fitted
-from inference_econ.calibration.validation.servers import of_hardware
-from inference_econ.inputs import Assumptions, catalog, profiles, value_of
+from inference_econ.extras.servers import GROUPS, Fit, Measurement, accuracy, chosen, conditions, validation
+from inference_econ.extras.servers import fit as holdout
+from inference_econ.extras.servers.accuracy import was_fitted
+from inference_econ.extras.servers.measurements import shipped
+from inference_econ.extras.servers.prediction.predict import predict
+from inference_econ.extras.servers.problem import CONSTANTS, Meter, problem_of, with_constants
+from inference_econ.extras.servers.validation.servers import of_hardware
+from inference_econ.inputs import Assumptions, catalog, value_of
+from inference_econ.inputs.engine import profiles
 from inference_econ.records.files import write_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "scoreboard.md"
@@ -111,7 +113,7 @@ def without_subjects() -> Callable[[Measurement], Assumptions]:
     Notes
     -----
     The fit begins anew where constants usually are, so that its prior has seen nothing either; derivatives are those at
-    the shipped constants, as in :func:`inference_econ.calibration.holdout.cross_validated`.
+    the shipped constants, as in :func:`inference_econ.extras.servers.fit.cross_validated`.
     """
     profile = catalog.as_fitted(_ALL)
     names = [name for name in CONSTANTS if name in profile.sources and profile.sources[name].kind == "derived"]

@@ -29,7 +29,7 @@ from rich.console import Console
 
 import inference_econ as ie
 from benchmarks.explorer import PROGRAM, first_answer
-from inference_econ.answers.disaggregated.terms import NOTICED
+from inference_econ.answers.disaggregated.load import NOTICED
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog

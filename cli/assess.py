@@ -6,8 +6,9 @@ import math
 from dataclasses import replace
 
 import inference_econ as ie
-from inference_econ import answers, calibration
+from inference_econ import answers
 from inference_econ.errors import InputError
+from inference_econ.extras import servers
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
 from inference_econ.requests import Request, refuse, subject, workload
 
@@ -31,7 +32,7 @@ def assess(
         "throughput": request.throughput,
     }
     if measured is not None:
-        run = calibration.read_run(measured)
+        run = servers.read_run(measured)
         tpot = run.latencies.get(("tpot", "mean"), run.latencies.get(("tpot", "p50")))
         if tpot is None:
             raise InputError(f"{measured}: it says nothing of the time per output token", option="measured")
@@ -47,11 +48,11 @@ def assess(
         )
     traffic = _traffic(request)
     pins = subject.pins(replace(request, batch=None))
-    observed = ie.Observation.of(gpus, **seen, instances=answers.operating_point.instances_of(gpus, pins))
+    observed = ie.Observation.of(gpus, **seen, instances=answers.roofline_gap.instances_of(gpus, pins))
     return ie.assess(subject.setup(request), traffic, observed, pins, progress=request.progress)
 
 
-def _with_lengths(request: Request, run: calibration.BenchmarkRun) -> Request:
+def _with_lengths(request: Request, run: servers.BenchmarkRun) -> Request:
     """Lengths and cached tokens of a run, as far as options leave them open."""
     if request.context is not None:
         return request

@@ -80,10 +80,10 @@ def offers(request: Request, model: str | None, refresh: str | None, date: str |
         return report.catalog.OffersPage(model)
     if model is not None:
         raise InputError("--refresh takes all offers of a file; leave out the model", option="refresh")
-    taken = inputs.offer_snapshots.read_snapshot(refresh, date)
+    taken = inputs.offers.read_snapshot(refresh, date)
     place = inputs.offers.own_file()
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_text(place, inputs.offer_snapshots.csv_of(taken))
+    write_text(place, inputs.offers.csv_of(taken))
     catalogued = sum(bool(offer.model) for offer in taken)
     request.tell(f"wrote {place}: {len(taken)} offers, {catalogued} of models of the catalogue")
     return None

@@ -12,9 +12,8 @@ from inference_econ.errors import InputError
 from inference_econ.records import saved
 from inference_econ.records.files import check_ending
 from inference_econ.records.plain import json_text
+from inference_econ.report import saved_services
 from inference_econ.requests import Request, sessions, subject, workload
-
-from . import saved_services
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import LaunchPlan
@@ -84,7 +83,7 @@ def launch(
 def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> LaunchPlan:
     from inference_econ.answers.launching import plan
 
-    deployment = report.chosen.chosen(saved, request.number)
+    deployment = report.deployment_reader.chosen(saved, request.number)
     engines, which = str(deployment.parts[-1].practice.get("engine") or ""), f"choice {request.number or 1}"
     to = engine.to or plan.usual_engine(engines)
     if to is None:
@@ -129,7 +128,7 @@ def _saved(request: Request, answer: str, to: str | None) -> ie.SavedAnswer:
     """
     if answer.endswith(".json") and not request.hardware:
         saved_services.check_alone(request, answer, _WRITING)
-        return report.chosen.read(answer)
+        return report.deployment_reader.read(answer)
     if saved.is_answer(answer):
         raise InputError(f"{request.hardware} contradicts {answer}, which has settled it; leave it out")
     if not request.hardware:
@@ -165,4 +164,4 @@ def _recommended(request: Request, to: str | None) -> ie.SavedAnswer:
     question = {name: value for name, value in request.asked.values.items() if name not in _WRITING}
     question |= {"model": request.model, "hardware": request.hardware, "engine": request.engine}
     record = {**saved.question_record("recommend", question), **answer, "layouts": layouts}
-    return report.chosen.startable(json.loads(json_text(record)), _HERE)
+    return report.deployment_reader.startable(json.loads(json_text(record)), _HERE)

@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
+from inference_econ import _missing as extras
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog as catalog_files
 from inference_econ.requests import COMMANDS, Command
 from inference_econ.requests.kinds import UNCOUNTABLE
 from inference_econ.requests.tables import gone
 
-from . import extras
 from .commands import ClickCommand, write
 
 #: How the shells that click knows learn to complete names.

@@ -28,7 +28,7 @@ def cache(
     think_time: float,
     lifetime: float,
     replicas: int | None,
-    routing: answers.conversations.Routing | None,
+    routing: answers.prefix_cache.Routing | None,
 ) -> answers.prefix_cache.Offloading:
     """Prompts that were seen before: compute them again, or read their cache from HBM, host memory or SSD.
 

@@ -44,7 +44,7 @@ def claims(request: Request, name: str | None, unmet: bool) -> Page:
     NAME is a claim, or a scenario of the kind 'claims' with those of one publication (seeds/claims_study, or a path);
     all claims without it. Ours are computed under the preset of the published study and under today's profiles.
     """
-    from inference_econ.report.claims import ClaimsPage
+    from inference_econ.extras.papers.claims_page import ClaimsPage
 
     ledger = ie.claims(name, progress=request.progress)
     if not unmet:

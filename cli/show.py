@@ -144,9 +144,7 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
 
     A file has all columns, and all that is said of them.
     """
-    from inference_econ.report.columns import least_width
-    from inference_econ.report.page import Bar, Headline, Remarks, Sketch
-    from inference_econ.report.table import Table
+    from inference_econ.report.page import Headline, Remarks, ShareBar, Sketch, Table, least_width
 
     quiet, written = output.quiet, output.path is not None
     # Who asks why is told it, however quiet the rest is to be.
@@ -164,7 +162,7 @@ def _terminal_text(blocks: Sequence[report.page.Block], output: Output) -> str:
                 parts.append("\n".join(map(_wrapped, block.lines)))
             case Sketch() if not quiet:
                 parts.append(_sketch_text(block))
-            case Bar() if not quiet:
+            case ShareBar() if not quiet:
                 parts.append(_bar_text(block.parts))
             case Remarks() if everything and told:
                 parts.append("\n".join(_wrapped(f"- {line}", "  ") for line in block.lines))
@@ -189,14 +187,14 @@ def _wrapped(text: str, indent: str = "") -> str:
     return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def _table_text(table: report.table.Table, width: int) -> tuple[str, list[str]]:
+def _table_text(table: report.page.Table, width: int) -> tuple[str, list[str]]:
     """A table for the terminal, and the columns that have no room there."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    from inference_econ.report.columns import GAP, fitted
+    from inference_econ.report.page import GAP, fitted
 
     columns, left_out = fitted(table, width)
     shown = RichTable(box=SIMPLE_HEAD, header_style="bold", padding=(0, GAP - 1, 0, 0), show_edge=False, pad_edge=False)

@@ -25,7 +25,7 @@ import yaml
 
 from data.missing_modules import forgive
 
-#: Options by the command that has them: what :class:`inference_econ.inputs.engine_options.Option` reads.
+#: Options by the command that has them: what :class:`inference_econ.inputs.engine.launch_options.EngineOption` reads.
 Commands = dict[str, list[dict[str, Any]]]
 #: The engines' own parsers, by command.
 Parsers = dict[str, argparse.ArgumentParser]

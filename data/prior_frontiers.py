@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 
 from inference_econ._types import Array
-from inference_econ.inputs import Priors, catalog
-from inference_econ.studies.inference.frontiers import (
+from inference_econ.extras.closed_models.asks import Priors
+from inference_econ.extras.closed_models.frontiers import (
     COST,
     FLIGHT,
     KEPT,
@@ -25,6 +25,7 @@ from inference_econ.studies.inference.frontiers import (
     points_of,
     shipped_points,
 )
+from inference_econ.inputs import catalog
 
 
 def every_case(priors: Priors) -> Iterator[Case]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NAMED, _BRIEF = 2, 100
 
 
-class Picture(Protocol):
+class ShownPicture(Protocol):
     """A drawing that notebooks show, and the chart behind it."""
 
     @property
@@ -38,7 +38,7 @@ class Picture(Protocol):
 class Shows(Protocol):
     """Module whose functions show answers."""
 
-    def picture(self, answer: Shown, path: str | Path | None) -> Picture:
+    def picture(self, answer: Shown, path: str | Path | None) -> ShownPicture:
         """Picture of an answer, written to a path as well if there is one."""
 
     def markdown(self, answer: Shown) -> str:
@@ -113,7 +113,7 @@ class Shown:
         """All of the answer as plain data, as ``--format json`` prints it: numbers in base units, texts, lists."""
         return named(self.displayed.record())
 
-    def plot(self, path: str | Path | None = None) -> Picture:
+    def plot(self, path: str | Path | None = None) -> ShownPicture:
         """Draw the answer.
 
         Parameters

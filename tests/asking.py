@@ -6,15 +6,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
-from inference_econ.answers.candidates import Candidate
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.disaggregated import pools as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
-from inference_econ.answers.serving_frontier import service_frontier
 from inference_econ.answers.speculate import Speculated
 from inference_econ.answers.speculate import speculate as speculate_on
 from inference_econ.engine import Speculation
-from inference_econ.inputs import Length, profiles
+from inference_econ.inputs import Length
+from inference_econ.inputs.engine import profiles
 from inference_econ.serving import Services
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from inference_econ.calibration import Servers, validation
-from inference_econ.calibration.validation import servers
+from inference_econ.extras.servers import Servers, validation
+from inference_econ.extras.servers.validation import servers
 
 
 @cache

@@ -9,7 +9,7 @@ import inference_econ as ie
 from inference_econ._shown import Shown
 
 if TYPE_CHECKING:
-    from inference_econ.answers.candidates import Candidate
+    from inference_econ.answers.deployments.candidates import Candidate
 
 SPACE = ie.Space(max_accelerators=1)
 LENGTHS = ie.Requests(isl=ie.Length.parse("1000"), osl=ie.Length.parse("200"))

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.validation import by_engine, costs, document
-from inference_econ.calibration import validation, violations
-from inference_econ.calibration.validation import servers
+from inference_econ.extras.servers import validation, violations
+from inference_econ.extras.servers.pages import parity_plots as agreement
+from inference_econ.extras.servers.validation import servers
 from inference_econ.records.files import write_text
-from inference_econ.report import agreement
 
 PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "validation.md"
 #: Assumptions whose errors stand beside those of the usual ones.

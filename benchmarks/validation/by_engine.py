@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchmarks.validation.held_out import ENOUGH, SERVERS_PROFILE, errors_text, reason_of
-from inference_econ.calibration import Quantity, Row, Servers, layout_of, overall
-from inference_econ.calibration.validation.intervals import BY_NAME, ENGINES, slices
+from inference_econ.extras.servers import InputRow, Quantity, Servers, layout_of, overall
+from inference_econ.extras.servers.validation.servers import BY_NAME, ENGINES, slices
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.inputs import UnseenErrors, catalog, percent
-from inference_econ.report.table import Table
+from inference_econ.report.page import Table
 
 _TPOT, _TTFT = BY_NAME["tpot"], BY_NAME["ttft_under_load"]
 _SHOWN: tuple[tuple[Quantity, Fitted], ...] = ((_TPOT, "tpot"), (_TTFT, "ttft"))
@@ -64,9 +64,9 @@ comparison with the rows that its profile was fitted to; "in what was measured" 
 is missing, or the rows are odd. Generated with [the report](../validation.md)."""
 
 
-def series(rows: Sequence[Row]) -> Table:
+def series(rows: Sequence[InputRow]) -> Table:
     """Errors by model, chip, version, layout and lengths, of series of several rows, the worst first."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[str, ...], list[InputRow]] = {}
     for row in rows:
         groups.setdefault(_series_of(row), []).append(row)
     scored = [(overall(part, _TPOT), key, part) for key, part in groups.items() if len(part) >= ENOUGH]
@@ -79,7 +79,7 @@ def series(rows: Sequence[Row]) -> Table:
     return Table("", columns, tuple(lines))
 
 
-def _series_of(row: Row) -> tuple[str, ...]:
+def _series_of(row: InputRow) -> tuple[str, ...]:
     measured = row.measurement
     assert measured is not None
     lengths = "/".join("-" if length is None else f"{length:g}" for length in (measured.isl, measured.osl))

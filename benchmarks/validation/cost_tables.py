@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.validation.costs import CostPoint, CostScore, Stage, cost_score, report, stages
-from inference_econ.calibration import Report
-from inference_econ.calibration.validation.intervals import ENGINES
-from inference_econ.report.table import Table
+from inference_econ.extras.servers import Report
+from inference_econ.extras.servers.validation.servers import ENGINES
+from inference_econ.report.page import Table
 
 #: Combinations of fewer points have no line among the worst [1].
 _ENOUGH = 3

@@ -13,20 +13,25 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.candidates import Candidate, label_of
-from inference_econ.answers.likely import likely_ends
-from inference_econ.answers.market import Arrangement, market
-from inference_econ.calibration import ComparedPoint, Report, measurements
-from inference_econ.calibration.measurements import Measurement
-from inference_econ.calibration.prediction.predict import Prediction, Profiles, predict
-from inference_econ.calibration.rows import calibration_behind, was_fitted
-from inference_econ.calibration.subjects import instance_chips, layout_of, requests_per_accelerator
-from inference_econ.calibration.validation.bound import EXPLAINED
-from inference_econ.calibration.validation.servers import of_hardware
+from inference_econ.answers.deployments.candidates import Arrangement, Candidate, label_of, market
+from inference_econ.answers.slo import likely_ends
 from inference_econ.engine import Instances, Setup, layout_keys
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.servers import ComparedPoint, Report, measurements
+from inference_econ.extras.servers.accuracy import (
+    calibration_behind,
+    instance_chips,
+    layout_of,
+    requests_per_accelerator,
+    was_fitted,
+)
+from inference_econ.extras.servers.measurements import Measurement
+from inference_econ.extras.servers.prediction.predict import Prediction, Profiles, predict
+from inference_econ.extras.servers.validation.bound import EXPLAINED
+from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.formulas import money, pareto
-from inference_econ.inputs import Assumptions, Requests, catalog, profiles
+from inference_econ.inputs import Assumptions, Requests, catalog
+from inference_econ.inputs.engine import profiles
 from inference_econ.serving import Services
 
 #: What stands for the profiles that belong to a chip and its engines.

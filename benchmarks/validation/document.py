@@ -16,16 +16,15 @@ from benchmarks.validation import held_out
 from benchmarks.validation.by_engine import links, overview
 from benchmarks.validation.cost_tables import tables as cost_tables
 from benchmarks.validation.overheads import Overhead, overheads
-from inference_econ import calibration
-from inference_econ.calibration.validation.intervals import BY_NAME
-from inference_econ.calibration.validation.server_records import NOTES
+from inference_econ.extras import servers
+from inference_econ.extras.servers.pages.parity_plots import held
+from inference_econ.extras.servers.pages.servers import LEGEND, SPECULATING, beyond, coverage, errors, missing
+from inference_econ.extras.servers.validation.servers import BY_NAME, NOTES
 from inference_econ.inputs import catalog
-from inference_econ.report.by_engine import held
-from inference_econ.report.servers import LEGEND, SPECULATING, beyond, coverage, errors, missing
-from inference_econ.report.table import Table
+from inference_econ.report.page import Table
 
 _KEYS = ("hardware", "model", "engine", "load")
-_TTFT = calibration.Quantity("ttft", "TTFT", "ttft_seconds")
+_TTFT = servers.Quantity("ttft", "TTFT", "ttft_seconds")
 
 
 class Slice(NamedTuple):
@@ -33,8 +32,8 @@ class Slice(NamedTuple):
 
     title: str
     beside: str
-    takes: Callable[[calibration.Measurement], bool]
-    quantities: tuple[calibration.Quantity, ...]
+    takes: Callable[[servers.Measurement], bool]
+    quantities: tuple[servers.Quantity, ...]
 
 
 _TPOT, _REQUEST, _OUTPUT = (BY_NAME[name] for name in ("tpot", "request_latency", "output_rate"))
@@ -57,12 +56,12 @@ _SLICES = (
 
 
 def document(
-    report: calibration.Servers,
-    others: Sequence[calibration.Servers],
-    violations: Sequence[calibration.Violation],
+    report: servers.Servers,
+    others: Sequence[servers.Servers],
+    violations: Sequence[servers.Violation],
     picture: str,
     command: str,
-    costs: calibration.Report | None = None,
+    costs: servers.Report | None = None,
 ) -> str:
     """The report as Markdown.
 
@@ -130,11 +129,11 @@ def tools() -> Table:
     return Table("", ("tool", "error", "what it is", "against what", "source"), rows)
 
 
-def _compared(reports: Sequence[calibration.Servers]) -> Table:
+def _compared(reports: Sequence[servers.Servers]) -> Table:
     """Median errors under several assumptions."""
     rows = []
-    for quantity in calibration.QUANTITIES:
-        cells = [calibration.overall(report.counted(), quantity) for report in reports]
+    for quantity in servers.QUANTITIES:
+        cells = [servers.overall(report.counted(), quantity) for report in reports]
         if any(cell is not None for cell in cells):
             medians = (
                 "-" if cell is None or cell.median is None else f"{cell.median:.3f}, {cell.bias:+z.3f}"
@@ -144,7 +143,7 @@ def _compared(reports: Sequence[calibration.Servers]) -> Table:
     return Table("", ("median error, bias", *(report.assumptions for report in reports)), tuple(rows))
 
 
-def _ours(report: calibration.Servers) -> Table:
+def _ours(report: servers.Servers) -> Table:
     """Mean absolute percentage errors where other tools give theirs: of all rows, and of those not fitted."""
     lines = []
     parts = report.split()
@@ -158,7 +157,7 @@ def _ours(report: calibration.Servers) -> Table:
     return Table("", columns, tuple(lines))
 
 
-def _shares(rows: Iterable[calibration.Row], subset: Slice, quantity: calibration.Quantity) -> tuple[str, str, str]:
+def _shares(rows: Iterable[servers.Row], subset: Slice, quantity: servers.Quantity) -> tuple[str, str, str]:
     """Number, mean and median of |predicted / measured - 1| [1]."""
     pairs = [
         (row.measured(quantity), row.predicted(quantity))

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from inference_econ.answers.caveats import WITHOUT
-from inference_econ.calibration import Accuracy, Measurement, Quantity, Row, Servers, by_chance, overall, scores
-from inference_econ.calibration.validation.intervals import BY_NAME
+from inference_econ.answers.notes import WITHOUT
+from inference_econ.extras.servers import Accuracy, InputRow, Measurement, Quantity, Servers, by_chance, overall, scores
+from inference_econ.extras.servers.pages.parity_plots import of_chance
+from inference_econ.extras.servers.pages.servers import share_inside
+from inference_econ.extras.servers.validation.servers import BY_NAME
 from inference_econ.inputs import Assumptions, ErrorSpread, Unlike, catalog, percent
 from inference_econ.inputs import Quantity as Fitted
-from inference_econ.report.by_engine import of_chance
-from inference_econ.report.servers import share_inside
-from inference_econ.report.table import Table
+from inference_econ.report.page import Table
 
 
 class Aim(NamedTuple):
@@ -92,7 +92,7 @@ def reached(report: Servers) -> Table:
     return Table("", columns, tuple(line for line in lines if line[1]), (_REACHED, share))
 
 
-def _aim_line(aim: Aim, rows: Iterable[Row], others: Iterable[Row]) -> tuple[str, ...]:
+def _aim_line(aim: Aim, rows: Iterable[InputRow], others: Iterable[InputRow]) -> tuple[str, ...]:
     """Number of rows, errors and the aim, as text; without a number where there are no predictions."""
     accuracy, unfitted = (overall(_taken(aim, part), aim.quantity) for part in (rows, others))
     number = "" if accuracy is None or not accuracy.predicted else str(accuracy.predicted)
@@ -108,7 +108,7 @@ def _left_out(target: Fitted | None) -> list[ErrorSpread | None]:
     return [calibration.errors.get(by, {}).get(target) for by in _BESIDE]
 
 
-def _taken(aim: Aim, rows: Iterable[Row]) -> list[Row]:
+def _taken(aim: Aim, rows: Iterable[InputRow]) -> list[InputRow]:
     return [row for row in rows if row.measurement is not None and (aim.takes is None or aim.takes(row.measurement))]
 
 
@@ -120,7 +120,7 @@ def _pair(median: float, p90: float | None) -> str:
     return f"{median:.3f}" + ("" if p90 is None else f", {p90:.3f}")
 
 
-def unseen(report: Servers) -> tuple[str, list[Row]]:
+def unseen(report: Servers) -> tuple[str, list[InputRow]]:
     """Rows that count and whose deployment the assumptions were not fitted to, and what to call them.
 
     Where no profile says what it was fitted to, these are all of which nobody knows.
@@ -207,7 +207,7 @@ def undetermined() -> list[str]:
     ]
 
 
-def side_by_side(parts: Mapping[str, Sequence[Row]], key: str, names: Iterable[str]) -> Table:
+def side_by_side(parts: Mapping[str, Sequence[InputRow]], key: str, names: Iterable[str]) -> Table:
     """Some quantities by one key, a column for each part of the rows: predictions, median error and bias.
 
     Groups of few rows are left out.
@@ -255,12 +255,12 @@ def _covered(spread: ErrorSpread | None) -> str:
     return f"{errors}{100 * spread.covered:.0f} %{chance} in, {spread.width:.2f} wide"
 
 
-def _subject(row: Row) -> tuple[str, ...]:
+def _subject(row: InputRow) -> tuple[str, ...]:
     measured = row.measurement
     return () if measured is None else (measured.engine or "not recorded", measured.hardware, measured.model)
 
 
-def _kind(row: Row) -> str:
+def _kind(row: InputRow) -> str:
     """The first of :data:`_KINDS` that a row is."""
     if row.assumptions is None or row.assumptions.calibration is None:
         return _KINDS[4]
@@ -271,7 +271,7 @@ def _kind(row: Row) -> str:
     return _KINDS[1] if row.outside else _KINDS[0]
 
 
-def reason_of(rows: Sequence[Row]) -> str:
+def reason_of(rows: Sequence[InputRow]) -> str:
     """The most frequent reason for which some rows are outside of what was fitted, or that none is known."""
     reasons = Counter(reason for row in rows for reason in _kinds(row))
     if not reasons:
@@ -280,7 +280,7 @@ def reason_of(rows: Sequence[Row]) -> str:
     return reason if count == len(rows) else f"{reason} ({count} rows)"
 
 
-def _kinds(row: Row) -> Iterator[str]:
+def _kinds(row: InputRow) -> Iterator[str]:
     """Reasons in words that rows have in common."""
     if row.assumptions is None or row.assumptions.calibration is None:
         yield "no profile for the chip"

@@ -8,10 +8,10 @@ from operator import attrgetter
 
 import numpy as np
 
-from inference_econ.calibration.measurements import Measurement
-from inference_econ.calibration.prediction import deployed
-from inference_econ.calibration.validation.rows import Row
 from inference_econ.engine import evaluate
+from inference_econ.extras.servers.measurements import Measurement
+from inference_econ.extras.servers.prediction import deployed
+from inference_econ.extras.servers.validation.rows import InputRow
 from inference_econ.serving import Service
 
 #: Requests of an instance up to which its steps are mostly overhead [1].
@@ -51,12 +51,12 @@ class Overhead:
         return self.implied / self.predicted
 
 
-def overheads(rows: Iterable[Row]) -> list[Overhead]:
+def overheads(rows: Iterable[InputRow]) -> list[Overhead]:
     """Overheads of aggregated servers without data-parallel attention, by layout and lengths, where requests are few.
 
     Parameters
     ----------
-    rows : iterable of Row
+    rows : iterable of InputRow
         Those that count.
 
     Returns
@@ -64,7 +64,7 @@ def overheads(rows: Iterable[Row]) -> list[Overhead]:
     list of Overhead
         In the order of the rows.
     """
-    fewest: dict[tuple[object, ...], Row] = {}
+    fewest: dict[tuple[object, ...], InputRow] = {}
     for row in filter(_usable, rows):
         key = _layout(row)
         if key not in fewest or _requests(row) < _requests(fewest[key]):
@@ -72,7 +72,7 @@ def overheads(rows: Iterable[Row]) -> list[Overhead]:
     return [overhead for row in fewest.values() for overhead in _overhead(row)]
 
 
-def _usable(row: Row) -> bool:
+def _usable(row: InputRow) -> bool:
     measurement, guess = row.measurement, row.prediction
     if measurement is None or guess is None or guess.tpot_seconds is None or measurement.tpot_seconds is None:
         return False
@@ -85,12 +85,12 @@ def _usable(row: Row) -> bool:
     )
 
 
-def _requests(row: Row) -> float:
+def _requests(row: InputRow) -> float:
     assert row.measurement is not None and row.measurement.concurrency is not None
     return row.measurement.concurrency
 
 
-def _overhead(row: Row) -> Iterator[Overhead]:
+def _overhead(row: InputRow) -> Iterator[Overhead]:
     """Overhead of a row, if few enough requests are at an instance."""
     measurement, guess = row.measurement, row.prediction
     assert measurement is not None and guess is not None and row.assumptions is not None

@@ -17,8 +17,8 @@ from data.levels import judged
 from data.levels.fitted import Fitted, fitted_levels
 from data.levels.judged import Series
 from inference_econ._types import Array
-from inference_econ.calibration.measurements import shipped
-from inference_econ.calibration.validation import SERVERS
+from inference_econ.extras.servers.measurements import shipped
+from inference_econ.extras.servers.validation import SERVERS
 from inference_econ.inputs import yaml_text
 
 ROOT = Path(__file__).resolve().parents[2]

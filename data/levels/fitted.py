@@ -10,13 +10,21 @@ from typing import Any
 from data.levels.left_out import error_spreads
 from data.levels.spreads import spreads_of
 from inference_econ._types import Array
-from inference_econ.calibration.levels.levels_file import entries_of, levels_data
-from inference_econ.calibration.levels.observed import QUANTITIES, Group, Observed, observed
-from inference_econ.calibration.levels.pooled import Levels, Spreads, level_of, pooled
-from inference_econ.calibration.measurements import Measurement, Skipped, distinct
-from inference_econ.calibration.prediction.predict import predict
-from inference_econ.calibration.problem import log_ratios
-from inference_econ.calibration.rows import is_poor
+from inference_econ.extras.servers.accuracy import is_poor
+from inference_econ.extras.servers.levels.observed import (
+    QUANTITIES,
+    Group,
+    Levels,
+    Observed,
+    Spreads,
+    level_of,
+    observed,
+    pooled,
+)
+from inference_econ.extras.servers.levels.own import entries_of, levels_data
+from inference_econ.extras.servers.measurements import Measurement, Skipped, distinct
+from inference_econ.extras.servers.prediction.predict import predict
+from inference_econ.extras.servers.problem import log_ratios
 from inference_econ.inputs import Assumptions, MeasuredLevels, Quantity, Unseen, catalog, known_misfits
 
 #: Date of levels that no file says.

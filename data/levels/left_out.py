@@ -9,10 +9,9 @@ import numpy as np
 
 from data.levels.spreads import folds
 from inference_econ._types import Array
-from inference_econ.calibration.levels.observed import Group, Observed
-from inference_econ.calibration.levels.pooled import Spreads, known_part, level_of, pooled
-from inference_econ.calibration.problem import log_ratios
-from inference_econ.calibration.spread import coverage, error_quantiles, joined, without_misfits
+from inference_econ.extras.servers.fit import coverage, error_quantiles, joined, without_misfits
+from inference_econ.extras.servers.levels.observed import Group, Observed, Spreads, known_part, level_of, pooled
+from inference_econ.extras.servers.problem import log_ratios
 from inference_econ.inputs import Quantity, Unseen
 
 #: What errors are counted of.

@@ -1,4 +1,4 @@
-"""Spreads of levels that measured rows show, by the EM algorithm of :mod:`inference_econ.calibration.levels.pooled`."""
+"""Spreads of levels that measured rows show, by the EM algorithm of :mod:`inference_econ.extras.servers.levels.observed`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.calibration.levels.observed import SHARED, Observed
-from inference_econ.calibration.levels.pooled import (
+from inference_econ.extras.servers.levels.observed import (
     DEPTHS,
     LEAST,
-    Block,
+    SHARED,
+    Observed,
+    SharedRows,
     Solved,
     Spreads,
     block_of,
@@ -67,7 +68,7 @@ def _ordinary(squares: Array) -> float:
     return float(np.median(squares)) / _CHI_SQUARE if squares.size else _START**2
 
 
-def _left(block: Block, solved: Solved, spreads: Spreads) -> Array:
+def _left(block: SharedRows, solved: Solved, spreads: Spreads) -> Array:
     """Squares of what levels leave of each line, over the share of its variance that they do not take up [1]."""
     left, scatter = block.errors - block.design @ solved.effects, spreads.rows[block.quantity] ** 2
     taken = np.sum(block.design @ solved.covariance * block.design, axis=1) / scatter

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from data.measurements.facts import PUBLISHED
 from data.measurements.tables import collected
-from inference_econ.calibration.measurements import Days, Measurement, Pool, Skipped, cells
-from inference_econ.calibration.measurements._fields import BETWEEN, POOLS, columns
+from inference_econ.extras.servers.measurements import Days, Measurement, RecordedPool, Skipped, cells
+from inference_econ.extras.servers.measurements._record import BETWEEN, POOLS, columns
 from inference_econ.inputs import catalog
 
 #: Published tables of servers: name of the dataset to its file. That under Poisson load comes with the package as well:
@@ -49,7 +49,7 @@ def _line(row: Measurement | Skipped) -> dict[str, str]:
     line: dict[str, str] = {}
     for field in fields(row):
         value = getattr(row, field.name)
-        if isinstance(value, Pool):
+        if isinstance(value, RecordedPool):
             line |= {f"{field.name}_{part.name}": _text(getattr(value, part.name)) for part in fields(value)}
         elif field.name not in (*POOLS, "dataset"):
             line[field.name] = _text(value)

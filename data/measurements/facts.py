@@ -9,8 +9,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from inference_econ.inputs import Source, _yaml
-from inference_econ.inputs._base import Count, Spec
-from inference_econ.inputs.acceptance import Method
+from inference_econ.inputs._spec import Count, Spec
+from inference_econ.inputs.models.acceptance import Method
 
 PUBLISHED = Path(__file__).resolve().parents[1] / "published"
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from data.measurements.scripts import MeasuredRun, measured_runs
-from inference_econ.calibration.measurements import Days
+from inference_econ.extras.servers.measurements import Days
 from inference_econ.inputs import catalog
 
 #: There are no other lengths than multiples of this [tokens].

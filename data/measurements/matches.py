@@ -9,8 +9,8 @@ from itertools import pairwise, permutations
 
 from data.measurements.inferencex import is_run
 from data.measurements.recipes import Recipe
-from inference_econ.calibration.measurements import Measurement, Pool, Skipped
-from inference_econ.calibration.measurements._tables import MEAN_LENGTH
+from inference_econ.extras.servers.measurements import Measurement, RecordedPool, Skipped
+from inference_econ.extras.servers.measurements._tables import MEAN_LENGTH
 
 #: Runs of one recipe agree in the time between tokens better than this; see ``_collections._FASTER`` of the package.
 _APART = 1.1
@@ -97,7 +97,7 @@ def _demand(row: Measurement) -> tuple[object, ...]:
     return (*subject, row.concurrency, _size(row.prefill), _size(row.decode), row.prefill.ep)
 
 
-def _size(pool: Pool) -> int:
+def _size(pool: RecordedPool) -> int:
     return pool.tp * pool.dp * pool.pp
 
 

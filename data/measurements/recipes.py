@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from inference_econ.calibration.measurements import Pool, Row, UnusableRowError, hardware_name, model_name, served
-from inference_econ.calibration.measurements._rows import positive
 from inference_econ.errors import InputError
+from inference_econ.extras.servers.measurements import (
+    Cells,
+    RecordedPool,
+    UnusableRowError,
+    hardware_name,
+    model_name,
+    served,
+)
+from inference_econ.extras.servers.measurements._record import positive
 from inference_econ.inputs import catalog
 
 _POOL = ("workers", "tp", "pp", "attention_dp", "ep", "slots")
@@ -39,7 +46,7 @@ class Recipe:
         Requests of the whole server at a time [1].
     speculation : str
         ``none``, ``MTP3`` for three drafted tokens, ``MTP`` where their number is not said.
-    prefill, decode : Pool
+    prefill, decode : RecordedPool
         The two pools, numbers of workers included.
     step_tokens : float or None
         Prompt tokens that a group of attention ranks of a prefill worker reads in a step at most [tokens].
@@ -56,8 +63,8 @@ class Recipe:
     osl: float
     concurrencies: frozenset[float]
     speculation: str
-    prefill: Pool
-    decode: Pool
+    prefill: RecordedPool
+    decode: RecordedPool
     step_tokens: float | None
     source: str
 
@@ -93,7 +100,7 @@ def read(path: Path) -> tuple[Recipe, ...]:
 
 
 def _recipe(cells: dict[str, str], place: str) -> Recipe:
-    row = Row(cells)
+    row = Cells(cells)
     try:
         model, hardware, weights = _subject(*(row.text(name) for name in ("model", "hardware", "precision")))
         return Recipe(
@@ -135,8 +142,8 @@ def _speculation(text: str) -> str:
     return text
 
 
-def _pool(row: Row, name: str) -> Pool:
+def _pool(row: Cells, name: str) -> RecordedPool:
     workers, tp, pp, dp, ep, slots = (row.whole(f"{name}_{column}") for column in _POOL)
     if workers is None or tp is None or pp is None or dp is None or ep is None:
         raise UnusableRowError(f"{name}_workers, tp, pp, attention_dp and ep of {name} must all be given")
-    return Pool(workers=workers, tp=tp, dp=dp, pp=pp, ep=ep, slots=slots)
+    return RecordedPool(workers=workers, tp=tp, dp=dp, pp=pp, ep=ep, slots=slots)

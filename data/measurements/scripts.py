@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from data.measurements.facts import PUBLISHED
 from inference_econ.inputs import _yaml, csv_table
-from inference_econ.inputs._base import Count, Date, Fraction, Spec
+from inference_econ.inputs._spec import Count, Date, Fraction, Spec
 
 Texts = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
 Counts = Annotated[tuple[Count, ...], Field(strict=False)]

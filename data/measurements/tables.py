@@ -14,13 +14,21 @@ from data.measurements.facts import OwnRuns, source_facts
 from data.measurements.matches import complete_pools, with_recipes
 from data.measurements.recipes import recipes
 from data.measurements.speculation import resolved
-from inference_econ.calibration.measurements import Measurement, Row, Skipped, UnusableRowError, is_number
-from inference_econ.calibration.measurements._collections import mark_spoilt, suspect_speculation
-from inference_econ.calibration.measurements._files import rows
-from inference_econ.calibration.measurements._names import written_format
-from inference_econ.calibration.measurements._points import load_of
-from inference_econ.calibration.measurements._tables import KINDS, MEAN_LENGTH, ROUNDS, SHORTER, SPREAD, Kind
 from inference_econ.engine import has_experts
+from inference_econ.extras.servers.measurements import Cells, Measurement, Skipped, UnusableRowError, is_number
+from inference_econ.extras.servers.measurements._files import rows
+from inference_econ.extras.servers.measurements._record import written_format
+from inference_econ.extras.servers.measurements._tables import (
+    KINDS,
+    MEAN_LENGTH,
+    ROUNDS,
+    SHORTER,
+    SPREAD,
+    Kind,
+    load_of,
+    mark_spoilt,
+    suspect_speculation,
+)
 from inference_econ.inputs import catalog, version_order
 
 #: Racks whose runs across machines are all disaggregated, and the largest aggregated server [1].
@@ -30,7 +38,7 @@ _LIMIT = r"{} *<= *(\d+(?:\.\d+)?) *(ms|s)\b"
 _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
 _LENGTH = re.compile(r"mean input[^;]*says (\d+)")
 
-Read = Callable[[Row, Mapping[str, Any]], Measurement]
+Read = Callable[[Cells, Mapping[str, Any]], Measurement]
 
 
 def collected(path: Path) -> list[Measurement | Skipped]:
@@ -48,7 +56,7 @@ def collected(path: Path) -> list[Measurement | Skipped]:
 # Whole servers: InferenceX as aiconfigurator passes it on, and its collectors' own runs.
 
 
-def _serving(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
+def _serving(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
     """A whole server with what follows from who collected it, and from whose scripts it is."""
     measured = read(row, common)
     source, written = row.text("source"), row.text("precision") or row.text("gemm_quant_mode")
@@ -98,7 +106,7 @@ def _same_accelerators(row: Measurement, recorded: int) -> Measurement:
     return replace(row, dp=1, ep=recorded, accelerators=accelerators, remarks=(*row.remarks, remark))
 
 
-def _of_one_machine(row: Row, measured: Measurement) -> Measurement:
+def _of_one_machine(row: Cells, measured: Measurement) -> Measurement:
     """A row that is no total of the workers of a disaggregated server.
 
     Raises
@@ -202,7 +210,7 @@ def _really(row: Measurement, ranks: int, script: inferencex.Script) -> dict[str
 # Other tables.
 
 
-def _inferencemax(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
+def _inferencemax(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
     """A nightly run with what its script told the engine."""
     measured = read(row, common)
     if not inferencex.is_run(row.text("source")):
@@ -211,20 +219,20 @@ def _inferencemax(read: Read, row: Row, common: Mapping[str, Any]) -> Measuremen
     return replace(measured, **_scripted(measured, row.text("precision"), lengths))
 
 
-def _poisson(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
+def _poisson(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
     """A server under random arrivals with the requests of its run."""
     sizes = (size for name, size in source_facts().run_sizes.items() if name in row.text("source"))
     return replace(read(row, common), requests=next(sizes, None))
 
 
-def _point(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
+def _point(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
     """A collected point with what its notes say, and what is known of its source."""
     facts, source, notes = source_facts(), row.text("source_id"), row.text("notes")
     hardware, length = facts.within_source.get(source, {}).get(row.text("hardware")), _LENGTH.search(notes)
     changes: dict[str, str] = {} if hardware is None else {"hardware": hardware}
     if length is not None and not row.text("isl"):
         changes["isl"] = length[1]
-    measured = read(Row(row.cells | changes), common)
+    measured = read(Cells(row.cells | changes), common)
     cap = _CAP.search(notes) if measured.load == "rate" and measured.concurrency is None else None
     if "average KV length" in notes and (measured.tpot_seconds or measured.output_tokens_per_second_per_accelerator):
         measured = replace(measured, context=measured.isl)
@@ -242,13 +250,13 @@ def _point(read: Read, row: Row, common: Mapping[str, Any]) -> Measurement:
     )
 
 
-def _built_ahead(row: Row) -> bool:
+def _built_ahead(row: Cells) -> bool:
     """Return whether a submission to MLPerf says that its engine is TensorRT's, which is built ahead."""
     text = row.text("engine") or row.text("notes")
     return row.text("source_id").startswith("mlperf") and "tensorrt" in text.lower()
 
 
-def _limits(row: Row) -> dict[str, Any]:
+def _limits(row: Cells) -> dict[str, Any]:
     """Latencies that a limited load had to keep, from notes like ``p99 TTFT<=2 s, TPOT<=200 ms`` [s]."""
     limits: dict[str, Any] = {}
     for name in ("ttft", "tpot") if load_of(row.text("batch_kind")) == "limited" else ():
@@ -258,7 +266,7 @@ def _limits(row: Row) -> dict[str, Any]:
     return limits
 
 
-_WITH_FACTS: Mapping[str, Callable[[Read, Row, Mapping[str, Any]], Measurement]] = {
+_WITH_FACTS: Mapping[str, Callable[[Read, Cells, Mapping[str, Any]], Measurement]] = {
     "whole servers": _serving,
     "InferenceMAX runs": _inferencemax,
     "Poisson load": _poisson,

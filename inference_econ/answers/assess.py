@@ -2,31 +2,584 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
-from inference_econ.answers.assess_service import assess_service
-from inference_econ.answers.assessment import Assessment
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.answers.frontier import decode_frontier, make_grid
-from inference_econ.answers.gaps import Gap, Shortage, StepPart, gap, step_parts
-from inference_econ.answers.operating_point import ROUNDING, Observation, OperatingPoint, operating_point
+from inference_econ.answers.layout_services import offer
+from inference_econ.answers.notes import grounds
+from inference_econ.answers.roofline_gap import (
+    NEAR,
+    ROUNDING,
+    Assessed,
+    ComparedPoint,
+    Gap,
+    Observation,
+    OperatingPoint,
+    Shortage,
+    SteadyService,
+    StepPart,
+    gap,
+    operating_point,
+    step_parts,
+    useful_seconds,
+)
 from inference_econ.engine import (
     ContinuousLayouts,
-    Grid,
+    InstanceGrid,
     Pins,
     Plans,
     Setup,
     Space,
     asked_subject,
+    bounds,
+    error_spread,
     evaluate,
     memory,
 )
-from inference_econ.errors import NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money
 from inference_econ.inputs import Requests, Traffic, catalog
+from inference_econ.records.deviations import calibration_record
+from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.plain import attributes
+from inference_econ.records.sources import priced_sources, source_records
+from inference_econ.records.texts import PART_NAMES, chips_label, dollars, layout_label, size
 from inference_econ.search import Point, candidates, compute
-from inference_econ.serving import layouts
+from inference_econ.serving import Service, Services, layouts
+
+#: A smaller share of the measured time is not worth a sentence [1].
+_NOTABLE = 0.02
+#: What each part of the time per token is called.
+NAMES = {**PART_NAMES, "prompts": "prompts of others"}
+
+
+def findings(assessment: Assessed) -> tuple[str, ...]:
+    """The answer in sentences."""
+    sentences = [
+        _measured(assessment),
+        *_impossible(assessment),
+        _beside_frontier(assessment),
+        *_certain(assessment),
+        *_alike(assessment),
+        _beside_ideal(assessment),
+    ]
+    sentences += [text for text in (_unexplained(assessment), _lever(assessment)) if text]
+    sentences.append(f"Assumptions: {assessment.setup.assumptions.name}. {_tried(assessment)}")
+    return (*sentences, *grounds([assessment.setup], assessment.subjects()))
+
+
+def verdict(assessment: Assessed) -> tuple[str, str, str]:
+    """The answer in three lines of a terminal: beside the prediction, beside the frontier, what both rest on."""
+    return _beside_prediction(assessment), _beside_others(assessment), _basis(assessment)
+
+
+def _beside_prediction(assessment: Assessed) -> str:
+    measured, predicted, likely = assessment.measured, assessment.predicted, assessment.likely_seconds
+    seen = f"{_ms(measured.seconds)} per token measured"
+    if predicted is None or assessment.expected is None:
+        most = "" if assessment.shortage is None else f": {assessment.shortage.most:,} sequences do"
+        return f"NO PREDICTION: {seen}, and a batch of {size(round(measured.instance_batch, 1))} does not fit{most}."
+    if measured.mfu > 1.0:
+        speed = f"{measured.tokens_per_second_per_user:g} tokens/s"
+        return f"IMPOSSIBLE: {_beyond(measured)} If {speed} are of all requests together, give them as --throughput."
+    words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
+    sentence = f"{words[assessment.expected]}: {seen}, {1e3 / predicted.tokens_per_second_per_user:.3g} predicted"
+    if likely is None:
+        return f"{sentence}; no interval, as {assessment.setup.assumptions.name} was fitted to no server."
+    return f"{sentence} ({1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} in {100 * bounds.LEVEL:.0f} % of cases)."
+
+
+def _beside_others(assessment: Assessed) -> str:
+    gap = assessment.anywhere
+    if gap.verdict == "on":
+        return f"ON THE FRONTIER, within {100 * NEAR:.0f} %."
+    where = "BEHIND" if gap.verdict == "behind" else "AHEAD OF"
+    doubt = ", within errors" if gap.certain is False else ""
+    return f"{where} the frontier{doubt}: {_in_short(gap)}."
+
+
+def _in_short(gap: Gap) -> str:
+    """Speed at the measured cost and cost at the measured speed, as multiples of what was measured too."""
+    at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
+    if gap.faster is not None:
+        at_cost = f"{gap.faster.tokens_per_second_per_user:.1f} tok/s ({gap.speed_factor:.2f} x) at this cost"
+    if gap.cheaper is not None and gap.cost_factor is not None:
+        cost = dollars(gap.cheaper.dollars_per_million_output_tokens)
+        at_speed = f"${cost} ({1 / gap.cost_factor:.2f} x) at this speed"
+    return f"{at_cost}, {at_speed}"
+
+
+def _basis(assessment: Assessed) -> str:
+    """Sentence on the profile and its rows, and on the layout and how it was chosen; headings say the lengths."""
+    setup, measured = assessment.setup, assessment.measured
+    rows = error_spread(setup.assumptions, "tpot", [assessment.anywhere.subject])
+    profile = setup.assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} rows)")
+    layout = ""
+    if assessment.predicted is not None:
+        pick = f", the fastest of {assessment.tried}" if assessment.tried > 1 else ""
+        layout = f" {layout_label(assessment.predicted.layout)}{pick}"
+    chips = f"{_fleet(measured)}{layout}"
+    kind = "decode steps (--isl, --osl: services)" if assessment.requests is None else "services"
+    return f"Held against {kind} by {profile}; {chips}."
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
+
+
+def _fleet(measured: OperatingPoint) -> str:
+    """All chips that were measured, as the instances that they are."""
+    if measured.instances == 1:
+        return chips_label(measured.accelerators)
+    return f"{measured.instances} instances of {chips_label(measured.instance_accelerators)}"
+
+
+def _measured(assessment: Assessed) -> str:
+    measured, requests = assessment.measured, assessment.requests
+    batch = "a batch of " if requests is None else ""
+    load = f"{batch}{size(round(measured.batch, 1))}{' in flight' if requests else ''}"
+    gap = (
+        f"Measured: {measured.tokens_per_second_per_user:g} tokens/s per user with {load} on {_fleet(measured)}: "
+        f"{measured.throughput:,.0f} output tokens/s in all, {100 * measured.mfu:.1f} % of the peak, "
+        f"${dollars(measured.dollars_per_million_output_tokens)} per million output tokens."
+    )
+    if requests is None or not isinstance(assessment.predicted, SteadyService):
+        return gap
+    return (
+        f"{gap} Requests in flight, throughput and utilisation follow from each other by the measured time per token "
+        f"and the predicted TTFT of {_ms(assessment.predicted.ttft_seconds)}; prompts count in the utilisation."
+    )
+
+
+def _tried(assessment: Assessed) -> str:
+    front = assessment.anywhere.frontier
+    sizes = front.candidates[0].plans.accelerators if isinstance(front, ServiceFrontier) else front.grid.accelerators
+    return f"Any size: deployments of up to {max(sizes):g} GPUs."
+
+
+def _certain(assessment: Assessed) -> list[str]:
+    """Sentence on whether the gap to the frontier is larger than errors of predictions are."""
+    gap, likely = assessment.anywhere, assessment.anywhere.likely_seconds
+    if likely is None or gap.verdict == "on" or assessment.predicted is None:
+        return []
+    around = (
+        f"with these GPUs and batch {100 * bounds.LEVEL:.0f} % of servers on the frontier of any size would "
+        f"take {1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
+        f"{1e3 * gap.measured.seconds:.4g} ms"
+    )
+    if gap.certain:
+        return [f"That is more than the profile itself is uncertain by: {around}."]
+    return [f"The profile itself is uncertain by more than that: {around}."]
+
+
+def _beyond(measured: OperatingPoint) -> str:
+    return (
+        f"{100 * measured.mfu:.0f} % of what the arithmetic units of {chips_label(measured.accelerators)} can do; the "
+        "speed, the batch or throughput, the number format or the number of GPUs is not what it seems."
+    )
+
+
+def _impossible(assessment: Assessed) -> list[str]:
+    sentences, shortage, measured = [], assessment.shortage, assessment.measured
+    if measured.mfu > 1.0:
+        sentences.append(f"That is impossible: {_beyond(measured)}")
+    chips, precision = chips_label(measured.instance_accelerators), assessment.setup.precision
+    if shortage is not None and assessment.requests is not None:
+        sentences.append(
+            f"{size(round(shortage.batch, 1))} in flight need {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
+            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} fit at most and the others wait, so that "
+            f"what is predicted and counted as in flight is of those that fit. A cache narrower than {precision.kv} or "
+            "shared prefixes would hold more."
+        )
+    elif shortage is not None:
+        sentences.append(
+            f"A batch of {size(round(shortage.batch, 1))} needs {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
+            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} sequences fit, and there is no prediction for "
+            f"more. A cache narrower than {precision.kv}, weights narrower than {precision.weights}, shared prefixes "
+            f"or a context shorter than {assessment.setup.context:g} would explain it, or waiting requests that were "
+            "counted."
+        )
+    return sentences
+
+
+def _beside_frontier(assessment: Assessed) -> str:
+    gap, name = assessment.anywhere, assessment.setup.assumptions.name
+    if gap.verdict == "on":
+        return f"It lies on the frontier of {name}, within 2 %."
+    if gap.verdict == "behind":
+        return f"It lies behind the frontier of {name}: {_better(gap, named=True)}."
+    return (
+        f"It is better than every deployment under {name}: {_worse(gap)}. Either the server does better than the "
+        "profile assumes (kernels, overlap), speculates (several tokens per step) or shares prefixes (less cache to "
+        "read), or an input is off: number format, context, number of GPUs, or what was counted as batch or "
+        "utilisation."
+    )
+
+
+def _alike(assessment: Assessed) -> list[str]:
+    """Sentence on the point among deployments of its size, where that is a better verdict."""
+    gap, chips = assessment.same_size, chips_label(assessment.measured.instance_accelerators)
+    if gap.verdict == assessment.anywhere.verdict:
+        return []
+    if gap.verdict == "on":
+        return [
+            f"Among deployments on {chips} it lies on the frontier, within 2 %: others need another number of GPUs."
+        ]
+    return [f"Among deployments on {chips} it is ahead of all: {_worse(gap)}."]
+
+
+def _beside_ideal(assessment: Assessed) -> str:
+    gap, chips = assessment.ideal, chips_label(assessment.measured.instance_accelerators)
+    if gap.verdict == "behind":
+        return f"The ideal bound for {chips} (full peaks, free communication, no launches): {_better(gap)}."
+    if gap.verdict == "on":
+        return f"It lies on the ideal bound for {chips}, within 2 %: nothing is left to gain but by speculation."
+    return (
+        f"It is better than the ideal bound for {chips}: {_worse(gap)}. Only speculation or shared prefixes allow "
+        "that; without them an input is wrong: a narrower number format, a shorter context, more GPUs, a batch that "
+        "counts waiting requests, or a throughput that counts prompts."
+    )
+
+
+def _better(gap: Gap, *, named: bool = False) -> str:
+    """Words for how much better a frontier is than a point behind it, perhaps with the deployments that do it."""
+    fast, cheap = gap.faster, gap.cheaper
+    assert fast is not None and cheap is not None and gap.cost_factor is not None
+    by = [f", by {_deployment(point)}" if named else "" for point in (fast, cheap)]
+    return (
+        f"at this cost {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f} times as fast, "
+        f"{gap.speed_lost:+z.1f}{by[0]}), at this speed ${dollars(cheap.dollars_per_million_output_tokens)} "
+        f"({1 / gap.cost_factor:.2f} times the cost, ${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
+    )
+
+
+def _deployment(point: ComparedPoint) -> str:
+    load = f"{point.batch:.0f} in flight" if isinstance(point, SteadyService) else f"a batch of {size(point.batch)}"
+    return f"{layout_label(point.layout)} on {chips_label(point.accelerators)} with {load}"
+
+
+def _worse(gap: Gap) -> str:
+    """Words for how much worse a frontier is than a point ahead of it."""
+    at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
+    if gap.faster is not None:
+        at_cost = f"at this cost {gap.faster.tokens_per_second_per_user:.1f} tokens/s at most"
+    if gap.cheaper is not None:
+        at_speed = f"at this speed ${dollars(gap.cheaper.dollars_per_million_output_tokens)} at least"
+    return f"{at_cost}, {at_speed}"
+
+
+def _unexplained(assessment: Assessed) -> str | None:
+    left = assessment.unexplained_seconds
+    if left is None:
+        return None
+    measured = assessment.measured.seconds
+    predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
+    likely = assessment.likely_seconds
+    if likely is not None:
+        predicted += f" ({1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms in {100 * bounds.LEVEL:.0f} % of cases)"
+    if abs(left) < _NOTABLE * measured:
+        return f"{predicted}: nothing is unexplained."
+    prompts = ", prompts of other requests" if assessment.requests is None else ""
+    if left < 0:
+        return f"{predicted}: the server is faster than predicted by {-1e3 * left:.2f} ms."
+    return f"{predicted}; {1e3 * left:.2f} ms are unexplained: scheduler, sampling{prompts}, kernels."
+
+
+def _lever(assessment: Assessed) -> str | None:
+    """The parts that close most of the gap to what can be reached, and else to the bound."""
+    name, gap = (
+        ("frontier", assessment.anywhere)
+        if assessment.anywhere.verdict == "behind"
+        else ("ideal bound", assessment.ideal)
+    )
+    levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
+    named = [_closing(part, gap) for part in levers if part.closes(gap) >= _NOTABLE]
+    if not named:
+        return None
+    return f"To the {name} {1e3 * gap.seconds:.2f} ms would have to go; alone could close of it: {', '.join(named)}."
+
+
+def _closing(part: StepPart, gap: Gap) -> str:
+    what = "the unexplained time" if part.name == "unexplained" else NAMES[part.name]
+    return f"{what} ({100 * part.closes(gap):.0f} %)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Assessment(Assessed, Shown):
+    """A measured deployment held against frontiers and a bound: :class:`.gaps.Assessed` has its attributes."""
+
+    page = "report.questions.assess:AssessmentPage"
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the measured point."""
+        return [self.setup]
+
+    def record(self) -> dict[str, object]:
+        """Return gaps, parts of the step, and findings as plain data."""
+        gaps = self.gaps
+        return {
+            **facts(
+                self.setup,
+                *(*HEAD, "calibration", "weights", "activations", "kv", "context"),
+                *(() if self.requests is None else ("isl", "osl", "cached", "shared_prefix")),
+                requests=self.requests,
+                calibration=calibration_record(*self.subjects()),
+            ),
+            "dollars_per_accelerator_hour": self.setup.dollars_per_accelerator_hour,
+            "verdict": self.verdict_record(),
+            "measured": asdict(self.measured),
+            "frontiers": {name: _gap_record(gap, fits=self.predicted is not None) for name, gap in gaps.items()},
+            "predicted": _point_record(self.predicted, self.same_size),
+            "parts": [
+                attributes(part, "name seconds ideal_seconds")
+                | {f"closes_of_{name}": part.closes(gap) for name, gap in gaps.items()}
+                for part in self.parts
+            ],
+            "unexplained_seconds": self.unexplained_seconds,
+            "shortage": asdict(self.shortage) if self.shortage else None,
+            "findings": list(findings(self)),
+            "sources": source_records(priced_sources(self.setup)),
+        }
+
+    def verdict_record(self) -> dict[str, object]:
+        """Return the verdict as plain data: beside the prediction and the frontier, and what that rests on."""
+        predicted, likely = self.predicted, self.likely_seconds
+        return {
+            "compared_with": "decode steps" if self.requests is None else "services",
+            "beside_prediction": self.expected,
+            "beside_frontier": self.anywhere.verdict,
+            "measured_seconds": self.measured.seconds,
+            "predicted_seconds": None if predicted is None else 1.0 / predicted.tokens_per_second_per_user,
+            "predicted_seconds_low": None if likely is None else likely.low,
+            "predicted_seconds_high": None if likely is None else likely.high,
+            "layouts_tried": self.tried,
+            "lines": list(verdict(self)),
+        }
+
+    def records(self) -> list[dict[str, object]]:
+        """Return the measured point and every deployment beside it, one row each, seconds by part included."""
+        measured = asdict(self.measured)
+        measured |= {"unexplained_seconds": self.unexplained_seconds}
+        rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
+        points = {"predicted": (self.predicted, self.same_size)}
+        for name, gap in self.gaps.items():
+            points |= {f"{name}_equal_cost": (gap.faster, gap), f"{name}_equal_speed": (gap.cheaper, gap)}
+        for name, (point, gap) in points.items():
+            row = _point_record(point, gap)
+            if point is None or row is None:
+                continue
+            del row["layout"], row["seconds_per_token"]
+            if isinstance(point, SteadyService):
+                row["throughput"] = point.throughput
+            parts = {f"{part}_seconds": seconds for part, seconds in point.parts.items()}
+            throughput = point.batch * point.tokens_per_second_per_user
+            rows.append({"deployment": name, "throughput": throughput, **row, **point.layout, **parts})
+        return rows
+
+
+def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
+    likely = gap.likely_seconds if fits else None
+    return {
+        **attributes(gap, "verdict speed_factor"),
+        "tokens_per_second_lost": gap.speed_lost,
+        "cost_factor": gap.cost_factor,
+        "dollars_lost": gap.dollars_lost,
+        "gap_seconds": gap.seconds,
+        "on_it_seconds": gap.on_it_seconds,
+        "on_it_seconds_low": None if likely is None else likely.low,
+        "on_it_seconds_high": None if likely is None else likely.high,
+        "beyond_uncertainty": gap.certain if fits else None,
+        "equal_cost": _point_record(gap.faster, gap),
+        "equal_speed": _point_record(gap.cheaper, gap),
+    }
+
+
+def _point_record(point: ComparedPoint | None, gap: Gap) -> dict[str, object] | None:
+    if point is None:
+        return None
+    follows = bounds.FULL if isinstance(point, SteadyService) else bounds.STEP
+    return bounds.bounded(point.record(), bounds.ends(gap.instances(point), follows))
+
+
+#: Times that the requests in flight and their TTFT are found from each other; each brings them nearer.
+_ROUNDS = 12
+
+
+class _Flight(NamedTuple):
+    """The measured instance: its requests in flight, what it completes, and the layout that stands for it."""
+
+    concurrency: float
+    """Requests in flight [1]."""
+    requests_per_second: float
+    """Completed [1/s]."""
+    predicted: SteadyService
+    """With as many of them in flight as fit."""
+    slots: int
+    """Requests that fit in its layout [1]."""
+
+
+def assess_service(
+    setup: Setup, requests: Requests, observed: Observation, pins: Pins, *, progress: Progress | None = None
+) -> Assessment:
+    """Hold a measured service against services; see :func:`inference_econ.answers.assess.assess`.
+
+    Parameters
+    ----------
+    setup : Setup
+        What is served, on what, how.
+    requests : Requests
+        Lengths.
+    observed : Observation
+        Speed, chips, and utilisation, requests in flight or throughput.
+    pins : Pins
+        Chips and degrees of an instance.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Raises
+    ------
+    InputError
+        If answers have one token, nobody knows the price, or less than one request would be in flight.
+    NothingFitsError
+        If the model does not fit on so many chips, or in the layout.
+    """
+    if not requests.decode_steps > 0:
+        raise InputError(f"osl must be more than 1 token for a speed, got {requests.osl.mean:g}")
+    measured_layout = offer(setup, requests, Space(pins))
+    served, chips = measured_layout.setup, observed.instance_accelerators
+    flight = _flight(measured_layout, observed)
+    measured = _operating_point(served, requests, observed, flight)
+    subject = asked_subject(served, requests.isl.mean, requests.osl.mean, float(chips), flight.concurrency)
+
+    def against(share: float, setting: Setup, space: Space) -> Gap:
+        if progress is not None:
+            progress(share, "frontiers")
+        layouts = offer(setting, requests, space)
+        front = service_frontier([Candidate(_with_measured(layouts, flight.concurrency))])
+        curve = front.tokens_per_second, front.dollars
+        return gap(measured, layouts.setup, front, curve, lambda index: _point_of(front, index), subject)
+
+    alike = Space(Pins(accelerators=chips))
+    bound = replace(setup, assumptions=catalog.assumptions("ideal"), engines=())
+    same_size, anywhere = against(0.0, setup, alike), against(0.2, setup, Space())
+    ideal = against(0.8, bound, alike)
+    best = _fastest(offer(bound, requests, alike), flight.concurrency)
+    parts = step_parts(flight.predicted.parts, best[0].parts, measured.seconds - flight.predicted.tpot_seconds)
+    if progress is not None:
+        progress(1.0, "done")
+    shortage = _shortage(served, flight)
+    return Assessment(
+        served, requests, measured, anywhere, same_size, ideal, flight.predicted, len(measured_layout), parts, shortage
+    )
+
+
+def _with_measured(layouts: Services, concurrency: float) -> Services:
+    """The measured requests in flight need not be among those that are tried, and must not look better for it."""
+    return replace(layouts, steady=lambda: layouts.states.joined(layouts.states.of_each_at(concurrency)))
+
+
+def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
+    # Between decode steps and prompts there is nothing else in the time per token.
+    state = front.candidate(index)
+    tpot, batch = float(front.tpot_seconds[index]), float(front.batch[index])
+    plans = front.plan(index)
+    step = evaluate(state.setup, plans, state.setup.assumptions.layout.tensor_layouts[0])
+    return SteadyService(
+        state.setup,
+        state.requests,
+        replace(plans, batch=np.array([batch])),
+        float(front.concurrency[index]),
+        float(front.ttft_seconds[index]),
+        tpot,
+        min(float(step.seconds[0]), tpot),
+        float(front.requests_per_second[index]),
+    )
+
+
+def _point(service: Service, concurrency: float) -> SteadyService:
+    """A service with so many requests in flight, or as many as fit."""
+    state = service.at(concurrency)
+    return SteadyService(
+        service.setup,
+        service.requests,
+        replace(service.plans, batch=np.array([float(state.batch)])),
+        min(concurrency, service.most_in_flight),
+        float(state.ttft_seconds),
+        float(state.tpot_seconds),
+        float(state.decode_seconds),
+        float(state.requests_per_second),
+    )
+
+
+def _fastest(layouts: Services, concurrency: float) -> tuple[SteadyService, int]:
+    """The fastest layout with so many requests in flight, of those that hold the most of them; and its slots."""
+    services = [layouts.service(index) for index in range(len(layouts))]
+    most = min(concurrency, max(service.slots for service in services))
+    holding = [service for service in services if service.slots >= most - ROUNDING]
+    points = [(_point(service, concurrency), service.slots) for service in holding]
+    return min(points, key=lambda point: point[0].tpot_seconds)
+
+
+def _flight(layouts: Services, observed: Observation) -> _Flight:
+    """Requests that one instance has in flight and completes, by the measured time per token and the predicted TTFT.
+
+    Requests that find no room wait, and are not served at the same time.
+    """
+    requests, steps = layouts.requests, layouts.requests.decode_steps
+    answering = steps / observed.tokens_per_second
+    name, value = observed.fullness
+    value /= 1.0 if name == "utilization" else observed.instances
+    if name == "batch":
+        _check(observed, value)
+        point, slots = _fastest(layouts, value)
+        return _Flight(value, min(value, slots) / (point.ttft_seconds + answering), point, slots)
+    useful = useful_seconds(layouts.setup, requests) / observed.instance_accelerators
+    rate = value / useful if name == "utilization" else value / requests.osl.mean
+    concurrency = rate * answering
+    for _ in range(_ROUNDS):
+        point, slots = _fastest(layouts, max(concurrency, 1.0))
+        concurrency = rate * (point.ttft_seconds + answering)
+    _check(observed, concurrency)
+    return _Flight(concurrency, rate, point, slots)
+
+
+def _check(observed: Observation, concurrency: float) -> None:
+    """Refuse less than one request in flight at an instance."""
+    if concurrency >= 1.0 - ROUNDING:
+        return
+    name, value = observed.fullness
+    raise InputError(
+        f"{name}={value:g} at {observed.tokens_per_second:g} tokens/s per user means {concurrency:.2g} requests in "
+        "flight at an instance, less than one; give what was measured under load"
+    )
+
+
+def _operating_point(setup: Setup, requests: Requests, observed: Observation, flight: _Flight) -> OperatingPoint:
+    chips, instances = observed.accelerators, observed.instances
+    rate = flight.requests_per_second * instances
+    throughput = rate * requests.osl.mean
+    dollars = money.dollars_per_million_tokens(chips, 1.0, throughput, setup.dollars_per_accelerator_hour)
+    useful = rate * useful_seconds(setup, requests) / chips
+    batch = flight.concurrency * instances
+    return OperatingPoint(chips, observed.tokens_per_second, batch, throughput, useful, float(dollars), instances)
+
+
+def _shortage(setup: Setup, flight: _Flight) -> Shortage | None:
+    """Shortage where not all requests in flight have room."""
+    if flight.concurrency <= flight.slots * (1.0 + ROUNDING):
+        return None
+    plans = replace(flight.predicted.plans, batch=np.array([flight.concurrency]))
+    weights, cache, available = setup.memory(plans).of_one_plan()
+    return Shortage(flight.concurrency, weights + cache, available, flight.slots)
 
 
 def assess(
@@ -95,11 +648,11 @@ def _assess_steps(
     batches = _batches(measured, pins)
     subject = asked_subject(setup, traffic.isl, traffic.osl, float(accelerators), measured.instance_batch)
 
-    def against(share: float, setting: Setup, grid: Grid) -> Gap:
+    def against(share: float, setting: Setup, grid: InstanceGrid) -> Gap:
         if progress is not None:
             progress(share, "frontiers")
         # The measured chips and batch need not be on the grid, and must not look better for it.
-        wider = Grid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
+        wider = InstanceGrid(np.union1d(grid.accelerators, accelerators), np.union1d(grid.batch, batches), grid.layouts)
         front = compute(setting, wider, traffic=traffic)
         return gap(measured, setting, front, (front.tokens_per_second, front.dollars), front.point, subject)
 
@@ -114,7 +667,7 @@ def _assess_steps(
     try:
         predicted = compute(setup, grid).fastest()
     except NothingFitsError:
-        shortage = _shortage(setup, grid, measured.instance_batch)
+        shortage = _shortage_assess(setup, grid, measured.instance_batch)
     else:
         parts = _parts(predicted, bound, measured)
     if progress is not None:
@@ -138,7 +691,7 @@ def _parts(predicted: Point, bound: Setup, measured: OperatingPoint) -> tuple[St
     return step_parts(predicted.parts, {name: float(seconds[0]) for name, seconds in ideal.items()}, left)
 
 
-def _shortage(setup: Setup, grid: Grid, batch: float) -> Shortage:
+def _shortage_assess(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:
     """Shortage of the layout that lacks least."""
     lacking = []
     for some in candidates(setup, grid):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from inference_econ._shown import Shown
-from inference_econ.answers.pinned import deployments
+from inference_econ.answers.layout_services import deployments
 from inference_econ.engine import (
     MEASURED,
     Contexts,
@@ -28,7 +28,8 @@ from inference_econ.engine import (
     power,
     recorded_key,
 )
-from inference_econ.engine.layouts import divisibility, plans
+from inference_econ.engine.layouts import plans
+from inference_econ.engine.layouts import startable as divisibility
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
@@ -84,7 +85,7 @@ class Explanation(Shown):
         The same step without its power cap [s]; None where there is none.
     """
 
-    page = "report.explain:ExplanationPage"
+    page = "report.questions.explain:ExplanationPage"
 
     setup: Setup
     layout: Mapping[str, float | str]

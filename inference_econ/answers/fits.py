@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from inference_econ._shown import Shown
-from inference_econ.answers.offer import check_setup, offer
-from inference_econ.answers.service_record import layout_of
+from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.layout_services import check_setup, offer
 from inference_econ.engine import Setup, Space, attention_groups, memory, needed_memory, node
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HourPrice, Requests, Traffic
@@ -23,7 +23,7 @@ _LONGEST = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class FittingInstance:
     """An instance that holds a model.
 
     Attributes
@@ -53,9 +53,9 @@ class Fits(Shown):
         What users send.
     """
 
-    page = "report.fits:FitsPage"
+    page = "report.questions.fits:FitsPage"
 
-    instances: tuple[Fit, ...]
+    instances: tuple[FittingInstance, ...]
     requests: Requests
 
     @property
@@ -192,7 +192,7 @@ def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
     return services
 
 
-def _fit(service: Service) -> Fit:
+def _fit(service: Service) -> FittingInstance:
     setup, plans = service.setup, service.plans
     alone = replace(plans, batch=np.array(attention_groups(plans, setup.assumptions.layout), dtype=float, ndmin=1))
 
@@ -205,4 +205,4 @@ def _fit(service: Service) -> Fit:
     whole = replace(setup, spread=0.0, shared_prefix=0.0)
     needed = needed_memory(whole, alone, None)
     cached = memory.cached_tokens(needed, alone, whole.context, setup.assumptions)
-    return Fit(service, largest, int(np.ravel(cached)[0]))
+    return FittingInstance(service, largest, int(np.ravel(cached)[0]))

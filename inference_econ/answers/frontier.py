@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Progress
-from inference_econ.answers.pinned import check_space, refuse_impossible
+from inference_econ.answers.layout_services import check_space, refuse_impossible
 from inference_econ.engine import Setup, Space, Speculation, largest_sparsity, memory
 from inference_econ.engine.layouts import grids
 from inference_econ.errors import InputError, NothingFitsError
@@ -93,7 +93,7 @@ def decode_frontier(
         raise
 
 
-def make_grid(setup: Setup, space: Space) -> grids.Grid:
+def make_grid(setup: Setup, space: Space) -> grids.InstanceGrid:
     """The grid of instances of a space for a setup.
 
     Raises
@@ -126,7 +126,7 @@ def make_grid(setup: Setup, space: Space) -> grids.Grid:
         pipeline=space.pipeline,
         largest=most,
     )
-    return grids.Grid(
+    return grids.InstanceGrid(
         study.accelerators if only is None else np.array([float(only)]),
         study.batch if pins.batch is None else np.array([float(pins.batch)]),
         study.layouts,

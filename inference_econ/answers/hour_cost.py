@@ -34,13 +34,13 @@ class HourCost(Shown):
         Whose electricity is used, if emissions are asked for.
     """
 
-    page = "report.hour_cost:HourCostPage"
+    page = "report.questions.hour_cost:HourCostPage"
 
     hardware: HardwareSpec
     purchase_dollars: float
     terms: Ownership
     board_watts: float
-    parts: money.HourCost
+    parts: money.HourCostByCause
     grid: Grid | None = None
 
     @property
@@ -102,7 +102,7 @@ def hour_cost(
     terms : Ownership, optional
         How it is used and paid for; by default as ``scenarios/assumptions/ownership`` has it.
     grid : Grid, optional
-        Whose electricity is used (:func:`inference_econ.inputs.grids.grid`), for emissions.
+        Whose electricity is used (:func:`inference_econ.inputs.economic_defaults.grid`), for emissions.
 
     Returns
     -------

@@ -28,7 +28,7 @@ _MOST = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class IntensitySweep:
     """An operator, or the whole step, at each value of what is varied.
 
     Attributes
@@ -99,7 +99,7 @@ class Intensity(Shown):
         Experts over those that a token visits, of the sparsest layers; 1 without experts [1].
     """
 
-    page = "report.intensity:IntensityPage"
+    page = "report.questions.intensity:IntensityPage"
 
     setup: Setup
     layout: Mapping[str, float | str]
@@ -107,8 +107,8 @@ class Intensity(Shown):
     values: Array
     batch: float
     prompt: float | None
-    operators: tuple[Sweep, ...]
-    step: Sweep
+    operators: tuple[IntensitySweep, ...]
+    step: IntensitySweep
     room: float | None
     sparsity: float
 
@@ -290,7 +290,7 @@ def _swept(
     values: Array,
     rows: Callable[[float], Sequence[OperatorCosts]],
     closed_form: float | None = None,
-) -> Sweep:
+) -> IntensitySweep:
     """Some rows of the operator table at each value, and where they turn."""
 
     def total(quantity: str) -> Array:
@@ -301,7 +301,7 @@ def _swept(
         return _bound_by_compute(sum(row.compute_seconds for row in there), sum(row.memory_seconds for row in there))
 
     units = dict.fromkeys(row.unit for row in rows(float(values[-1])))
-    return Sweep(
+    return IntensitySweep(
         name,
         "" if not name else "+".join(units),
         total("flop"),
@@ -369,7 +369,7 @@ def _over(amount: Array, other: Array) -> Array:
 STEP = "whole step"
 
 
-def _record(sweep: Sweep) -> dict[str, object]:
+def _record(sweep: IntensitySweep) -> dict[str, object]:
     return {
         "name": sweep.name or STEP,
         "unit": sweep.unit or None,

@@ -13,11 +13,10 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._shown import Shown
 from inference_econ._types import Progress
-from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, burstiness_record
-from inference_econ.answers.chances import Chances, chances, chances_record
+from inference_econ.answers.deployments.recommend import Burstiness, burstiness, burstiness_at, burstiness_record
+from inference_econ.answers.deployments.service_record import Pick, bounded_load, pick_record, service_record
 from inference_econ.answers.price import Sheet, sheet
-from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.service_record import Pick, bounded_load, pick_record, service_record
+from inference_econ.answers.slo import Chances, Targets, chances, chances_record, promised_rates
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.records.plain import finite_or_none
@@ -121,7 +120,7 @@ class LoadCurve(Shown):
         How the layout was chosen.
     """
 
-    page = "report.load:LoadPage"
+    page = "report.questions.load:LoadPage"
 
     points: tuple[LoadPoint, ...]
     targets: Targets

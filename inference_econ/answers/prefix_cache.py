@@ -6,24 +6,175 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from functools import cache as cache_prefix_cache
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ._shown import Shown
 from inference_econ._types import Array
-from inference_econ.answers.conversations import Conversation, Reuse, reuse
-from inference_econ.answers.promises import FILLED, Targets, promised_rates
-from inference_econ.answers.service_record import layout_of
-from inference_econ.engine import Instances, Setup, bounds, kv_bytes_per_sequence, layout_keys, request_seconds
+from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.layout_services import offer
+from inference_econ.answers.slo import FILLED, Targets, promised_rates
+from inference_econ.engine import Instances, Setup, Space, bounds, kv_bytes_per_sequence, layout_keys, request_seconds
 from inference_econ.errors import InputError
-from inference_econ.formulas import money
-from inference_econ.inputs import TierSpec
+from inference_econ.formulas import money, prefix_cache, routing
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, Requests, TierSpec, catalog
 from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.serving import Service, Services, Tier, check_rate, loaded
+
+#: Where a router sends the turns of a conversation.
+Routing = Literal["prefix_aware", "round_robin"]
+ROUTINGS: tuple[Routing, ...] = get_args(Routing)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Conversations of users with a service.
+
+    Attributes
+    ----------
+    turns : float
+        Questions of a conversation [1].
+    user_tokens, answer_tokens : float
+        New tokens of a question and of its answer [tokens].
+    think_seconds : float
+        Mean time between an answer and the next question [s].
+    lifetime_seconds : float
+        Time that the cache of a turn is kept at most [s].
+    system_tokens : float
+        Prompt before the first question, equal for all users [tokens].
+    replicas : int
+        Instances behind a router, which share the requests evenly [1].
+    routing : {'prefix_aware', 'round_robin'}
+        All turns of a conversation go to the replica that holds it, or each to the next one.
+
+    Raises
+    ------
+    InputError
+        If there is less than one turn, a length or time is negative, or an entry is kept for ever; if turns that are
+        dealt to several replicas are no whole number; or there is no such routing.
+    """
+
+    turns: float
+    user_tokens: float
+    answer_tokens: float
+    think_seconds: float = 60.0
+    lifetime_seconds: float = 600.0
+    system_tokens: float = 0.0
+    replicas: int = 1
+    routing: Routing = "prefix_aware"
+
+    def __post_init__(self) -> None:
+        """Refuse impossible conversations."""
+        if self.routing not in ROUTINGS:
+            raise InputError(f"routing: got {self.routing!r}; allowed: {', '.join(ROUTINGS)}")
+        if self.replicas < 1:
+            raise InputError(f"replicas must be a whole number from 1 on, got {self.replicas:g}")
+        self.stored_tokens(0.0, self.lifetime_seconds)
+        self.mean(1.0)
+
+    def mean(self, returning: float) -> prefix_cache.Turns:
+        """The mean request if users find the cache of their last turn with some probability."""
+        return prefix_cache.turns(
+            self.turns, self.user_tokens, self.answer_tokens, system_tokens=self.system_tokens, returning=returning
+        )
+
+    @property
+    def scattered(self) -> bool:
+        """Whether turns come to replicas that hold nothing, or only an earlier part, of their conversation."""
+        return self.replicas > 1 and self.routing == "round_robin"
+
+    def found(self, lifetime_seconds: float) -> prefix_cache.Turns:
+        """The mean request if unused entries stay for some time [s]."""
+        if not self.scattered:
+            return self.mean(float(prefix_cache.returning(lifetime_seconds, self.think_seconds)))
+        return routing.scattered_turns(
+            self.turns, self.user_tokens, self.answer_tokens, self.replicas,
+            lifetime_seconds=lifetime_seconds, **self._pauses,
+        )  # fmt: skip
+
+    def stored_tokens(self, requests_per_second: float, lifetime_seconds: float) -> float:
+        """Tokens whose cache waits on an instance for its next use, at some rate of requests there [tokens]."""
+        lengths = requests_per_second, self.turns, self.user_tokens, self.answer_tokens
+        if self.scattered:
+            return routing.scattered_tokens(*lengths, self.replicas, lifetime_seconds=lifetime_seconds, **self._pauses)
+        return float(prefix_cache.stored_tokens(*lengths, lifetime_seconds=lifetime_seconds, **self._pauses))
+
+    def lifetime(self, requests_per_second: float, tokens: float) -> float:
+        """How long entries stay where there is room for some tokens, but no longer than they are kept [s]."""
+        if self.stored_tokens(requests_per_second, self.lifetime_seconds) <= tokens:
+            return self.lifetime_seconds
+        lengths = tokens, requests_per_second, self.turns, self.user_tokens, self.answer_tokens
+        if self.scattered:
+            return routing.scattered_lifetime(*lengths, self.replicas, **self._pauses)
+        return float(prefix_cache.lifetime_that_fits(*lengths, **self._pauses))
+
+    @property
+    def _pauses(self) -> dict[str, Any]:
+        return {"think_seconds": self.think_seconds, "system_tokens": self.system_tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class TierReuse:
+    """Reuse of some conversations that a tier holds.
+
+    Attributes
+    ----------
+    lifetime_seconds : float
+        Time that an unused entry stays [s]; less than wanted where the room is short.
+    needed_bytes : float
+        Room that the wanted lifetime takes [B].
+    returning : float
+        Share of the users whose last turn is still there, on the replica that they come to [1].
+    cached_tokens : float
+        Tokens of the mean prompt that are found [tokens].
+    hit_rate : float
+        Of all prompt tokens [1].
+    """
+
+    lifetime_seconds: float
+    needed_bytes: float
+    returning: float
+    cached_tokens: float
+    hit_rate: float
+
+
+def reuse(
+    conversation: Conversation, requests_per_second: float, capacity_bytes: float, bytes_per_token: float
+) -> TierReuse:
+    """Reuse of some conversations that a memory holds, the least recently used entries going first where room is short.
+
+    Parameters
+    ----------
+    conversation : Conversation
+        What users do.
+    requests_per_second : float
+        Turns of all conversations together that come to the instance [1/s].
+    capacity_bytes : float
+        Room [B].
+    bytes_per_token : float
+        Of the cache [B].
+
+    Returns
+    -------
+    Reuse
+        What is found, and the room that would be needed.
+
+    Raises
+    ------
+    InputError
+        If a value is out of its range.
+    """
+    needed = conversation.stored_tokens(requests_per_second, conversation.lifetime_seconds) * bytes_per_token
+    lifetime = conversation.lifetime(requests_per_second, capacity_bytes / bytes_per_token)
+    back = float(prefix_cache.returning(lifetime, conversation.think_seconds))
+    returning = back / conversation.replicas if conversation.scattered else back
+    mean = conversation.found(lifetime)
+    return TierReuse(lifetime, needed, returning, float(mean.cached), float(mean.cached / mean.prompt))
+
 
 #: What the memory of the accelerators is called among the tiers.
 HBM = "HBM"
@@ -71,7 +222,7 @@ class Reading:
     ttft_seconds: float
     utilization: float
     break_even_tokens: float
-    reuse: Reuse | None
+    reuse: TierReuse | None
     hit_rate: float | None = None
 
 
@@ -107,7 +258,7 @@ class Offloading(Shown):
         Whose sessions were played.
     """
 
-    page = "report.prefix_cache:PrefixCachePage"
+    page = "report.questions.prefix_cache:PrefixCachePage"
 
     service: Service
     dollars_per_second: float
@@ -247,7 +398,7 @@ def offload(
     Parameters
     ----------
     layouts : Services
-        Of a model on a chip (:func:`inference_econ.answers.offer.offer`); the smallest whose requests are nearly the
+        Of a model on a chip (:func:`inference_econ.answers.layout_services.offer`); the smallest whose requests are nearly the
         cheapest is taken.
     tiers : sequence of TierSpec
         Memory of the hosts that may hold caches.
@@ -256,7 +407,7 @@ def offload(
     conversation : Conversation, optional
         What users do, for what each tier holds of it.
     requests_per_second : float, optional
-        At the instance [1/s]; by default :data:`inference_econ.answers.promises.FILLED` of what it completes.
+        At the instance [1/s]; by default :data:`inference_econ.answers.slo.FILLED` of what it completes.
 
     Returns
     -------
@@ -378,7 +529,7 @@ class _Case:
 
     def __init__(self, service: Service, new_tokens: float) -> None:
         self.service, self.new_tokens = service, new_tokens
-        self.computing = cache(self._computing)
+        self.computing = cache_prefix_cache(self._computing)
 
     def first_token(self, tokens: float, cached: float) -> float:
         """A request's overhead and its prefill [s]."""
@@ -486,3 +637,59 @@ def _tier_record(reading: Reading) -> dict[str, object]:
         "hit_rate": reading.hit_rate,
     }
     return bounds.bounded(record, dict.fromkeys(("seconds", "dollars_per_million_tokens", "ttft_seconds"), _NOBODY))
+
+
+#: Share of a prompt that was seen before, where nothing is said of it [1].
+HIT_RATE = 0.75
+
+
+def cache(
+    setup: Setup,
+    space: Space | None = None,
+    *,
+    isl: float = DEFAULT_ISL,
+    hit_rate: float = HIT_RATE,
+    osl: float = DEFAULT_OSL,
+    conversation: Conversation | None = None,
+    tiers: Sequence[str] = (),
+    requests_per_second: float | None = None,
+) -> Offloading:
+    """Read the cache of a prefix from HBM, host memory or SSD, or compute it again (``inference_econ.cache``).
+
+    Parameters
+    ----------
+    setup : Setup
+        What is served, on what, how.
+    space : Space, optional
+        Which instances are tried.
+    isl : float
+        Prompt tokens [tokens].
+    hit_rate : float
+        Share of them that was seen before [1]; both are without effect beside a conversation.
+    osl : float
+        Tokens of an answer [tokens].
+    conversation : Conversation, optional
+        What users do, instead of one length and one share.
+    tiers : sequence of str
+        Names or paths of tiers; all that come with the package by default.
+    requests_per_second : float, optional
+        At an instance [1/s]; by default 80 % of what it completes without a cache.
+
+    Returns
+    -------
+    Offloading
+        The instance, its prefix and every tier.
+
+    Raises
+    ------
+    InputError
+        If a number or a name cannot be used.
+    NothingFitsError
+        If no layout fits.
+    """
+    tokens, prefix = prompt(isl, hit_rate, conversation=conversation)
+    layouts = offer(setup, Requests.build({"isl": tokens, "osl": osl}, origin="cache"), space)
+    specs = [catalog.tier(name) for name in tiers or catalog.part_names("tiers")]
+    return offload(
+        layouts, specs, prefix_tokens=prefix, conversation=conversation, requests_per_second=requests_per_second
+    )

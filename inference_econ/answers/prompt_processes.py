@@ -205,7 +205,7 @@ class Processes:
 
 
 @dataclass(frozen=True)
-class Chain:
+class PrefillChain:
     """Processes that hand the cache of all tokens so far on, perhaps on several kinds of chips.
 
     Attributes

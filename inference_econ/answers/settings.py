@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.slo import Targets
 from inference_econ.engine import PROPOSERS, Pins, Setup, Space, Speculation, as_setting, instance_pins
 from inference_econ.errors import InputError
-from inference_econ.inputs import Requests, Settings, catalog, profiles
+from inference_econ.inputs import Requests, Settings, catalog
+from inference_econ.inputs.engine import profiles
 
 
 def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -> Setup:

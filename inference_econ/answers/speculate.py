@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices
-from inference_econ.answers.offer import offer
-from inference_econ.answers.service_record import finite, layout_of
+from inference_econ.answers.deployments.service_record import finite, layout_of
+from inference_econ.answers.layout_services import offer
 from inference_econ.engine import (
     PROPOSERS,
     Instances,
@@ -68,7 +68,7 @@ class Speculated(Shown):
         Proposing one token for every sequence of these batches [s]; ``inf`` where no layout of a draft model fits.
     """
 
-    page = "report.speculate:SpeculationPage"
+    page = "report.questions.speculate:SpeculationPage"
 
     plain: Service
     speculating: Service

@@ -19,7 +19,8 @@ from inference_econ._shown import Shown
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas.stack_distance import StackDistances
-from inference_econ.inputs import Requests, TrafficSpec, traces
+from inference_econ.inputs import Requests, TrafficSpec
+from inference_econ.inputs.workload import traces
 
 #: Windows whose numbers of requests are compared [s], and those that are counted at most of one size [1].
 WINDOWS, _MOST_WINDOWS = (1, 10, 60), 600_000
@@ -60,7 +61,7 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sessions:
+class TraceSessions:
     """Conversations of a trace."""
 
     count: int
@@ -104,7 +105,7 @@ class TraceProfile(Shown):
         Line and context, prompt and answer, of the longest request [tokens].
     """
 
-    page = "report.traffic:ProfilePage"
+    page = "report.questions.traffic:ProfilePage"
 
     origin: str
     form: str
@@ -118,7 +119,7 @@ class TraceProfile(Shown):
     sample: Array
     distances: StackDistances
     block_tokens: int
-    sessions: Sessions | None
+    sessions: TraceSessions | None
     blocks: tuple[tuple[int, ...], ...]
     longest: tuple[int, int]
 
@@ -262,7 +263,7 @@ def trace(path: Path | str) -> TraceProfile:
     Parameters
     ----------
     path : path or str
-        A file of :func:`inference_econ.inputs.traces.read`.
+        A file of :func:`inference_econ.inputs.workload.traces.read`.
 
     Returns
     -------
@@ -275,7 +276,7 @@ def trace(path: Path | str) -> TraceProfile:
         If it cannot be read, or holds no request.
     """
     recorded = traces.read(path)
-    seen = _Seen()
+    seen = _TraceCounts()
     for line in recorded.lines:
         seen.take(line)
     if not seen.requests:
@@ -284,7 +285,7 @@ def trace(path: Path | str) -> TraceProfile:
     return seen.profile(str(path), recorded)
 
 
-class _Seen:
+class _TraceCounts:
     """Counts while the lines of a trace go by."""
 
     def __init__(self) -> None:
@@ -301,7 +302,7 @@ class _Seen:
         self.turns: dict[str, int] = {}
         self.kept_of = 1
 
-    def take(self, line: traces.Line) -> None:
+    def take(self, line: traces.TraceLine) -> None:
         """Count one more line."""
         event = line.event
         if isinstance(event, traces.Broken):
@@ -350,7 +351,7 @@ class _Seen:
                 if not crc32(name.encode(errors="replace")) % self.kept_of:
                     self.turns[name] = turns
 
-    def profile(self, origin: str, recorded: traces.Trace) -> TraceProfile:
+    def profile(self, origin: str, recorded: traces.TraceFile) -> TraceProfile:
         """All of it."""
         timed = recorded.timed and not self.without_time
         rows = np.array(self.first, dtype=float)
@@ -359,7 +360,7 @@ class _Seen:
         sessions = None
         if self.turns:
             turns = self.turns.values()
-            sessions = Sessions(len(turns) * self.kept_of, sum(turns) / len(turns), max(turns))
+            sessions = TraceSessions(len(turns) * self.kept_of, sum(turns) / len(turns), max(turns))
         return TraceProfile(
             origin,
             recorded.form,

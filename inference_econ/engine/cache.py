@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine.layouts.plans import Plans, attention_groups
-from inference_econ.engine.layouts.stages import fullest_over_mean
+from inference_econ.engine.layouts.plans import Plans, attention_groups, fullest_over_mean
 from inference_econ.formulas.attention import eight_bit_key_bytes
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from inference_econ._types import Array
 from inference_econ.engine.cache import held_cache, held_prefix, own_tokens
-from inference_econ.engine.layouts.divisibility import indivisible
 from inference_econ.engine.layouts.plans import (
     DEPTH_TOLERANCE,
     Plans,
@@ -19,8 +18,9 @@ from inference_econ.engine.layouts.plans import (
     dealt,
     expert_slots,
     fullest_group,
+    fullest_over_mean,
 )
-from inference_econ.engine.layouts.stages import fullest_over_mean
+from inference_econ.engine.layouts.startable import indivisible
 from inference_econ.engine.operators.work import adapter_bytes
 from inference_econ.engine.served import Served
 from inference_econ.inputs import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine.layouts.divisibility import MACHINE
 from inference_econ.engine.layouts.plans import Plans
+from inference_econ.engine.layouts.startable import MACHINE
 from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError

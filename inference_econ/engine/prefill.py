@@ -13,8 +13,7 @@ import numpy.typing as npt
 from inference_econ._types import Array, Indices
 from inference_econ.engine.cache import index_key_bytes
 from inference_econ.engine.collectives import Network, collective_seconds
-from inference_econ.engine.layouts.plans import Plans, attention_groups, dealt
-from inference_econ.engine.layouts.stages import fullest_over_mean
+from inference_econ.engine.layouts.plans import Plans, attention_groups, dealt, fullest_over_mean
 from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup

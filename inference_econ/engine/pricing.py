@@ -88,7 +88,7 @@ def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPri
 
 def hour_cost(
     chip: HardwareSpec, purchase_dollars: float, terms: Ownership, board_watts: float | None = None
-) -> money.HourCost:
+) -> money.HourCostByCause:
     """Return the cost of an hour in use, see :func:`inference_econ.formulas.money.accelerator_hour_cost` [USD/h].
 
     Parameters

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from inference_econ.engine import memory
-from inference_econ.engine.layouts.degrees import layout_columns
-from inference_econ.engine.layouts.pins import Pins
+from inference_econ.engine.layouts.pins import Pins, layout_columns
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import any_can_start, can_start
 from inference_econ.engine.layouts.startable_pins import check_startable
-from inference_econ.engine.levels import SetupLevels
+from inference_econ.engine.measured_corrections import SetupLevels
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
 from inference_econ.engine.operators.table import Operator, OperatorKind
@@ -54,11 +53,11 @@ from inference_econ.inputs import (
     math_unit,
     math_units,
     practices_in,
-    profiles,
     serving_adapters,
     split_changes,
     with_engine,
 )
+from inference_econ.inputs.engine import profiles
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -138,7 +137,7 @@ class Setup:
     left_out : tuple of str
         Engines that were asked for and cannot serve it so, and pools that are not played, with the reason in words.
     left_open : Open or None
-        What :mod:`inference_econ.answers.market` may choose; nothing if None.
+        What :mod:`inference_econ.answers.deployments.candidates` may choose; nothing if None.
     levels : SetupLevels or None
         By how much measured servers of the engine differ from what the assumptions predict of them; None where no
         engine is meant, or none was measured with such a model on such a chip.
@@ -225,7 +224,7 @@ class Setup:
             of the engine that is named), or else as activations.
         assumptions : Assumptions, name or path, optional
             Opinions; by default the profile of the chip's generation
-            (:func:`inference_econ.inputs.profiles.assumed`).
+            (:func:`inference_econ.inputs.engine.profiles.assumed`).
         price : float or str, optional
             Of one accelerator [USD/h], of a node (``23.60/node``), or a kind (``on_demand``, ``spot``) of those that
             its file lists; ``owned``: what an hour costs if the chip is bought. By default the best of the file, see

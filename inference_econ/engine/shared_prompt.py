@@ -13,9 +13,8 @@ from inference_econ._types import Array
 from inference_econ.engine.cache import held_cache
 from inference_econ.engine.collectives import Network, collective_seconds
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.operators.kinds import mixer
 from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
-from inference_econ.engine.operators.work import Work, after_layers
+from inference_econ.engine.operators.work import Work, after_layers, mixer
 from inference_econ.engine.prefill import group_steps, prefill
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import communication, operator_roofline

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inference_econ.engine.layouts.degrees import bare_key, key_degrees
+from inference_econ.engine.layouts.pins import bare_key, key_degrees
 from inference_econ.engine.setup import Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
@@ -306,7 +306,7 @@ def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:
     return STROKE.join((engine or UNKNOWN, hardware.name, model.name))
 
 
-class Reason(NamedTuple):
+class UnlikeReason(NamedTuple):
     """Why a question is unlike the measurements behind some assumptions."""
 
     kind: str
@@ -335,7 +335,7 @@ def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
     return [reason.text for reason in reasons(subject, assumptions)]
 
 
-def reasons(subject: Subject, assumptions: Assumptions) -> list[Reason]:
+def reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeReason]:
     """Return the reasons of :func:`outside`, with what questions have in common."""
     if assumptions.calibration is None:
         return []
@@ -352,7 +352,7 @@ def reasons(subject: Subject, assumptions: Assumptions) -> list[Reason]:
     ]
 
 
-def _unknown(subject: Subject, calibration: Calibration) -> Iterator[Reason]:
+def _unknown(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     if subject.hardware.family not in calibration.families:
         yield _worded(
             f"no chip of the family {subject.hardware.family} was measured ({', '.join(calibration.families)})",
@@ -368,17 +368,19 @@ def _unknown(subject: Subject, calibration: Calibration) -> Iterator[Reason]:
         yield _worded(f"no weights in {weights} were measured ({', '.join(calibration.weights)})", "model")
 
 
-def _uncounted(model: ModelSpec) -> Iterator[Reason]:
+def _uncounted(model: ModelSpec) -> Iterator[UnlikeReason]:
     """Parts that nobody here knows."""
     if model.unknown:
         names = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters)]
         listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
         less_or_more = f"{100 * unknown_share(model):.2g} % of a step less or more" if model.unknown_parameters else ""
         taken = f" ({model.unknown_parameters / _BILLION:.3g} billion parameters, up to {less_or_more})"
-        yield Reason("parts of the model are unknown", f"unknown are {listed}{taken if less_or_more else ''}", "model")
+        yield UnlikeReason(
+            "parts of the model are unknown", f"unknown are {listed}{taken if less_or_more else ''}", "model"
+        )
 
 
-def _apart(subject: Subject, calibration: Calibration) -> Iterator[Reason]:
+def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     """Ways of cutting a model up that no instance of it had, or none at all."""
     if calibration.parallel is None:
         return
@@ -406,11 +408,11 @@ def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibr
     ]
 
 
-def _worded(text: str, unlike: Unlike) -> Reason:
-    return Reason(text, text, unlike)
+def _worded(text: str, unlike: Unlike) -> UnlikeReason:
+    return UnlikeReason(text, text, unlike)
 
 
-def _changed(subject: Subject) -> Iterator[Reason]:
+def _changed(subject: Subject) -> Iterator[UnlikeReason]:
     """What-ifs: a chip or model that nobody has measured, although it has the name of one that was."""
     parts: tuple[tuple[Unlike, HardwareSpec | ModelSpec], ...] = (
         ("hardware", subject.hardware),
@@ -425,7 +427,7 @@ def _changed(subject: Subject) -> Iterator[Reason]:
             yield _worded(f"the {part} is changed ({', '.join(fields)})", part)
 
 
-def _far(subject: Subject, calibration: Calibration) -> Iterator[Reason]:
+def _far(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]:
     load = None
     if subject.concurrency is not None and subject.accelerators is not None:
         load = subject.concurrency / subject.accelerators
@@ -449,7 +451,7 @@ def _far(subject: Subject, calibration: Calibration) -> Iterator[Reason]:
         if value is not None and not seen.low / _SLACK <= value <= seen.high * _SLACK:
             text = words.format(number(value), "" if value == 1.0 else "s")
             ends = " to ".join(dict.fromkeys(number(end) for end in (seen.low, seen.high)))
-            yield Reason(f"{name} outside of what was measured", f"{text} (measured: {ends})", part)
+            yield UnlikeReason(f"{name} outside of what was measured", f"{text} (measured: {ends})", part)
 
 
 def formats(model: ModelSpec, weights: str | None) -> str:

@@ -40,7 +40,7 @@ class LayerWork(NamedTuple):
     """Keys and values of one token [B]."""
 
 
-class Machine(NamedTuple):
+class ProcessRates(NamedTuple):
     """Rates of one process, and of its link to the next."""
 
     matmul_flops_per_second: float
@@ -55,7 +55,7 @@ class Machine(NamedTuple):
     """Of one message [s]."""
 
 
-def layer_seconds(work: LayerWork, machine: Machine, tokens: ArrayLike, context: ArrayLike) -> tuple[Array, Array]:
+def layer_seconds(work: LayerWork, machine: ProcessRates, tokens: ArrayLike, context: ArrayLike) -> tuple[Array, Array]:
     """Time of one layer for part of a prompt, before and after the cache of the others is needed.
 
     Parameters
@@ -89,7 +89,7 @@ def layer_seconds(work: LayerWork, machine: Machine, tokens: ArrayLike, context:
     return np.asarray(before * stretch), np.asarray(np.maximum(whole, machine.overhead_seconds) - before * stretch)
 
 
-def single_seconds(work: LayerWork, machine: Machine, context: ArrayLike) -> Array:
+def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -> Array:
     """Time to the first token on one process.
 
     Parameters
@@ -121,7 +121,7 @@ def single_seconds(work: LayerWork, machine: Machine, context: ArrayLike) -> Arr
     return np.asarray(work.layers * (before + after))
 
 
-def all_gather_seconds(work: LayerWork, machine: Machine, context: ArrayLike, processes: int) -> Array:
+def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike, processes: int) -> Array:
     """Time to the first token where every layer gathers all keys and values before attention.
 
     Parameters
@@ -158,7 +158,7 @@ def all_gather_seconds(work: LayerWork, machine: Machine, context: ArrayLike, pr
     return np.asarray(work.layers * (before + gather + after))
 
 
-def chain_seconds(work: LayerWork, machine: Machine, partition: ArrayLike) -> Array:
+def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) -> Array:
     """Time to the first token of a chain of processes that hand the cache on.
 
     Parameters
@@ -297,7 +297,7 @@ def even_partition(context: float, processes: int) -> Array:
     return np.full(processes, context / processes)
 
 
-def searched_partition(work: LayerWork, machine: Machine, context: float, processes: int) -> Array:
+def searched_partition(work: LayerWork, machine: ProcessRates, context: float, processes: int) -> Array:
     """Parts of a prompt with the shortest time to the first token.
 
     Parameters

@@ -130,7 +130,7 @@ def revealed_exponents(tokens_per_second: npt.ArrayLike, dollars_per_million: np
     return Exponents(np.maximum(low, 0.0), np.where(undercut, -np.inf, high))
 
 
-class HourCost(NamedTuple):
+class HourCostByCause(NamedTuple):
     """Cost of an hour in use of one accelerator, by cause; every field has the shape of the inputs [USD/h]."""
 
     depreciation: Array
@@ -174,7 +174,7 @@ def accelerator_hour_cost(
     power: Power = _NO_POWER,
     yearly_operations: npt.ArrayLike = 0.0,
     cost_of_capital: npt.ArrayLike = 0.0,
-) -> HourCost:
+) -> HourCostByCause:
     """Cost of an hour in which one owned accelerator does paid work.
 
     Parameters
@@ -232,7 +232,7 @@ def accelerator_hour_cost(
         _known("board_watts", power.board_watts) * dollars_per_watt,
         _known("host_watts", power.host_watts) * dollars_per_watt / share,
     )
-    return HourCost(*(np.asarray(part, dtype=float) for part in np.broadcast_arrays(*parts)))
+    return HourCostByCause(*(np.asarray(part, dtype=float) for part in np.broadcast_arrays(*parts)))
 
 
 def _annuity(rate: Array, years: Array) -> Array:

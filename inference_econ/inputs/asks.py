@@ -9,11 +9,12 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import options, percentiles
-from inference_econ.inputs._base import Count, DollarsPerHour, Dtype, Seconds, Size, Spec, in_file
+from inference_econ.inputs import options
+from inference_econ.inputs._spec import Count, DollarsPerHour, Dtype, Seconds, Size, Spec, in_file
 from inference_econ.inputs._yaml import scalar
-from inference_econ.inputs.length import Mix, Tokens, check_lengths
 from inference_econ.inputs.prices import checked, in_words
+from inference_econ.inputs.workload import percentiles
+from inference_econ.inputs.workload.traffic import Mix, Tokens, check_lengths
 
 Positive = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]
 Probability = Annotated[int | float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -271,7 +272,7 @@ class ToyAsk(Spec):
             raise ValueError("a toy_optimum needs a hop > 0 s; without one the best instance is infinitely large")
 
 
-class Measured(Spec):
+class PublishedLatency(Spec):
     """A published latency."""
 
     label: str
@@ -287,7 +288,7 @@ class SquareRootAsk(Spec):
 
     kind: Literal["square_root_law"]
     """Names this kind of question."""
-    measured: Annotated[tuple[Measured, ...], Field(min_length=2, strict=False)]
+    measured: Annotated[tuple[PublishedLatency, ...], Field(min_length=2, strict=False)]
     """Published latencies; the first fixes the law."""
 
 

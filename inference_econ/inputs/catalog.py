@@ -31,19 +31,19 @@ from inference_econ.inputs.scope import uncopied as uncopied
 from inference_econ.inputs.what_if import parsed_value
 
 if TYPE_CHECKING:
-    from inference_econ.inputs._base import Spec
+    from inference_econ.extras.closed_models.asks import Priors
+    from inference_econ.inputs._spec import Spec
     from inference_econ.inputs._yaml import Document, Location
-    from inference_econ.inputs.acceptance import SpeculationFacts, UsualAcceptance
     from inference_econ.inputs.asks import ProposerName
-    from inference_econ.inputs.assumptions import Assumptions
-    from inference_econ.inputs.engines import EngineSpec, KernelCount
+    from inference_econ.inputs.economic_defaults import Elasticity, Learning, Ownership, PowerSpec, TierSpec
+    from inference_econ.inputs.engine_specs import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
-    from inference_econ.inputs.measured_names import MeasuredNames
-    from inference_econ.inputs.model import ModelSpec
-    from inference_econ.inputs.opinions import Elasticity, Learning, Ownership, PowerSpec, TierSpec
-    from inference_econ.inputs.priors import Priors
-    from inference_econ.inputs.scenario import Scenario
-    from inference_econ.inputs.traffic import TrafficSpec
+    from inference_econ.inputs.models.acceptance import SpeculationFacts, UsualAcceptance
+    from inference_econ.inputs.models.model import ModelSpec
+    from inference_econ.inputs.names import MeasuredNames
+    from inference_econ.inputs.presets.assumptions import Assumptions
+    from inference_econ.inputs.scenarios.scenario import Scenario
+    from inference_econ.inputs.workload.traffic import TrafficSpec
 
 #: A name of the catalogue, or a path.
 Name = str | os.PathLike[str]
@@ -84,14 +84,14 @@ def tier(name: str) -> TierSpec:
     SpecError
         If the file has mistakes.
     """
-    from inference_econ.inputs.opinions import TierSpec
+    from inference_econ.inputs.economic_defaults import TierSpec
 
     return _of_assumptions(TierSpec, "tiers", "tier", name)
 
 
 def priors(name: str) -> Priors:
     """Read what is believed before anything is observed, by name or path; see :func:`tier` for errors."""
-    from inference_econ.inputs.priors import Priors
+    from inference_econ.extras.closed_models.asks import Priors
 
     return _of_assumptions(Priors, "priors", "priors", name)
 
@@ -110,7 +110,7 @@ def _of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT
 @cache
 def ownership() -> Ownership:
     """On what terms accelerators are owned, where nobody says otherwise."""
-    from inference_econ.inputs.opinions import Ownership
+    from inference_econ.inputs.economic_defaults import Ownership
 
     return _usual(Ownership, "ownership")
 
@@ -118,7 +118,7 @@ def ownership() -> Ownership:
 @cache
 def power() -> PowerSpec:
     """Power that chips and their machines draw."""
-    from inference_econ.inputs.opinions import PowerSpec
+    from inference_econ.inputs.economic_defaults import PowerSpec
 
     return _usual(PowerSpec, "power")
 
@@ -126,7 +126,7 @@ def power() -> PowerSpec:
 @cache
 def elasticity() -> Elasticity:
     """Opinions of how replicas come and go, where nobody says otherwise."""
-    from inference_econ.inputs.opinions import Elasticity
+    from inference_econ.inputs.economic_defaults import Elasticity
 
     return _usual(Elasticity, "elasticity")
 
@@ -134,7 +134,7 @@ def elasticity() -> Elasticity:
 @cache
 def learning() -> Learning:
     """Opinions of what a learner of rollouts computes and holds, where nobody says otherwise."""
-    from inference_econ.inputs.opinions import Learning
+    from inference_econ.inputs.economic_defaults import Learning
 
     return _usual(Learning, "learning")
 
@@ -285,7 +285,7 @@ def measured_names() -> MeasuredNames:
 def speculation_facts() -> SpeculationFacts:
     """Tokens that rounds of speculation give in measured servers."""
     from inference_econ.inputs import _yaml
-    from inference_econ.inputs.acceptance import SpeculationFacts
+    from inference_econ.inputs.models.acceptance import SpeculationFacts
 
     return SpeculationFacts.from_document(_yaml.read(folder("scenarios") / "measured" / "speculation.yaml"))
 
@@ -315,7 +315,7 @@ def model(name: Name, *, changes: Iterable[str] = ()) -> ModelSpec:
 
     The path may be that of a published Hugging Face ``config.json``, or of a folder that holds one.
     """
-    from inference_econ.inputs.model import ModelSpec
+    from inference_econ.inputs.models.model import ModelSpec
 
     return _load(ModelSpec, "models", name, tuple(changes))
 
@@ -357,35 +357,35 @@ def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualA
 
 def assumptions(name: Name, *, changes: Iterable[str] = ()) -> Assumptions:
     """Read a preset of assumptions by name or path; see :func:`hardware` for ``changes`` and errors."""
-    from inference_econ.inputs.assumptions import Assumptions
+    from inference_econ.inputs.presets.assumptions import Assumptions
 
     return _load(Assumptions, "assumptions", name, tuple(changes))
 
 
 def as_fitted(name: Name) -> Assumptions:
     """Fitted assumptions by name, without the levels of measured servers over what they predict."""
-    from inference_econ.inputs.assumptions import Assumptions
+    from inference_econ.inputs.presets.assumptions import Assumptions
 
     return _fresh(Assumptions, "assumptions", os.fspath(name), (), levelled=False)
 
 
 def scenario(name: Name, *, changes: Iterable[str] = ()) -> Scenario:
     """Read a scenario by name or path; see :func:`hardware` for ``changes`` and errors."""
-    from inference_econ.inputs.scenario import Scenario
+    from inference_econ.inputs.scenarios.scenario import Scenario
 
     return _load(Scenario, "scenarios", name, tuple(changes))
 
 
 def engine(name: Name, *, changes: Iterable[str] = ()) -> EngineSpec:
     """Read what is known of a serving engine by name or path; see :func:`hardware` for ``changes`` and errors."""
-    from inference_econ.inputs.engines import EngineSpec
+    from inference_econ.inputs.engine_specs import EngineSpec
 
     return _load(EngineSpec, "engines", name, tuple(changes))
 
 
 def traffic(name: Name, *, changes: Iterable[str] = ()) -> TrafficSpec:
     """Read a traffic by name or path; see :func:`hardware` for ``changes`` and errors."""
-    from inference_econ.inputs.traffic import TrafficSpec
+    from inference_econ.inputs.workload.traffic import TrafficSpec
 
     return _load(TrafficSpec, "traffic", name, tuple(changes))
 
@@ -482,7 +482,7 @@ def _validated(cls: type[SpecT], kind: Kind, document: Document) -> SpecT:
     """Specification that a document holds; names in a scenario are looked up with everything else in it."""
     if kind != "scenarios":
         return cls.from_document(document)
-    from inference_econ.inputs.scenario_file import scenario_of
+    from inference_econ.inputs.scenarios.scenario import scenario_of
 
     return cast("SpecT", scenario_of(document, meaning))
 
@@ -543,7 +543,7 @@ def _graft_levels(document: Document, name: str) -> None:
         With the line that says which version they are over.
     """
     from inference_econ.inputs import _yaml
-    from inference_econ.inputs.measured_levels import constants_of
+    from inference_econ.inputs.presets.calibration import constants_of
 
     profile = Path(name).name if name in names("assumptions") else ""
     if profile in part_names("levels"):
@@ -563,7 +563,7 @@ _TIMES = re.compile(r"(\d+(?:\.\d+)?)x")
 
 def _apply(document: Document, change: str, word: str) -> None:
     from inference_econ.inputs import _yaml, variants
-    from inference_econ.inputs.model_keys import SHORT_KEYS
+    from inference_econ.inputs.models.sizes import SHORT_KEYS
 
     path, sign, text = (part.strip() for part in change.partition("="))
     origin = f"--set {word}.{change}"

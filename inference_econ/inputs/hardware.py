@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inference_econ.inputs._base import (
+from inference_econ.inputs._spec import (
     BytesPerSecond,
     Count,
     DollarsPerHour,
@@ -45,7 +45,7 @@ class Price(Spec):
     """Whether it was read in the reference, or a transcription of it; false of what is only said to stand there."""
 
 
-class Purchase(Spec):
+class PurchasePrice(Spec):
     """Price of one accelerator that is bought, with its share of host and network."""
 
     dollars_per_accelerator: float = Field(gt=0, le=1e9, allow_inf_nan=False)
@@ -107,7 +107,7 @@ class HardwareSpec(SourcedSpec):
     """Accelerators of the machines that can be rented, ascending, the whole node last; empty if unknown [1]."""
     prices: tuple[Price, ...] = Field(default=(), strict=False)
     """Rental prices; of those of a kind and seller that are dated and verified, the one to use by default first."""
-    purchase: Purchase | None = None
+    purchase: PurchasePrice | None = None
     """Price of buying it; absent if nobody was found who says."""
 
     def _check_fields(self) -> None:

@@ -12,17 +12,126 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from pydantic import Field
 
 from inference_econ.errors import UnknownNameError
-from inference_econ.inputs import spellings
-from inference_econ.inputs.places import Kind, Meaning, files, folder, names
-from inference_econ.inputs.repository import is_repository
-from inference_econ.inputs.spellings import format_in, has_other_width, plain
+from inference_econ.inputs._spec import Spec
+from inference_econ.inputs.dtype import FORMATS, family
+from inference_econ.inputs.places import Kind, Meaning, files, folder, is_repository, names
 
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Value
-    from inference_econ.inputs.measured_names import MeasuredNames
+
+#: Endings of a model's name that leave its architecture alone.
+_ENDING = re.compile(
+    r"[-_ .]+(?:instruct|chat|base|it|hf|preview|thinking|dynamic|quantized|bf16|fp16|fp8|fp4|nvfp4|mxfp4|mxfp8|int4|"
+    r"int8|awq|gptq|kv|block|eagle3?|tensor|online|turbo|w\d+a\d+(?:kv\d+)?|\d{4}|v\d+(?:\.\d+)*|bnb|\dbit|gguf|mtp|"
+    r"w|a)$"
+)
+_PARENTHESES = re.compile(r"\([^)]*\)")
+#: Words of a chip's name that do not tell it from others.
+_NOISE = re.compile(
+    r"nvidia|amd|intel|google|aws|geforce|tesla|instinct|gpus?|tensor|core|superchip|accelerator|edition|hgx|dgxc?|oam|"
+    r"hbm2e?|hbm3e?|gddr\dx?|cloud|baseboard|slurm|nv|nvd|nb|cw|cr|tw|tg|oci"
+)
+_MEMORY = re.compile(r"^(\d+)g(?:b|ib)?$")
+_UNIT = re.compile(r"(\d) (gi?b)\b")
+_FORM = re.compile(r"^sxm\d$")
+
+#: Number formats by the texts that give them away, the most telling ones first.
+_FORMATS = (
+    ("nvfp4", ("nvfp4",)),
+    ("mxfp4", ("mxfp4",)),
+    ("mxfp8", ("mxfp8",)),
+    ("fp8_block", ("fp8_block", "fp8 block", "blockwise fp8")),
+    ("fp8", ("fp8", "e4m3", "float8")),
+    ("int8", ("int8", "w8a8", "w8a16", "8bit")),
+    ("int4", ("int4", "w4a", "awq", "gptq", "4bit", "bnb")),
+    ("fp4", ("fp4",)),
+    ("bf16", ("bf16", "bfloat16")),
+    ("fp16", ("fp16", "float16", "half")),
+    ("fp32", ("fp32", "float32")),
+)
+#: In names of checkpoints whose weights have a width of their own.
+_OTHER_WIDTH = re.compile(r"\dbit|w\d+a\d+")
+_FOUR_BITS = frozenset(name for name, row in FORMATS.items() if row.bits == 4 and row.kind != "file")
+EIGHT_BIT_FLOATS = frozenset(name for name, row in FORMATS.items() if row.bits == 8 and row.kind == "float")
+
+
+def has_other_width(bare: str) -> bool:
+    """Whether a checkpoint's name says a width of its weights; where that is no known format, none is meant.
+
+    Examples
+    --------
+    >>> has_other_width("qwen332b3bit"), has_other_width("qwen332b")
+    (True, False)
+    """
+    return _OTHER_WIDTH.search(bare) is not None
+
+
+def plain(text: str) -> str:
+    """Letters and digits of a text, in lower case.
+
+    Examples
+    --------
+    >>> plain("Qwen/Qwen3-32B")
+    'qwenqwen332b'
+    """
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def format_in(text: str) -> str | None:
+    """The number format that a text in lower case gives away, if any."""
+    for name, spellings in _FORMATS:
+        if any(spelling in text for spelling in spellings):
+            return name
+    return None
+
+
+def alike(written: str, native: str) -> bool:
+    """Whether both are formats of 4 bits, or both 8-bit floats, which names of checkpoints do not tell apart."""
+    return any(written in kind and family(native) in kind for kind in (_FOUR_BITS, EIGHT_BIT_FLOATS))
+
+
+def without_parentheses(text: str) -> str:
+    """A text without its remarks in parentheses."""
+    return _PARENTHESES.sub("", text)
+
+
+def of_model(text: str) -> Iterator[str]:
+    """A model's name in plain letters, then without owner and remarks, then without one ending after the other."""
+    yield plain(text)
+    bare = without_parentheses(text).strip().lower()
+    yield plain(bare)
+    bare = bare.rsplit("/", 1)[-1]
+    while True:
+        yield plain(bare)
+        yield plain(bare.removeprefix("meta-"))
+        shorter = _ENDING.sub("", bare)
+        if shorter == bare:
+            return
+        bare = shorter
+
+
+def of_chip(text: str) -> tuple[list[str], str | None]:
+    """The words that tell a chip from others, and the size of its memory [GB] if the text names one.
+
+    Examples
+    --------
+    >>> of_chip("NVIDIA H100 SXM5 80GB")
+    (['h100', 'sxm'], '80')
+    """
+    words, memory = [], None
+    for word in re.split(r"[^a-z0-9]+", _UNIT.sub(r"\1\2", text.lower())):
+        size = _MEMORY.match(word)
+        if size is not None:
+            memory = size[1]
+        elif word and not _NOISE.fullmatch(word):
+            words.append("sxm" if _FORM.match(word) else word)
+    return words, memory
+
 
 #: Words of a chip's title that tell boards and sizes of one chip apart.
 _BOARD = re.compile(r"sxm|pcie|nvl|nvl72|\d+")
@@ -44,7 +153,6 @@ class _Entry(NamedTuple):
 def measured_names() -> MeasuredNames:
     """Names as measurements write them, and those of what is in the catalogue."""
     from inference_econ.inputs import _yaml
-    from inference_econ.inputs.measured_names import MeasuredNames
 
     return MeasuredNames.from_document(_yaml.read(folder("scenarios") / "measured" / "names.yaml"))
 
@@ -131,7 +239,7 @@ def _meant_model(text: str) -> Meaning | None:
     if _OTHER_FILES.search(text.lower()):
         return None
     able = _models_with(text)
-    spelled = (model_spellings().get(spelling) for spelling in spellings.of_model(text))
+    spelled = (model_spellings().get(spelling) for spelling in of_model(text))
     name = next((name for name in spelled if name is not None), None)
     if len(able) > 1 or name is None:  # the table of other names has the usual one of several
         _refuse("models", text, able)
@@ -146,7 +254,7 @@ def _in_format(text: str, name: str) -> Meaning | None:
     if written is None and has_other_width(bare):
         return None
     named = "/" in text and is_repository(text)
-    if written in (None, native) or spellings.alike(written, native):
+    if written in (None, native) or alike(written, native):
         # Other weights of the same sizes: what is typed is what is started.
         return Meaning(text if named else name, _remark("models", text, name), name if named else "")
     checkpoint = measured_names().checkpoints.get(name, {}).get(written)
@@ -196,7 +304,7 @@ def _leaves_board_open(wanted: set[str], words: set[str]) -> bool:
 
 def _words(title: str) -> Iterator[str]:
     """The words that tell a chip from others, the size of its memory [GB] as a bare number."""
-    words, memory = spellings.of_chip(title)
+    words, memory = of_chip(title)
     yield from words
     if memory is not None:
         yield memory
@@ -218,3 +326,29 @@ def _remark(kind: Kind, text: str, name: str, others: list[str] | None = None) -
     beside = f", not {_either(others)}" if others else ""
     shape = ", which stands for models of its shape" if kind == "models" else ""
     return f"{text!r} is taken as {name} ({_entries(kind)[name].title}){beside}{shape}"
+
+
+Spellings = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
+
+
+class MeasuredNames(Spec):
+    """Spellings found in measurements, by the name that the catalogue has for the same thing."""
+
+    models: dict[str, Spellings]
+    """Catalogue name of a model to its other names."""
+    hardware: dict[str, Spellings]
+    """Catalogue name of a chip to its other names."""
+    plain_hardware: Spellings
+    """Catalogue names of chips that people mean where they leave the board open, though there are others."""
+    checkpoints: dict[str, dict[str, str]]
+    """Model to number format to the model's file for checkpoints of that format."""
+    formats: dict[str, dict[str, str]]
+    """Model to number format to the one that its makers mean by that word."""
+    prefill_first: Spellings
+    """Engines, or versions of them by their beginning, that read all prompts before they go on decoding."""
+    compiled: Spellings
+    """Engines, or versions of them by their beginning, whose models are compiled as a whole."""
+    unversioned: Spellings
+    """Texts that give an engine away, and after which the number is that of a library below it."""
+    engines: dict[str, Spellings]
+    """Engine to the texts that give it away, the engine to look for first first."""

@@ -31,7 +31,7 @@ class Folder(NamedTuple):
     path: Path
 
 
-class Reader(NamedTuple):
+class MeasurementReader(NamedTuple):
     """A function that reads measurements."""
 
     origin: str
@@ -52,7 +52,7 @@ def folders() -> tuple[Folder, ...]:
 
 
 @cache
-def readers() -> tuple[Reader, ...]:
+def readers() -> tuple[MeasurementReader, ...]:
     """The functions of all installed packages, by the names of their entry points.
 
     Raises
@@ -84,14 +84,14 @@ def _folder(entry: EntryPoint) -> Folder:
     return Folder(_origin(entry), places[0])
 
 
-def _reader(entry: EntryPoint) -> Reader:
+def _reader(entry: EntryPoint) -> MeasurementReader:
     try:
         read = entry.load()
     except Exception as error:  # code of others fails as it likes
         raise _broken(entry, f"{entry.value!r} cannot be loaded ({error})") from error
     if not callable(read):
         raise _broken(entry, f"{entry.value!r} is no function")
-    return Reader(_origin(entry), read)
+    return MeasurementReader(_origin(entry), read)
 
 
 def _broken(entry: EntryPoint, fault: str) -> InputError:

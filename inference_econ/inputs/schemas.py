@@ -8,13 +8,13 @@ from typing import Any
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.inputs._base import Spec
-from inference_econ.inputs.assumptions import GROUPS, Assumptions, value_of
-from inference_econ.inputs.engines import EngineSpec
+from inference_econ.inputs._spec import Spec
+from inference_econ.inputs.engine_specs import EngineSpec
 from inference_econ.inputs.hardware import HardwareSpec
-from inference_econ.inputs.model import ModelSpec
-from inference_econ.inputs.scenario import Scenario
-from inference_econ.inputs.traffic import TrafficSpec
+from inference_econ.inputs.models.model import ModelSpec
+from inference_econ.inputs.presets.assumptions import GROUPS, Assumptions, value_of
+from inference_econ.inputs.scenarios.scenario import Scenario
+from inference_econ.inputs.workload.traffic import TrafficSpec
 
 #: Roles of reStructuredText, which a page of Markdown does not know.
 _MARKUP = re.compile(r":\w+:`([^`]+)`")

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import _yaml, model_keys
-from inference_econ.inputs._base import covering_keys
+from inference_econ.inputs import _yaml
+from inference_econ.inputs._spec import covering_keys
+from inference_econ.inputs.models import sizes as model_keys
 
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Document, Location, Value

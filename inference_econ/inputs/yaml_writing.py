@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from inference_econ.inputs._base import SourcedSpec
+from inference_econ.inputs._spec import SourcedSpec
 from inference_econ.inputs._yaml import scalar
 
 if TYPE_CHECKING:

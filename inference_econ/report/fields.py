@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from inference_econ.records.texts import PART_NAMES, amount, chance_percent, dollars, layout_label, per_hour, size
-from inference_econ.report.table import Table
+from inference_econ.report.page import Table
 
 #: Plain data of one row.
 Record: TypeAlias = Mapping[str, Any]

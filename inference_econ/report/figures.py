@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.records.files import check_picture, ending_of, whole_file
 from inference_econ.studies.exhibits import Chart
 from inference_econ.studies.results import Curve

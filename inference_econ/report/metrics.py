@@ -10,7 +10,7 @@ from inference_econ.inputs.options import rows
 from inference_econ.search import Metric
 
 
-class Axis(NamedTuple):
+class MetricAxis(NamedTuple):
     """A metric as the vertical axis of a picture: a row of ``metrics.csv``.
 
     Attributes
@@ -40,12 +40,12 @@ class Axis(NamedTuple):
     dollars: bool
 
 
-def _axis(row: Mapping[str, str]) -> Axis:
-    values: dict[str, Any] = {name: row[name] for name in Axis._fields}
-    return Axis(**{**values, "factor": float(row["factor"]), "dollars": row["dollars"] == "yes"})
+def _axis(row: Mapping[str, str]) -> MetricAxis:
+    values: dict[str, Any] = {name: row[name] for name in MetricAxis._fields}
+    return MetricAxis(**{**values, "factor": float(row["factor"]), "dollars": row["dollars"] == "yes"})
 
 
 #: By name, as ``--y`` has them.
-AXES: Mapping[Metric, Axis] = {
+AXES: Mapping[Metric, MetricAxis] = {
     cast("Metric", row["name"]): _axis(row) for row in rows(Path(__file__).with_suffix(".csv"))
 }

@@ -2,22 +2,108 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from inference_econ._shown import Shown
+from inference_econ.engine import Setup
+from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED
 from inference_econ.records.files import CHARTS, PICTURES
-from inference_econ.records.plain import Frame, named
+from inference_econ.records.plain import Frame, frame_of, named
 from inference_econ.records.saved import csv_of
+from inference_econ.records.sources import setup_sources
 from inference_econ.report import charts
-from inference_econ.report.table import Table
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import Start
-    from inference_econ.engine import Setup
     from inference_econ.records.sources import UsedSource
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under a head, ready to be shown.
+
+    Attributes
+    ----------
+    title : str
+        Above the table.
+    columns : tuple of str
+        The head; units are part of it.
+    rows : tuple of tuple of str
+        One text per column.
+    notes : tuple of str
+        Below the table: what a reader must know to use the answer, warnings above all; a short line or two.
+    why : tuple of str
+        What the numbers rest on: assumptions, intervals, definitions, who can start what. A terminal shows it when it
+        is asked for.
+    least : tuple of str
+        Columns that a narrow terminal may leave out, the least important first.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+    least: tuple[str, ...] = ()
+
+    @property
+    def every_note(self) -> tuple[str, ...]:
+        """All that is said below the table where there is room for it."""
+        return (*self.notes, *self.why)
+
+    def frame(self) -> Frame:
+        """The table as a DataFrame of text."""
+        return frame_of([list(row) for row in self.rows], list(self.columns))
+
+    def markdown(self) -> str:
+        """The table in Markdown, without its title and notes."""
+        lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
+        return "".join(f"| {' | '.join(map(_markdown_cell, line))} |\n" for line in lines)
+
+
+def _markdown_cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def remarks(setup: Setup) -> list[str]:
+    """On which units the formats of a question run, where that is not their own."""
+    notes = []
+    for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
+        unit = setup.unit(dtype)
+        if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
+            notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
+    return notes
+
+
+def warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
+    """Warnings on the model and the what-ifs of a question, but on lengths that were told before."""
+    model, notes = setup.model, []
+    longest = max((length for length, _ in setup.contexts), default=setup.context)
+    if not lengths_told and model.max_context is not None and longest > model.max_context:
+        notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
+    changed = dict.fromkeys(used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
+    if changed:
+        notes.append(f"What if: {', '.join(changed)}.")
+    if model.rumoured:
+        notes.append("The architecture of this model is a rumour.")
+    return [*notes, *scale_notes([setup])]
+
+
+def scale_notes(setups: Iterable[Setup]) -> list[str]:
+    """The published study's formats of the same width, where weights with scales are asked of its assumptions."""
+    formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
+    return [
+        f"{weights} weights are {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with their scales; the "
+        f"{8 * BYTES_PER_ELEMENT[UNSCALED[weights]]:g} bits of the published study have none: "
+        f"--weights {UNSCALED[weights]}."
+        for weights in dict.fromkeys(formats)
+        if weights in UNSCALED
+    ]
+
 
 Answer = TypeVar("Answer", bound=Shown)
 #: Parts of a sentence: texts, and amounts (:class:`.table.Amount`) that follow the price of a chip.
@@ -43,7 +129,7 @@ class Sketch:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class ShareBar:
     """Parts of a whole that a terminal shows as one bar.
 
     Attributes
@@ -82,7 +168,7 @@ class Headline:
 
 
 #: What a terminal shows one below the other; quiet ones show tables only.
-Block = Table | Sketch | Bar | Remarks | Headline
+Block = Table | Sketch | ShareBar | Remarks | Headline
 
 
 class Page(ABC):
@@ -236,3 +322,167 @@ class AnswerPage(Page, Generic[Answer]):
 def listed(lines: Sequence[str]) -> str:
     """Sentences as a list in Markdown, below a table."""
     return "\n" + "".join(f"- {line}\n" for line in lines) if lines else ""
+
+
+#: Between columns [characters].
+GAP = 2
+#: Cells that are longer may be wrapped between words [characters].
+_PROSE = 40
+#: Longest word in a column of numbers, such as "nothing fits" [characters].
+_WORD = 12
+#: Longer words, such as paths, may be wrapped behind a slash, a dot or an underscore [characters].
+_PATH = 24
+_PIECE = re.compile(r"[^/._]*[/._]+|[^/._]+")
+#: Behind a number that is marked.
+_MARK = " *"
+_AMOUNT = r"[<>~]?[-+]?\$?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?"
+_NUMBER = re.compile(rf"{_AMOUNT}(( to |, | : | ± |/){_AMOUNT})*")
+
+
+class TableColumn(NamedTuple):
+    """A column as it is printed."""
+
+    head: str
+    cells: tuple[str, ...]
+    width: int
+    """Characters of a line of it; what is longer is wrapped between words."""
+    right: bool
+    """Its numbers are aligned at their ends."""
+
+
+class Fitted(NamedTuple):
+    """A table in a width."""
+
+    columns: list[TableColumn]
+    left_out: list[str]
+    """Heads of columns for which there is no room."""
+
+
+def fitted(table: Table, width: int) -> Fitted:
+    """The columns of a table in a width; the least important are left out where they do not all fit.
+
+    A wide one that has gone may leave room for narrower ones that are less important.
+
+    Parameters
+    ----------
+    table : Table
+        Any.
+    width : int
+        Of a line [characters].
+    """
+    columns = complete = _columns(table)
+    left_out: list[str] = []
+    unimportant = [head for head in table.least if head in table.columns]
+    while (widths := _widths(columns, width)) is None and unimportant:
+        left_out.append(unimportant.pop(0))
+        columns = [column for column in columns if column.head != left_out[-1]]
+    for head in reversed(left_out if widths else ()):
+        more = [column for column in complete if column.head == head or column in columns]
+        if (room := _widths(more, width)) is not None:
+            columns, widths = more, room
+            left_out = [other for other in left_out if other != head]
+    while widths is None and (widths := _widths(columns, width, words=True)) is None and len(columns) > 1:
+        left_out.append(columns.pop().head)
+    widths = widths or _floors(columns, words=True)
+    shown = [_wrapped(column, room) for column, room in zip(columns, widths, strict=True)]
+    return Fitted(shown, [head for head in table.columns if head in left_out])
+
+
+def least_width(table: Table) -> int:
+    """The width in which all columns of a table fit, long cells wrapped [characters]."""
+    return _total(_floors(_columns(table), words=False))
+
+
+def _columns(table: Table) -> list[TableColumn]:
+    """Columns as wide as they want to be."""
+    cells = [tuple(row[index] for row in table.rows) for index in range(len(table.columns))]
+    return [_column(head, column) for head, column in zip(table.columns, cells, strict=True)]
+
+
+def _column(head: str, cells: tuple[str, ...]) -> TableColumn:
+    """A column as wide as it wants to be."""
+    right = is_numeric(cells)
+    if right and any(cell.endswith(_MARK) for cell in cells):
+        # Numbers without the mark end where those with it do.
+        cells = tuple(cell if cell.endswith(_MARK) else cell + " " * len(_MARK) for cell in cells)
+    return TableColumn(head, cells, max(map(len, (head, *cells))), right)
+
+
+def is_numeric(cells: Sequence[str]) -> bool:
+    """Return whether a column is one of numbers, perhaps with a word where there is none."""
+    filled = [cell.removesuffix(_MARK) for cell in cells if cell not in ("", "-")]
+    words = [cell for cell in filled if not _NUMBER.fullmatch(cell)]
+    return bool(filled) and len(filled) >= 2 * len(words) and all(len(word) <= _WORD for word in words)
+
+
+def _widths(columns: Sequence[TableColumn], width: int, *, words: bool = False) -> list[int] | None:
+    """The width of each column: as it wants to be, with its head wrapped, or with long or all cells wrapped.
+
+    None where even that is too wide.
+    """
+    wanted = [column.width for column in columns]
+    for floors in (wanted, _heads_wrapped(columns), _floors(columns, words=words)):
+        if _total(floors) <= width:
+            return _filled(floors, wanted, width - _total(floors))
+    return None
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _heads_wrapped(columns: Sequence[TableColumn]) -> list[int]:
+    """Widths at which only heads are wrapped."""
+    return [max(_longest_word(column.head), *map(len, column.cells), 1) for column in columns]
+
+
+def _floors(columns: Sequence[TableColumn], *, words: bool) -> list[int]:
+    """Widths at which long cells are wrapped too, or all cells down to their longest word; numbers never are."""
+    return [
+        whole
+        if column.right
+        else max(_longest_word(column.head), *map(_longest_word, column.cells), 1 if words else min(whole, _PROSE))
+        for column, whole in zip(columns, _heads_wrapped(columns), strict=True)
+    ]
+
+
+def _longest_word(text: str) -> int:
+    return max((len(piece) for piece, _ in _pieces(text)), default=0)
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Pieces that a text may be wrapped between, each with whether a space comes before: words, parts of paths."""
+    for word in text.split():
+        parts = _PIECE.findall(word) if len(word) > _PATH else [word]
+        yield from ((part, index == 0) for index, part in enumerate(parts))
+
+
+def _wrapped(column: TableColumn, width: int) -> TableColumn:
+    """A column in a width, its long cells in several lines, its numbers at the end of theirs."""
+    if column.right:
+        return column._replace(cells=tuple(cell.rjust(width) for cell in column.cells), width=width)
+    cells = (cell if len(cell) <= width else _in_lines(cell, width) for cell in column.cells)
+    return column._replace(cells=tuple(cells), width=width)
+
+
+def _in_lines(text: str, width: int) -> str:
+    """A text in lines that are as full as can be."""
+    lines = [""]
+    for piece, apart in _pieces(text):
+        space = " " if apart and lines[-1] else ""
+        if len(lines[-1]) + len(space) + len(piece) <= width or not lines[-1]:
+            lines[-1] += space + piece
+        else:
+            lines.append(piece)
+    return "\n".join(lines)
+
+
+def _filled(floors: Sequence[int], wanted: Sequence[int], room: int) -> list[int]:
+    """Widths when the room that is left goes to whichever wrapped column is the narrowest, character by character."""
+    widths = list(floors)
+    for _ in range(room):
+        wrapped = [index for index, most in enumerate(wanted) if widths[index] < most]
+        if not wrapped:
+            break
+        widths[min(wrapped, key=widths.__getitem__)] += 1
+    return widths

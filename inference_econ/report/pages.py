@@ -46,7 +46,7 @@ def report(answer: Shown, path: str | Path) -> None:
 def launch(answer: Shown, to: str | None) -> str:
     """See :meth:`inference_econ._shown.Shown.launch`."""
     from inference_econ.errors import InputError
-    from inference_econ.report.launch import started
+    from inference_econ.report.questions.launch import started
 
     start = page(answer).start()
     if start is None:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from inference_econ.errors import UnknownNameError
 from inference_econ.report.fields import ENDS, GIGABYTES, Field, glossary
-from inference_econ.report.page import Page
-from inference_econ.report.table import Table
+from inference_econ.report.page import Page, Table
 
 #: Types of JSON, by what the glossary calls them; all others are kinds of records.
 _TYPES: Mapping[str, str] = {
@@ -48,7 +47,7 @@ JSON schema of an answer, and so does the OpenAPI document of `inference-econ se
 """
 
 
-class Entry(NamedTuple):
+class SchemaField(NamedTuple):
     """A field of a kind of record."""
 
     field: Field
@@ -78,7 +77,7 @@ def _kinds() -> Mapping[str, str]:
     return {**_document()["answers"], **_document()["records"]}
 
 
-def entries(kind: str, within: tuple[str, ...] = ()) -> Iterator[Entry]:
+def entries(kind: str, within: tuple[str, ...] = ()) -> Iterator[SchemaField]:
     """Yield the fields of a kind of record, or of the answer to a question.
 
     Parameters
@@ -104,7 +103,7 @@ def entries(kind: str, within: tuple[str, ...] = ()) -> Iterator[Entry]:
         name = match["name"]
         special = [key for key in (f"{outer}.{name}" for outer in within) if key in glossary()]
         field = glossary()[special[0] if special else name]
-        yield Entry(field, name, match["type"] or field.type, bool(match["ends"]), bool(match["optional"]))
+        yield SchemaField(field, name, match["type"] or field.type, bool(match["ends"]), bool(match["optional"]))
 
 
 def json_schema(kind: str, place: str = "#/$defs/") -> dict[str, Any]:
@@ -266,7 +265,7 @@ def _headed(field: Field) -> str:
     return f"{heading}: {value:.5g} as {field.text(value)}"
 
 
-def _with_marks(entry: Entry) -> str:
+def _with_marks(entry: SchemaField) -> str:
     return f"{entry.name}{'~' * entry.ends}{'?' * entry.optional}"
 
 

@@ -2,31 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.answers.heading import (
-    frontiers_title,
-)
-from inference_econ.answers.serving_frontier import ServiceFrontier, ServicePoint
-from inference_econ.answers.startable import doubts, grounds, saving_note
+from inference_econ.answers import notes as caveats
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
+from inference_econ.answers.notes import doubts, frontiers_title, grounds, saving_note
 from inference_econ.engine import Setup, bounds
 from inference_econ.engine.bounds import Factors
 from inference_econ.errors import InputError
+from inference_econ.extras.servers.similar_servers import SimilarServer, servers_like
+from inference_econ.extras.servers.validation.servers import ENGINES
+from inference_econ.formulas import money
 from inference_econ.records.deviations import SERVED
 from inference_econ.records.texts import amount, chips_label, dollars, layout_label
-from inference_econ.report import bands
-from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.fields import Column, Field, Record, column, field, view
 from inference_econ.report.metrics import AXES
-from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch
-from inference_econ.report.startable import with_engines
-from inference_econ.report.table import Table, remarks, warnings
+from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch, Table, remarks, warnings
+from inference_econ.report.service import with_engines
 from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
+
+#: With more lines their bands would lie over each other.
+_MOST = 4
+
+
+def bands_label(setups: Iterable[Setup]) -> str:
+    """Entry of bands in a legend, with the assumptions whose errors they are."""
+    names = ", ".join(dict.fromkeys(caveats.name_of(setup.assumptions) for setup in setups))
+    return f"{100 * bounds.LEVEL:.0f} % of measured values ({names})"
+
+
+def are_shown(lines: int) -> bool:
+    """Return whether so many lines can have bands that are told apart."""
+    return lines <= _MOST
+
+
+def around_curve(
+    speed: npt.ArrayLike, metric: npt.ArrayLike, factors: bounds.Ends, name: str, *, cost: bool = True
+) -> Band | None:
+    """A band around what is held against the speed of a user: from faster and better to slower and worse.
+
+    Errors differ by engine, so that a point which is moved may be beaten by another: either edge is what the best of
+    the moved points reaches at a speed or above.
+
+    Parameters
+    ----------
+    speed, metric : array_like, shape (n,)
+        Of the points; any units.
+    factors : mapping
+        From :func:`inference_econ.report.bounds.ends` [1].
+    name : str
+        Of the metric among them.
+    cost : bool
+        Less of the metric is better.
+
+    Returns
+    -------
+    Band or None
+        None where nobody knows the errors.
+    """
+    (slow, fast), (low, high) = factors["tokens_per_second_per_user"], factors[name]
+    if slow is None or fast is None or low is None or high is None:
+        return None
+    better, worse = (low, high) if cost else (high, low)
+    x, y = np.asarray(speed), np.asarray(metric)
+    return Band(*_edge(x * fast, y * better, cost=cost), *_edge(x * slow, y * worse, cost=cost))
+
+
+def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
+    """Speeds in order, and the best value at each of them or above."""
+    order = np.argsort(x, kind="stable")
+    best = np.minimum if cost else np.maximum
+    return x[order].tolist(), best.accumulate(y[order][::-1])[::-1].tolist()
+
+
+def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
+    """A band above and below a line; None where nobody knows the errors."""
+    low, high = ends
+    if low is None or high is None:
+        return None
+    at = np.asarray(y)
+    return Band(x, (at * low).tolist(), x, (at * high).tolist())
+
 
 Front = TypeVar("Front", ServiceFrontier, Frontier)
 AnyFront = ServiceFrontier | Frontier
@@ -135,11 +198,11 @@ def points_table(
     return with_engines(table, [point.layout for point in points], setups)
 
 
-def preferred_point(front: AnyFront, y: Metric) -> Series:
+def preferred_point(front: AnyFront, y: Metric) -> PlotSeries:
     """The preferred point of a frontier, to be drawn."""
     best = front.preferred_index()
     value = float(front.metric(y)[best] * AXES[y].factor)
-    return Series("largest speed³ / cost", [float(front.tokens_per_second[best])], [value], points=True)
+    return PlotSeries("largest speed³ / cost", [float(front.tokens_per_second[best])], [value], points=True)
 
 
 def _field_of(y: Metric) -> Field:
@@ -152,7 +215,7 @@ def curve_line(
     factors: bounds.Ends | None,
     details: Mapping[str, Sequence[float | str]] | None = None,
     y: Metric = "cost",
-) -> Series:
+) -> PlotSeries:
     """Points that nothing beats as a line, and where measured values lie, unless factors are left out.
 
     Parameters
@@ -172,11 +235,11 @@ def curve_line(
     speed, values = axes[0], axes[1] * shown.factor
     band = None
     if factors is not None and shown.field in factors:
-        band = bands.around_curve(speed, values, factors, shown.field, cost=shown.good == "low")
-    return Series(label, speed.tolist(), values.tolist(), band=band, details=details or {})
+        band = around_curve(speed, values, factors, shown.field, cost=shown.good == "low")
+    return PlotSeries(label, speed.tolist(), values.tolist(), band=band, details=details or {})
 
 
-def speed_cost_chart(title: str, lines: Sequence[Series], setups: Sequence[Setup], y: Metric = "cost") -> Plot:
+def speed_cost_chart(title: str, lines: Sequence[PlotSeries], setups: Sequence[Setup], y: Metric = "cost") -> Plot:
     """Lines of what is held against speed; of cost further right and down is better."""
     return Plot(
         title,
@@ -184,7 +247,7 @@ def speed_cost_chart(title: str, lines: Sequence[Series], setups: Sequence[Setup
         AXES[y].label,
         tuple(lines),
         logarithmic="y",
-        bands=bands.bands_label(setups),
+        bands=bands_label(setups),
         from_zero=True,
         dollars="y" if AXES[y].dollars else "",
     )
@@ -279,3 +342,56 @@ def _summary(front: Choosable[Any]) -> FrontierSummary | None:
         return front.summary()
     except InputError:
         return None
+
+
+class MeasuredLine(NamedTuple):
+    """A line of a picture that measured servers may be like.
+
+    Attributes
+    ----------
+    label : str
+        Of the line.
+    setup : Setup
+        What is served, on what, how; under other assumptions the same servers are shown.
+    lengths : tuple of float
+        Mean input and output tokens of requests [tokens].
+    """
+
+    label: str
+    setup: Setup
+    lengths: tuple[float, float]
+
+    def dollars_per_million_output_tokens(self, server: SimilarServer) -> float:
+        """The whole bill over output tokens, at the price of the line [USD per 1e6 tokens]."""
+        price = self.setup.dollars_per_accelerator_hour
+        return float(money.dollars_per_million_tokens(1.0, 1.0, server.tokens_per_second_per_accelerator, price))
+
+
+def measured_lines(
+    drawn: Sequence[MeasuredLine], metric: Callable[[MeasuredLine, SimilarServer], float], counted: str = ""
+) -> list[PlotSeries]:
+    """Measured servers that lines of a picture are about: points for each engine and line.
+
+    Parameters
+    ----------
+    drawn : sequence of Drawn
+        The lines.
+    metric : callable
+        What is held against the speed of a user.
+    counted : str
+        What the metric of a server counts and that of a line does not, for the legend.
+    """
+    like = [(line, servers_like(line.setup, *line.lengths)) for line in drawn]
+    files: dict[str, dict[str, None]] = {}
+    for server in (server for _, servers in like for server in servers):
+        files.setdefault(server.engine, {})[server.dataset] = None
+    lines = []
+    for engine, datasets in files.items():
+        label = f"measured: {ENGINES.get(engine, engine) or 'engine not recorded'} ({', '.join(datasets)}){counted}"
+        for line, servers in like:
+            chosen = [server for server in servers if server.engine == engine]
+            speeds = [server.tokens_per_second_per_user for server in chosen]
+            if chosen:
+                values = [metric(line, server) for server in chosen]
+                lines.append(PlotSeries(label, speeds, values, points=True, beside=line.label))
+    return lines

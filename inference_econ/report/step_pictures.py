@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from inference_econ.answers.explain import Explanation
-from inference_econ.answers.heading import step_heading
+from inference_econ.answers.notes import step_heading
 from inference_econ.engine import OperatorCosts, bounds
 from inference_econ.records.texts import layout_label
 
@@ -107,7 +107,7 @@ class RooflinePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Roofline:
+class RooflinePicture:
     """The operators of a step and what the chip could do.
 
     Attributes
@@ -160,12 +160,12 @@ def _likely(explanation: Explanation) -> tuple[float, float] | None:
     return None if around is None else (total * around.low, total * around.high)
 
 
-def roofline(explanation: Explanation) -> Roofline:
+def roofline(explanation: Explanation) -> RooflinePicture:
     """The operators of a step on the roofline of its chip."""
     setup, groups = explanation.setup, _by_name(explanation.operators)
     points = [_point(name, rows, explanation.seconds) for name, rows in groups.items() if _can_be_drawn(rows)]
     units = dict.fromkeys(point.unit for point in points)
-    return Roofline(
+    return RooflinePicture(
         f"What keeps the operators of a step from the chip's peaks?\n{_setting(explanation)}",
         setup.hardware.hbm_bytes_per_second,
         {unit: setup.peaks[unit] for unit in units},

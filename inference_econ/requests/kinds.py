@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
-from inference_econ.inputs import ALIASES, BYTES_PER_ELEMENT, catalog, check_dtype, percentiles
+from inference_econ.inputs import ALIASES, BYTES_PER_ELEMENT, catalog, check_dtype
 from inference_econ.inputs.units import parse_quantity
+from inference_econ.inputs.workload import percentiles
 from inference_econ.records.files import CHARTS, PICTURES, check_page, check_picture, check_place
 
 #: What stands for a number format, of which there are many.

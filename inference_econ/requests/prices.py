@@ -67,7 +67,7 @@ def offered(model: ModelSpec, text: str) -> tuple[Mapping[str, float], Offer | N
     InputError
         If a part is no price of a kind, or there is no such offer.
     """
-    from inference_econ.answers import buyer
+    from inference_econ.answers import price as buyer
 
     if "=" not in text:
         with of_option("api_prices"):

@@ -12,7 +12,7 @@ from inference_econ.requests.request import Request, refuse
 
 if TYPE_CHECKING:
     from inference_econ._shown import Shown
-    from inference_econ.answers.agents import Agents
+    from inference_econ.extras.agents.agents import Agents
 
 _NAMES = ("agents", "router", "tiers")
 #: What is said of requests that come at a rate, and of closed forms.
@@ -46,7 +46,7 @@ def work(request: Request, *, agents: object = None, allowed: Collection[str] = 
         refuse(stray, f"{text}coding_agent, or another that has sessions")
         return None
 
-    from inference_econ.answers.agents import Agents
+    from inference_econ.extras.agents.agents import Agents
 
     sessions = Agents.of(str(request.traffic))
     stray = [name for name in _OF_RATES if name not in allowed and request.is_given(name)]
@@ -71,7 +71,7 @@ def played(request: Request, **usual: float) -> dict[str, Any]:
 
 def usual() -> Mapping[str, float]:
     """Return the promises that agents get where no others are given [s]."""
-    from inference_econ.answers.agents import USUAL
+    from inference_econ.extras.agents.agents import USUAL
 
     return USUAL
 

@@ -17,8 +17,7 @@ from inference_econ.requests.tables import SHOWN
 from inference_econ.requests.workload import context_or_lengths, decode_steps
 
 if TYPE_CHECKING:
-    from inference_econ.answers.candidates import Candidate
-    from inference_econ.answers.market import Arrangement, Proposer
+    from inference_econ.answers.deployments.candidates import Arrangement, Candidate, Proposer
     from inference_econ.engine import Pins, Setup, Space, Speculation
     from inference_econ.inputs import Requests
     from inference_econ.serving import Services
@@ -88,7 +87,7 @@ def setup(request: Request, hardware: str | None = None) -> Setup:
         prices.of_chips(request.price, (request.hardware,))
     resolved = setup_of(settings(request, hardware), engine(request))
     grid = request.carbon
-    return replace(resolved, rent=request.rent, grid=None if grid is None else inputs.grids.grid(grid))
+    return replace(resolved, rent=request.rent, grid=None if grid is None else inputs.economic_defaults.grid(grid))
 
 
 def pins(request: Request) -> Pins:
@@ -182,7 +181,7 @@ def proposed(request: Request, hardware: str | None = None) -> Proposer:
     InputError
         See :func:`speculation`.
     """
-    from inference_econ.answers.market import RECIPE
+    from inference_econ.answers.deployments.candidates import RECIPE
 
     named = speculation(request, hardware)
     return named if named is not None or request.no_speculation else RECIPE
@@ -242,10 +241,10 @@ def offer(
     request: Request, requests: Requests, hardware: str | None = None, speculation: Speculation | None = None
 ) -> Services:
     """Every layout that the options leave open, as a service of some requests."""
-    from inference_econ.answers.offer import offer as offered
+    from inference_econ.answers.layout_services import offer as offered
 
     layouts = offered(setup(request, hardware), requests, space(request), speculation)
-    return layouts if request.slots is None else answers.slots.with_slots(layouts, request.slots)
+    return layouts if request.slots is None else answers.layout_services.with_slots(layouts, request.slots)
 
 
 def candidates(
@@ -258,7 +257,7 @@ def candidates(
     InputError
         If the options contradict each other.
     """
-    from inference_econ.answers.market import Pooling, market
+    from inference_econ.answers.deployments.candidates import Pooling, market
 
     decode = None if request.decode_on is None else setup(request, request.decode_on)
     return market(

@@ -11,8 +11,8 @@ from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC, counted_by, 
 from inference_econ.requests.request import Request, refuse
 
 if TYPE_CHECKING:
-    from inference_econ.answers.means import Means
-    from inference_econ.answers.promises import Targets
+    from inference_econ.answers.resource_limit import Means
+    from inference_econ.answers.slo import Targets
     from inference_econ.inputs import Requests
 
 #: Options that say how large a fleet is.
@@ -110,7 +110,7 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
 
 def targets(request: Request, **usual: float) -> Targets:
     """The promises of the options for them; what is not given is as usual, otherwise not promised."""
-    from inference_econ.answers.promises import NAMES, Targets
+    from inference_econ.answers.slo import NAMES, Targets
 
     named: dict[str, Any] = {**usual, "percentile": request.percentile, "confidence": request.confidence}
     for name in NAMES:
@@ -174,7 +174,7 @@ def check_sizes(request: Request) -> None:
 
 def means(request: Request) -> Means | None:
     """The chips, the budget or the power of the options for means; None if none of them is given."""
-    from inference_econ.answers.means import Means
+    from inference_econ.answers.resource_limit import Means
 
     values = [getattr(request, name) for name in _MEANS]
     return None if values == [None, None, None] else Means(*values)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.engine import (
-    Grid,
+    InstanceGrid,
     Instances,
     Layouts,
     Plans,
@@ -125,7 +125,7 @@ class PlanTable:
 
 def every_plan(
     setup: Setup,
-    grid: Grid,
+    grid: InstanceGrid,
     *,
     speculation: Speculation | None = None,
     max_tokens_per_second: float | None = None,
@@ -136,7 +136,7 @@ def every_plan(
     ----------
     setup : Setup
         What, on what, how.
-    grid : Grid
+    grid : InstanceGrid
         Instances and layouts to consider.
     speculation : Speculation, optional
         Speculate where it helps.
@@ -158,7 +158,7 @@ def every_plan(
     if not isinstance(grid.layouts, WholeLayouts):
         raise InputError("plans can be listed on the grid 'whole'; the study's has millions of them")
     infeasible: Counter[str] = Counter()
-    parts: list[_Part] = []
+    parts: list[_FeasiblePlans] = []
     for portion in candidates(setup, grid, speculation):
         infeasible += portion.infeasible()
         parts.append(_evaluated(setup, portion, speculation, grid.layouts.unpinned()))
@@ -219,14 +219,14 @@ class Candidates(NamedTuple):
         return Counter({memory.REASONS[code]: n for code, n in enumerate(counts) if n and code != memory.FITS})
 
 
-def candidates(setup: Setup, grid: Grid, speculation: Speculation | None = None) -> Iterator[Candidates]:
+def candidates(setup: Setup, grid: InstanceGrid, speculation: Speculation | None = None) -> Iterator[Candidates]:
     """Every plan of a grid, some instances of one pipeline depth at a time.
 
     Parameters
     ----------
     setup : Setup
         What, on what, how.
-    grid : Grid
+    grid : InstanceGrid
         Instances and layouts.
     speculation : Speculation, optional
         Who takes memory beside the model.
@@ -251,7 +251,7 @@ def candidates(setup: Setup, grid: Grid, speculation: Speculation | None = None)
                 yield Candidates(part, plans, cut, codes)
 
 
-class _Part(NamedTuple):
+class _FeasiblePlans(NamedTuple):
     """Some feasible plans with their times, flat."""
 
     instances: Indices
@@ -260,23 +260,25 @@ class _Part(NamedTuple):
     seconds: Array
     drafted: Indices
 
-    def at(self, index: Indices) -> _Part:
-        return _Part(self.instances[index], self.plans.at((index,)), self.cut, self.seconds[index], self.drafted[index])
+    def at(self, index: Indices) -> _FeasiblePlans:
+        return _FeasiblePlans(
+            self.instances[index], self.plans.at((index,)), self.cut, self.seconds[index], self.drafted[index]
+        )
 
 
-def _evaluated(setup: Setup, portion: Candidates, speculation: Speculation | None, layouts: Layouts) -> _Part:
+def _evaluated(setup: Setup, portion: Candidates, speculation: Speculation | None, layouts: Layouts) -> _FeasiblePlans:
     """Time per token of the feasible ones among some plans, speculating where that helps."""
     feasible = np.nonzero(portion.codes == memory.FITS)
     plans, instances = portion.plans.at(feasible), portion.instances[feasible[-1]]
     if speculation is None:
         seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(portion.cut)]
-        return _Part(instances, plans, portion.cut, seconds, np.zeros(seconds.shape, dtype=np.intp))
+        return _FeasiblePlans(instances, plans, portion.cut, seconds, np.zeros(seconds.shape, dtype=np.intp))
     best = rounds(setup, plans, speculation, cut=portion.cut, layouts=layouts).best()
-    return _Part(instances, plans, portion.cut, best.seconds, best.length)
+    return _FeasiblePlans(instances, plans, portion.cut, best.seconds, best.length)
 
 
 def why_nothing_fits(
-    setup: Setup, grid: Grid, max_tokens_per_second: float | None = None, speculation: Speculation | None = None
+    setup: Setup, grid: InstanceGrid, max_tokens_per_second: float | None = None, speculation: Speculation | None = None
 ) -> str:
     """One message: how often each reason applies, and how many accelerators would do."""
     infeasible: Counter[str] = Counter()
@@ -321,14 +323,14 @@ def too_much(max_tokens_per_second: float) -> str:
     return f"more than {max_tokens_per_second:g} tokens/s are produced"
 
 
-def common_problems(setup: Setup, grid: Grid) -> list[str]:
+def common_problems(setup: Setup, grid: InstanceGrid) -> list[str]:
     """Return what no whole-number plan of a grid divides, whatever the memory; nothing if one divides everything.
 
     Parameters
     ----------
     setup : Setup
         What, on what, how.
-    grid : Grid
+    grid : InstanceGrid
         Instances and layouts.
 
     Returns

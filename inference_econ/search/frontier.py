@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from inference_econ._shown import Shown
 from inference_econ._types import Array, Indices, Progress
 from inference_econ.engine import (
-    Grid,
+    InstanceGrid,
     Instances,
     Plans,
     Setup,
@@ -23,15 +26,303 @@ from inference_econ.engine import (
     recorded_key,
     token_joules,
 )
-from inference_econ.errors import NothingFitsError
+from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Traffic
 from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.records.sources import UsedSource, priced_sources, source_records
-from inference_econ.search.choosable import Choosable, Metric, Saving
 from inference_econ.search.every_plan import PlanTable, every_plan, why_nothing_fits
 from inference_econ.search.fastest import fastest_round, token_seconds
+
+#: Three numbers pass through three points whatever these are [1].
+_FEWEST_POINTS = 4
+#: The top speed lies above the fastest point by a share within e to these powers [1].
+_MARGINS = (-14.0, 3.0)
+#: Grids of such shares, each between the neighbours of the best of the one before: to 1e-8 [1].
+_ROUNDS = 6
+
+#: A top speed this many times that of the fastest point is none: the points are an exponential [1].
+_TOP_IS_SEEN = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierSummary:
+    """A (1 - x / x_m)^-beta, fitted to the points of a frontier.
+
+    Attributes
+    ----------
+    slow_dollars : float
+        Cost A towards a speed of 0 [USD per 1e6 output tokens].
+    top_tokens_per_second : float
+        Speed x_m that no cost reaches [tokens/s].
+    exponent : float
+        beta [1].
+    slowest_tokens_per_second, fastest_tokens_per_second : float
+        Between which points it holds [tokens/s].
+    points : int
+        What it was fitted to [1].
+    typical_error : float
+        Root mean square of the logarithm of a point's cost over that of the summary [1]: 0.1 is about 10 %.
+    largest_error : float
+        The largest of these ratios, or of their inverses, less one [1].
+    """
+
+    slow_dollars: float
+    top_tokens_per_second: float
+    exponent: float
+    slowest_tokens_per_second: float
+    fastest_tokens_per_second: float
+    points: int
+    typical_error: float
+    largest_error: float
+
+    @property
+    def has_top(self) -> bool:
+        """True if the points show a top speed; else cost rises like exp(beta x / x_m)."""
+        return self.top_tokens_per_second < _TOP_IS_SEEN * self.fastest_tokens_per_second
+
+    def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:
+        """Cost at speeds below the top one [tokens/s], shape (...) [USD per 1e6 output tokens].
+
+        Raises
+        ------
+        InputError
+            If a speed is negative, or not below the top speed.
+        """
+        speeds = np.asarray(tokens_per_second, dtype=float)
+        if not np.all((speeds >= 0) & (speeds < self.top_tokens_per_second)):
+            raise InputError(f"speeds must be from 0 to below {self.top_tokens_per_second:.4g} tokens/s, the top speed")
+        return pareto.summarised_cost(speeds, self.slow_dollars, self.top_tokens_per_second, self.exponent)
+
+    def record(self) -> dict[str, float]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+
+def summarise(tokens_per_second: Array, dollars: Array) -> FrontierSummary:
+    """Fit the three numbers, each point's cost with the same relative error.
+
+    Parameters
+    ----------
+    tokens_per_second, dollars : ndarray, shape (n,)
+        Speed [tokens/s] and cost [USD per 1e6 tokens] of the points.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than four points.
+
+    Notes
+    -----
+    For one x_m the logarithm of cost is a straight line over -log(1 - x / x_m), fitted in closed form; x_m is found
+    on grids that become finer around what leaves least. The published code of Erdil (2025) maximises the same
+    likelihood in four unknowns from a first guess.
+    """
+    speeds, logarithms = np.asarray(tokens_per_second, dtype=float), np.log(dollars)
+    if speeds.size < _FEWEST_POINTS:
+        raise InputError(
+            f"a frontier of {speeds.size} points is its own summary; A (1 - x / x_m)^-beta needs at least "
+            f"{_FEWEST_POINTS}"
+        )
+    fastest = float(speeds.max())
+    near = _MARGINS
+    for _ in range(_ROUNDS):
+        # Coarse first: what is left may have more than one minimum.
+        margins = np.linspace(*near, 69)
+        lines = _lines(speeds, logarithms, fastest, margins)
+        lowest = int(np.argmin(lines[-1]))
+        near = (margins[max(lowest - 1, 0)], margins[min(lowest + 1, margins.size - 1)])
+    slow, exponent, left = (float(values[lowest]) for values in lines)
+    top = fastest * (1.0 + np.exp(margins[lowest]))
+    errors = logarithms - np.log(pareto.summarised_cost(speeds, np.exp(slow), top, exponent))
+    return FrontierSummary(
+        float(np.exp(slow)),
+        float(top),
+        float(exponent),
+        float(speeds.min()),
+        fastest,
+        speeds.size,
+        float(np.sqrt(left / speeds.size)),
+        float(np.expm1(np.max(np.abs(errors)))),
+    )
+
+
+def _lines(speeds: Array, logarithms: Array, fastest: float, margins: Array) -> tuple[Array, Array, Array]:
+    """Logarithm of A, beta, and the squares that are left, at top speeds e^margin of the fastest point above it."""
+    over = -np.log1p(-speeds / (fastest * (1.0 + np.exp(margins[:, None]))))
+    mean = over.mean(axis=-1)
+    centred = over - mean[:, None]
+    exponent = centred @ logarithms / (centred**2).sum(axis=-1)
+    slow = logarithms.mean() - exponent * mean
+    left = (logarithms - slow[:, None] - exponent[:, None] * over) ** 2
+    return slow, exponent, left.sum(axis=-1)
+
+
+PointT = TypeVar("PointT")
+#: What is held against speed: dollars per million output tokens, or per million of input and output; tokens per second
+#: of an accelerator, or of a megawatt of the facility; joules of the boards per output token; chips of an instance;
+#: useful arithmetic over the peak.
+Metric = Literal["cost", "blended", "throughput", "power", "joules", "gpus", "mfu"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+#: Largest exponent of the preference rule; beyond, speed^a leaves the range of numbers.
+_LARGEST_EXPONENT = 100
+
+
+class Choosable(ABC, Generic[PointT]):
+    """Points of a frontier, the slowest and cheapest first: of decode steps, or of services."""
+
+    __slots__ = ()
+
+    saving: Saving | None
+
+    @abstractmethod
+    def axes(self) -> tuple[Array, Array]:
+        """Speed of a user [tokens/s] and cost [USD per 1e6 tokens] of every point, shape (n,) each."""
+
+    @abstractmethod
+    def metrics(self) -> Mapping[Metric, Callable[[], Array | None]]:
+        """Functions of what can be held against speed, shape (n,) each; None without watts in the hardware file."""
+
+    def metric(self, name: Metric) -> Array:
+        """Values of what is held against speed [USD per 1e6 tokens], [tokens/s], [tokens/s/MW], [J per token] or [1].
+
+        Raises
+        ------
+        InputError
+            If it takes watts and the hardware file has none, or it is no metric of such points.
+        """
+        metrics = self.metrics()
+        if name not in metrics:
+            counted = "decode steps alone (--decode-only)" if name == "mfu" else "services"
+            other = f", which is said of {counted}" if name in METRICS else ""
+            raise InputError(f"y: got {name!r}{other}; allowed: {', '.join(metrics)}", option="y")
+        values = metrics[name]()
+        if values is None:
+            raise power.no_watts(
+                ", ".join(dict.fromkeys(instances.setup.hardware.name for instances in self.subjects()))
+            )
+        return values
+
+    @abstractmethod
+    def points(self, chosen: Sequence[int] | None = None) -> list[PointT]:
+        """Every point with its layout, the fastest last; or some of them, by position."""
+
+    @abstractmethod
+    def subjects(self, points: Sequence[PointT] | None = None) -> tuple[Instances, ...]:
+        """Every point as an instance that may be unlike what was measured, or some points of it."""
+
+    def preferred_subjects(self) -> tuple[Instances, ...]:
+        """Return the preferred point as an instance that may be unlike what was measured."""
+        return self.subjects([self.preferred()])
+
+    def point(self, index: int) -> PointT:
+        """One point with its layout."""
+        return self.points([range(self.axes()[0].size)[index]])[0]
+
+    def fastest(self) -> PointT:
+        """The fastest point."""
+        return self.point(-1)
+
+    def preferred(self, exponent: float = 3.0) -> PointT:
+        """The point that maximises speed^exponent / cost (eq. 45)."""
+        return self.point(self.preferred_index(exponent))
+
+    def preferred_index(self, exponent: float = 3.0) -> int:
+        """Where :meth:`preferred` is.
+
+        Raises
+        ------
+        InputError
+            If the exponent is not from 0 to 100.
+        """
+        if not 0 <= exponent <= _LARGEST_EXPONENT:
+            raise InputError(f"the exponent must be from 0 to {_LARGEST_EXPONENT}, got {exponent:g}")
+        return int(np.argmax(money.preference(*self.axes(), exponent)))
+
+    def summary(self) -> FrontierSummary:
+        """The frontier in three numbers: A (1 - x / x_m)^-beta with its error.
+
+        Raises
+        ------
+        InputError
+            If it has fewer than four points.
+        """
+        return summarise(*self.axes())
+
+    def summary_record(self) -> dict[str, float] | None:
+        """The three numbers with their errors as plain data; None where the frontier has too few points."""
+        try:
+            return self.summary().record()
+        except InputError:
+            return None
+
+    def saving_record(self) -> dict[str, object]:
+        """Savings of any layout as a part of a record; nothing where they were not asked for."""
+        return {} if self.saving is None else {"any_layout": self.saving._asdict()}
+
+    def cheapest(self, tokens_per_second: float = 0.0) -> PointT:
+        """The cheapest point at or above a speed.
+
+        Raises
+        ------
+        InputError
+            If no point is that fast.
+        """
+        return self.point(self.place(tokens_per_second))
+
+    def fastest_at(self, dollars: float) -> PointT | None:
+        """The fastest point at or below a cost [USD per 1e6 output tokens]; None where no point is as cheap."""
+        _, costs = self.axes()
+        cheap = np.flatnonzero(costs <= dollars * (1.0 + 1e-9))
+        return self.point(int(cheap[-1])) if cheap.size else None
+
+    def place(self, tokens_per_second: float) -> int:
+        """Where the cheapest point at or above a speed is; see :meth:`cheapest`."""
+        speeds, _ = self.axes()
+        fast_enough = np.flatnonzero(speeds >= tokens_per_second * (1.0 - 1e-9))
+        if fast_enough.size == 0:
+            raise InputError(
+                f"no deployment reaches {tokens_per_second:g} tokens/s per user; the fastest has {speeds[-1]:.1f}"
+            )
+        return int(fast_enough[0])
+
+
+class Saving(NamedTuple):
+    """The most that any layout saves over those that can be started, at equal speed."""
+
+    share: float
+    """Of the cost [1]; 0 if nothing is saved."""
+    tokens_per_second: float
+    """Where [tokens/s per user]."""
+
+
+def saved_by(bound: Choosable[Any], startable: Choosable[Any] | None) -> Saving | None:
+    """Saving of a frontier of any layout over one of layouts that can be started, if there is one."""
+    return None if startable is None else most_saved(*startable.axes(), *bound.axes())
+
+
+def most_saved(speeds: Array, costs: Array, bound_speeds: Array, bound_costs: Array) -> Saving:
+    """Hold a frontier of layouts that can be started against that of any layout.
+
+    Parameters
+    ----------
+    speeds, costs : ndarray, shape (n,)
+        Of layouts that can be started [tokens/s per user], [USD per 1e6 tokens].
+    bound_speeds, bound_costs : ndarray, shape (m,)
+        The same of any layout.
+
+    Examples
+    --------
+    >>> most_saved(np.array([10.0, 50.0]), np.array([1.0, 4.0]), np.array([12.0, 50.0]), np.array([1.0, 3.0]))
+    Saving(share=0.25, tokens_per_second=50.0)
+    """
+    reached = bound_speeds[None, :] >= speeds[:, None] * (1.0 - 1e-9)
+    cheapest = np.where(reached, bound_costs[None, :], np.inf).min(axis=1)
+    shares = np.maximum(1.0 - cheapest / costs, 0.0)
+    best = int(np.argmax(shares))
+    return Saving(float(shares[best]), float(speeds[best]))
+
 
 #: Every so many sizes and batches make the coarse grid that finds a first frontier.
 _COARSE = 12
@@ -104,7 +395,7 @@ class Frontier(Shown, Choosable[Point]):
         What, on what, how.
     speculation : Speculation or None
         Who proposes tokens, if anybody.
-    grid : Grid
+    grid : InstanceGrid
         Where the points come from.
     seconds, dollars : ndarray, shape (n,)
         Time per token [s] and cost [USD per 1e6 tokens], both strictly ordered.
@@ -118,11 +409,11 @@ class Frontier(Shown, Choosable[Point]):
         Of layouts that no engine can start, what they save over those that one can, if that is compared.
     """
 
-    page = "report.frontier:FrontierPage"
+    page = "report.questions.frontier:FrontierPage"
 
     setup: Setup
     speculation: Speculation | None
-    grid: Grid
+    grid: InstanceGrid
     seconds: Array
     dollars: Array
     accelerators: Array
@@ -261,7 +552,7 @@ class Frontier(Shown, Choosable[Point]):
 
 def compute(
     setup: Setup,
-    grid: Grid,
+    grid: InstanceGrid,
     *,
     speculation: Speculation | None = None,
     max_tokens_per_second: float | None = None,
@@ -275,7 +566,7 @@ def compute(
     ----------
     setup : Setup
         What, on what, how, at what price.
-    grid : Grid
+    grid : InstanceGrid
         Instances and layouts to consider.
     speculation : Speculation, optional
         Speculate where it helps.
@@ -339,7 +630,7 @@ class _FrontierSearch:
     def __init__(
         self,
         setup: Setup,
-        grid: Grid,
+        grid: InstanceGrid,
         speculation: Speculation | None,
         max_tokens_per_second: float | None,
     ) -> None:

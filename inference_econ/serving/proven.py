@@ -15,7 +15,7 @@ from inference_econ.engine import reading_groups
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation import play
-from inference_econ.serving.simulation.arrivals import POISSON, Arrivals, Changing, Gamma, Recorded
+from inference_econ.serving.simulation.arrivals import POISSON, ArrivalProcess, Changing, Gamma, Recorded
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
 from inference_econ.serving.statistics import of_constant
@@ -78,7 +78,7 @@ def is_unproven(service: Service, load: Loaded) -> bool:
 
 
 @dataclass(frozen=True)
-class Served:
+class SteadyService:
     """A service under steady streams of requests: by closed forms where they are proven, else played.
 
     What the player asks the engine for is asked once for all rates, and all rates have the same random numbers.
@@ -87,12 +87,12 @@ class Served:
     ----------
     service : Service
         One instance.
-    arrivals : Arrivals
+    arrivals : ArrivalProcess
         How the whole traffic arrives.
     """
 
     service: Service
-    arrivals: Arrivals = POISSON
+    arrivals: ArrivalProcess = POISSON
 
     @cached_property
     def _simulated(self) -> Server:
@@ -139,12 +139,12 @@ class Served:
         return seen(load, trace)
 
 
-def served(service: Service, arrivals: Arrivals = POISSON) -> Served:
+def served(service: Service, arrivals: ArrivalProcess = POISSON) -> SteadyService:
     """A service under steady streams of requests; see :class:`Served`."""
-    return Served(service, arrivals)
+    return SteadyService(service, arrivals)
 
 
-def requests_of_a_run(service: Service, arrivals: Arrivals) -> int:
+def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:
     """Requests that are played, more where more can be in flight, or come in crowds [1].
 
     As many at every rate, so that all rates have the same lengths, and arrivals that differ by a factor alone: what a
@@ -155,7 +155,7 @@ def requests_of_a_run(service: Service, arrivals: Arrivals) -> int:
     return round(min(_REQUESTS + _PER_FLIGHT * service.slots, _MOST_REQUESTS) * _crowds(arrivals))
 
 
-def _crowds(arrivals: Arrivals) -> float:
+def _crowds(arrivals: ArrivalProcess) -> float:
     """How many times as many requests are played as of Poisson arrivals [1]."""
     if isinstance(arrivals, Changing):
         return _OF_A_CURVE

@@ -12,7 +12,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import queueing
-from inference_econ.inputs import percentiles
+from inference_econ.inputs.workload import percentiles
 
 #: Statistics that are reported where nothing else is wanted.
 STATISTICS = (percentiles.MEAN, "p50", "p90", "p99")

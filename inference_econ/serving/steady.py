@@ -22,10 +22,20 @@ from inference_econ.engine import (
     unhindered,
 )
 from inference_econ.inputs import Requests
-from inference_econ.serving.batches import Batches
 from inference_econ.serving.lengths import PromptTimes
-from inference_econ.serving.prompts import Added, beside, held, in_shared_steps, paused, several_fit, waits
-from inference_econ.serving.shared_work import LEAST, Parts, SharedWork
+from inference_econ.serving.prompts import (
+    LEAST,
+    Added,
+    Batches,
+    Parts,
+    SharedWork,
+    beside,
+    held,
+    in_shared_steps,
+    paused,
+    several_fit,
+    waits,
+)
 
 
 @dataclass(frozen=True, slots=True)

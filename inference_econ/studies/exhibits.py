@@ -149,7 +149,7 @@ class CellTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """One line of a chart; values that are NaN are gaps.
 
     Attributes
@@ -187,7 +187,7 @@ class Chart:
     title: str
     x_label: str
     y_label: str
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     logarithmic: str = "xy"
     marks: Mapping[str, float] = field(default_factory=dict)
 

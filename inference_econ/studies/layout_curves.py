@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.serving_frontier import ServiceFrontier
-from inference_econ.answers.token_parts import step_parts
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, step_parts
 from inference_econ.engine import ContinuousLayouts
 from inference_econ.formulas import money, pareto
 from inference_econ.search import Frontier
@@ -23,7 +22,7 @@ from inference_econ.search.fastest import token_seconds
 LayoutKey = tuple[float, ...]
 
 
-class Best(NamedTuple):
+class CheapestLayouts(NamedTuple):
     """The cheapest deployment of a speed; NaN and None where nothing is as fast."""
 
     dollars: float = np.nan
@@ -35,7 +34,7 @@ class Best(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class FixedLayout:
     """One deployment, whatever happens around it; numbers are NaN where it cannot be.
 
     Attributes
@@ -114,7 +113,7 @@ class LayoutCurves:
         flights = self.candidate.seen.concurrency / self.candidate.all_decoders
         return np.where(np.isfinite(self._speeds), flights, np.nan)
 
-    def cheapest(self, speed: float, layout: LayoutKey | None = None) -> Best:
+    def cheapest(self, speed: float, layout: LayoutKey | None = None) -> CheapestLayouts:
         """The least cost of a speed of a user, at least [tokens/s]; of all layouts, or of one.
 
         Where all states of a layout are faster, its cheapest one counts; between two states, what is between them.
@@ -123,30 +122,30 @@ class LayoutCurves:
         speeds, flights, costs = self._speeds[rows], self._flights[rows], self._dollars[rows]
         cheapest = pareto.least_from(speeds, costs, speed)
         if cheapest is None:
-            return Best()
+            return CheapestLayouts()
         dollars, row, column = cheapest
         flight = np.hstack([flights, pareto.crossed(speeds, flights, speed)])[row, column]
-        return Best(dollars, self.keys[rows[row]], float(flight))
+        return CheapestLayouts(dollars, self.keys[rows[row]], float(flight))
 
     def fastest(self, dollars: float) -> float:
         """The highest speed of a user at a cost [USD per 1e6 output tokens], [tokens/s]; NaN if nothing is so cheap."""
         return fastest_between(self._speeds, self._dollars, dollars)
 
-    def held(self, layout: LayoutKey, concurrency: float) -> Held:
+    def held(self, layout: LayoutKey, concurrency: float) -> FixedLayout:
         """Speed and cost of a layout with so many requests in flight of an instance that decodes."""
         rows = self._rows(layout)
         if not rows.size:
-            return Held()
+            return FixedLayout()
         row, flights = rows[:1], self._flights[rows[0]]
         finite = np.isfinite(flights)
         # A batch of the last state is the last one by definition, not by its last digit.
         if not finite.any() or concurrency > flights[finite].max() * (1.0 + 1e-9):
-            return Held()
+            return FixedLayout()
         columns = np.flatnonzero(finite)
         waits = self.candidate.ttft_seconds(np.repeat(row, columns.size), columns)
         seen = (self._speeds[row[0], columns], self.candidate.dollars[row[0], columns], waits)
         flight, flights_of = np.log(concurrency), np.log(flights[columns])
-        return Held(*(float(np.exp(np.interp(flight, flights_of, np.log(values)))) for values in seen))
+        return FixedLayout(*(float(np.exp(np.interp(flight, flights_of, np.log(values)))) for values in seen))
 
     def parts(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float]:
         """The time per output token of such a deployment by part [s]; nothing where it is not possible."""
@@ -232,32 +231,32 @@ class InstanceCurves:
         dollars = money.dollars_per_million_tokens(chips, seconds, batch, setup.dollars_per_accelerator_hour)
         return _States(1.0 / seconds, dollars, *np.broadcast_arrays(chips, batch))
 
-    def cheapest(self, speed: float, layout: LayoutKey | None = None) -> Best:
+    def cheapest(self, speed: float, layout: LayoutKey | None = None) -> CheapestLayouts:
         """The least cost of a speed of a user, at least [tokens/s]; of all instances, or of one size."""
         states = self._all if layout is None else self._of(np.array(layout))
         least = pareto.least_from(states.speeds, states.dollars, speed)
         if least is None:
-            return Best()
+            return CheapestLayouts()
         dollars, row, column = least
         size, batch = (
             float(np.hstack([values, pareto.crossed(states.speeds, values, speed)])[row, column])
             for values in (states.accelerators, states.batch)
         )
         # In whole numbers a row is of one size, which logarithms would not leave whole.
-        return Best(dollars, (size if self.continuous else float(states.accelerators[row, 0]),), batch)
+        return CheapestLayouts(dollars, (size if self.continuous else float(states.accelerators[row, 0]),), batch)
 
     def fastest(self, dollars: float) -> float:
         """The highest speed of a user at a cost [USD per 1e6 tokens], [tokens/s]; NaN if nothing is so cheap."""
         return fastest_between(self._all.speeds, self._all.dollars, dollars)
 
-    def held(self, layout: LayoutKey, concurrency: float) -> Held:
+    def held(self, layout: LayoutKey, concurrency: float) -> FixedLayout:
         """Speed and cost of an instance with so many sequences in a batch [1]."""
         states = self._of(np.array(layout))
         fits = np.isfinite(states.speeds[0])
         if not fits.any() or concurrency > states.batch[0, fits].max() * (1.0 + 1e-9):
-            return Held()
+            return FixedLayout()
         at, batches = np.log(concurrency), np.log(states.batch[0, fits])
-        return Held(
+        return FixedLayout(
             *(float(np.exp(np.interp(at, batches, np.log(v[0, fits])))) for v in (states.speeds, states.dollars))
         )
 

@@ -12,13 +12,21 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._types import Progress
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.closed_models import scenario as closed_models
+from inference_econ.extras.closed_models.asks import InferAsk
+from inference_econ.extras.papers import families, kv_runahead, latent_attention, sampling_rule, steps
+from inference_econ.extras.papers.asks import ClaimsAsk
+from inference_econ.extras.papers.claims import answered
+from inference_econ.extras.sweeps.asks import SweepAsk
+from inference_econ.extras.sweeps.combinations import check_work, combinations_of
+from inference_econ.extras.sweeps.stored import Sweep
+from inference_econ.extras.sweeps.workers import answers
+from inference_econ.extras.uncertainty.asks import UncertaintyAsk
 from inference_econ.formulas import roofline
 from inference_econ.inputs import (
     AssessAsk,
-    ClaimsAsk,
     FamilyAsk,
     FrontierAsk,
-    InferAsk,
     LatentVariantsAsk,
     PanelsAsk,
     RunaheadAsk,
@@ -27,30 +35,15 @@ from inference_econ.inputs import (
     Settings,
     SquareRootAsk,
     StepsAsk,
-    SweepAsk,
     ToyAsk,
-    UncertaintyAsk,
     catalog,
     check_of_one_kind,
 )
 from inference_econ.records.sources import UsedSource, priced_sources, setup_sources, spec_sources
-from inference_econ.studies import (
-    closed_models,
-    families,
-    kv_runahead,
-    latent_attention,
-    sampling_rule,
-    steps,
-    uncertainty,
-)
-from inference_econ.studies.claims import answered
+from inference_econ.studies import uncertainty
 from inference_econ.studies.exhibits import Compared
-from inference_econ.studies.offered import BesideSeries, beside
-from inference_econ.studies.results import Curve, Exhibit, Result, SquareRootLaw
+from inference_econ.studies.results import BesideSeries, Curve, Exhibit, Result, SquareRootLaw, beside
 from inference_econ.studies.settings import assessment_of, shared_frontier
-from inference_econ.studies.sweep.combinations import check_work, combinations_of
-from inference_econ.studies.sweep.stored import Sweep
-from inference_econ.studies.sweep.workers import answers
 from inference_econ.studies.toy import toy_curve
 
 

@@ -7,12 +7,11 @@ from functools import lru_cache
 from typing import cast
 
 from inference_econ._types import Progress
-from inference_econ.answers.assess import assess
-from inference_econ.answers.assessment import Assessment
+from inference_econ.answers.assess import Assessment, assess
+from inference_econ.answers.deployments.candidates import RECIPE, market
+from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.frontier import decode_frontier
-from inference_econ.answers.market import RECIPE, market
-from inference_econ.answers.operating_point import Observation, instances_of
-from inference_econ.answers.serving_frontier import service_frontier
+from inference_econ.answers.roofline_gap import Observation, instances_of
 from inference_econ.answers.settings import pins_of, promises_of, requests_of, setup_of, space_of, speculation_of
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
@@ -24,16 +23,16 @@ from inference_econ.inputs import (
     Traffic,
     catalog,
     check_counted,
-    model_keys,
     with_defaults,
 )
+from inference_econ.inputs.models import sizes as model_keys
 from inference_econ.inputs.options import OPTIONS
 from inference_econ.search import Sampling
 from inference_econ.studies.results import AnyFrontier
 
 
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
-    """The frontier that some settings describe; what they leave out is :data:`inference_econ.inputs.counted.DEFAULTS`.
+    """The frontier that some settings describe; what they leave out is :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
 
     Of services, unless decode steps alone are asked for or the grid is that of the published study.
 
@@ -128,7 +127,7 @@ def number(settings: Settings, name: str) -> float:
     Parameters
     ----------
     settings : Settings
-        The question; what it leaves out is :data:`inference_econ.inputs.counted.DEFAULTS`.
+        The question; what it leaves out is :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
     name : str
         A setting of :data:`SETTINGS`, or a number of a specification as what-ifs name it, ``hardware.FIELD``,
         ``model.FIELD`` or ``assumptions.FIELD``.

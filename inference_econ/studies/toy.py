@@ -39,7 +39,7 @@ def toy_curve(ask: ToyAsk, label: str, settings: Settings) -> Curve:
     label : str
         Of the series.
     settings : Settings
-        Of the series; what they leave out is :data:`inference_econ.inputs.counted.DEFAULTS`.
+        Of the series; what they leave out is :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
 
     Returns
     -------

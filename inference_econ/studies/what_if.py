@@ -13,14 +13,20 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._shown import Shown
 from inference_econ._types import Progress
-from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Settings
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.records.sources import source_records
-from inference_econ.studies.layout_curves import Best, Held, InstanceCurves, LayoutCurves, LayoutKey
+from inference_econ.studies.layout_curves import (
+    CheapestLayouts,
+    FixedLayout,
+    InstanceCurves,
+    LayoutCurves,
+    LayoutKey,
+)
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import frontier_of
 from inference_econ.studies.what_if_inputs import Input, chosen, ratios
@@ -44,7 +50,7 @@ Curves = LayoutCurves | InstanceCurves
 StepKind = Literal["layout", "flat_from", "flat_to", "nothing_from", "nothing_to"]
 
 
-class Step(NamedTuple):
+class KindChange(NamedTuple):
     """A value of an input where the answer changes its kind."""
 
     kind: StepKind
@@ -69,11 +75,11 @@ class Effect:
         What is varied.
     ratios : tuple of float
         Values that were tried, over what it is [1].
-    best, same_layout : tuple of tuple of Best
+    best, same_layout : tuple of tuple of CheapestLayouts
         For each speed, at every ratio: the cheapest deployment, and that of the layout that answers now.
     fastest : tuple of float
         At every ratio, the highest speed at the cost of the answer [tokens/s].
-    held : tuple of Held
+    held : tuple of FixedLayout
         At every ratio, the deployment that answers now with as many requests in flight.
     steps : tuple of Step
         Of the first speed, ascending.
@@ -81,11 +87,11 @@ class Effect:
 
     input: Input
     ratios: tuple[float, ...]
-    best: tuple[tuple[Best, ...], ...]
-    same_layout: tuple[tuple[Best, ...], ...]
+    best: tuple[tuple[CheapestLayouts, ...], ...]
+    same_layout: tuple[tuple[CheapestLayouts, ...], ...]
     fastest: tuple[float, ...]
-    held: tuple[Held, ...]
-    steps: tuple[Step, ...] = ()
+    held: tuple[FixedLayout, ...]
+    steps: tuple[KindChange, ...] = ()
 
     def cost(self, speed: int = 0) -> float:
         """Elasticity of the least cost of a speed, by its place among those asked for [1]."""
@@ -125,7 +131,7 @@ class WhatIf(Shown):
         The frontier that the answer is on: of services, or of decode steps alone.
     speeds : tuple of float
         That costs are asked at; elasticities of the deployment are at the first [tokens/s].
-    best : tuple of Best
+    best : tuple of CheapestLayouts
         The cheapest deployment of each speed.
     layout : mapping of str to (float or str)
         Degrees of that of the first.
@@ -137,11 +143,11 @@ class WhatIf(Shown):
         Of each input.
     """
 
-    page = "report.what_if:WhatIfPage"
+    page = "report.questions.what_if:WhatIfPage"
 
     front: AnyFrontier
     speeds: tuple[float, ...]
-    best: tuple[Best, ...]
+    best: tuple[CheapestLayouts, ...]
     layout: Mapping[str, float | str]
     accelerators: float
     span: tuple[float, float]
@@ -357,7 +363,7 @@ class _Asked(NamedTuple):
     practice: tuple[str, ...]
     setup: Setup
     speeds: tuple[float, ...]
-    best: tuple[Best, ...]
+    best: tuple[CheapestLayouts, ...]
     span: tuple[float, float]
     sharp: float
     continuous: bool
@@ -399,11 +405,11 @@ def _effect(question: _Asked, varied: Input) -> Effect:
             tried[ratio] = _varied(question, varied, ratio)
         return tried[ratio]
 
-    def at(ratio: float, speed: float, layout: LayoutKey | None = None) -> Best:
+    def at(ratio: float, speed: float, layout: LayoutKey | None = None) -> CheapestLayouts:
         curves_at = curves(ratio)
-        return Best() if curves_at is None else curves_at.cheapest(speed, layout)
+        return CheapestLayouts() if curves_at is None else curves_at.cheapest(speed, layout)
 
-    def kind_at(ratio: float) -> Best:
+    def kind_at(ratio: float) -> CheapestLayouts:
         """The answer of the first speed; of sizes that are no whole numbers all are one kind."""
         best = at(ratio, question.speeds[0])
         return best._replace(layout=answer.layout) if question.continuous and best.layout is not None else best
@@ -418,9 +424,12 @@ def _effect(question: _Asked, varied: Input) -> Effect:
         tuple(tuple(at(ratio, speed) for ratio in values) for speed in question.speeds),
         tuple(tuple(at(ratio, speed, now.layout) for ratio in values) for speed, now in pairs),
         tuple(math.nan if line is None else line.fastest(answer.dollars) for line in map(curves, values)),
-        tuple(Held() if line is None else line.held(answer.layout, answer.concurrency) for line in map(curves, values)),
         tuple(
-            Step(
+            FixedLayout() if line is None else line.held(answer.layout, answer.concurrency)
+            for line in map(curves, values)
+        ),
+        tuple(
+            KindChange(
                 kind,
                 varied.value * low,
                 varied.value * high,
@@ -448,7 +457,7 @@ def _varied(question: _Asked, varied: Input, ratio: float) -> Curves | None:
 _Found = tuple[StepKind, float, float, LayoutKey | None, LayoutKey | None]
 
 
-def _steps(best: Callable[[float], Best], values: Sequence[float], sharp: float) -> Iterator[_Found]:
+def _steps(best: Callable[[float], CheapestLayouts], values: Sequence[float], sharp: float) -> Iterator[_Found]:
     """Where another layout takes over or nothing can answer, and from where on or up to where costs are flat."""
     for left, right in itertools.pairwise(values):
         yield from _changes(best, left, right, sharp)
@@ -459,7 +468,7 @@ def _steps(best: Callable[[float], Best], values: Sequence[float], sharp: float)
             yield kind, min(flat), max(flat), None, None
 
 
-def _changes(best: Callable[[float], Best], left: float, right: float, sharp: float) -> Iterator[_Found]:
+def _changes(best: Callable[[float], CheapestLayouts], left: float, right: float, sharp: float) -> Iterator[_Found]:
     """Every change of layout between two values that is seen from the ends of some half, by bisection."""
     before, after = best(left).layout, best(right).layout
     if before == after:
@@ -473,7 +482,9 @@ def _changes(best: Callable[[float], Best], left: float, right: float, sharp: fl
         yield kind, left, right, before, after
 
 
-def _flat(best: Callable[[float], Best], ordered: Sequence[float], sharp: float) -> tuple[float, float] | None:
+def _flat(
+    best: Callable[[float], CheapestLayouts], ordered: Sequence[float], sharp: float
+) -> tuple[float, float] | None:
     """Between which values costs become those of the last of some values, if they were others before; None if not.
 
     Two of the values have to be flat, so that an end that is nearly level is none.

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from inference_econ.answers.settings import setup_of
 from inference_econ.engine import PROPOSERS, Setup
 from inference_econ.errors import InputError
-from inference_econ.inputs import Free, GroupedQueryAttention, Settings, model_keys
-from inference_econ.inputs.rounding import heads, nearest
+from inference_econ.inputs import Free, GroupedQueryAttention, Settings
+from inference_econ.inputs.dtype import heads, nearest
+from inference_econ.inputs.models import sizes as model_keys
 from inference_econ.studies.settings import number, with_numbers
 
 #: Counts of a model, by short key, and what people read.

@@ -8,27 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference_econ.answers import agent_play
-from inference_econ.answers.agent_answers import AgentDeployment
-from inference_econ.answers.agent_purchase import AgentLot
-from inference_econ.answers.agents import Agents
-from inference_econ.answers.candidates import Candidate
 from inference_econ.answers.capacity import bracket_capacity
-from inference_econ.answers.conversations import Conversation
-from inference_econ.answers.fleet_pools import PooledDay
-from inference_econ.answers.launching.instance import Limits
+from inference_econ.answers.deployments.candidates import Arrangement, Candidate, market
+from inference_econ.answers.launching.instance import InstanceLimits
 from inference_econ.answers.launching.plan import engine
-from inference_econ.answers.lots import Way
-from inference_econ.answers.market import Arrangement, market
-from inference_econ.answers.means import Means
-from inference_econ.answers.offer import offer
-from inference_econ.answers.promises import Targets
-from inference_econ.answers.slots import with_slots
+from inference_econ.answers.layout_services import offer, with_slots
+from inference_econ.answers.prefix_cache import Conversation
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.slo import Targets
 from inference_econ.engine import Pins, Setup, Space, request_seconds
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
+from inference_econ.extras.agents import simulation as agent_play
+from inference_econ.extras.agents.agents import AgentLot, Agents
+from inference_econ.extras.agents.simulation import AgentDeployment
+from inference_econ.extras.fleets.capacity_blocks import Way
+from inference_econ.extras.fleets.pools import PooledDay
 from inference_econ.inputs import Length, Requests, SessionSpec, Step, catalog
 from inference_econ.serving import Sessions, Trace, draw_sessions
-from inference_econ.serving.simulation.events import Cache, Server, simulate
+from inference_econ.serving.simulation.events import KvCacheMemory, Server, simulate
 
 #: Of aarora79/agentic-coding-harness-benchmarks, performance-summary.json, where they are fullest before the knee:
 #: no prompt of its layout was measured, and levels of servers that found theirs in a cache no longer count for it.
@@ -170,7 +167,7 @@ def test_instances_that_are_told_their_slots_are_played_and_launched_with_them(m
     # Blocks decide below the number that is told, where memory holds more than mean contexts.
     most = int(free.slots[0])
     assert with_slots(free, 2 * most).service(0).slots_of_blocks == 2 * most < free.service(0).slots_of_blocks
-    assert Limits.of(with_slots(free, 4).service(0), engine("vllm"), "both").sequences == 4
+    assert InstanceLimits.of(with_slots(free, 4).service(0), engine("vllm"), "both").sequences == 4
 
 
 @pytest.mark.parametrize("share", [0.4, 1.0, 1.5])
@@ -222,7 +219,9 @@ def test_conversations_of_the_cache_command_find_as_much_when_they_are_played(to
     found = conversation.found(conversation.lifetime(4.0, tokens))
     chat = Step(name="chat", turns=6, new_tokens=200, answer_tokens=100, pause=60, pause_variation=1)
     drawn = draw_sessions(SessionSpec(shared_tokens=320, steps=[chat]))
-    server = Server(lambda *_: 1e-5, lambda new, _: 1e-7 * new, 512, "chunked", 8192, cache=Cache(tokens // 16, 16))
+    server = Server(
+        lambda *_: 1e-5, lambda new, _: 1e-7 * new, 512, "chunked", 8192, cache=KvCacheMemory(tokens // 16, 16)
+    )
     trace = simulate(server, Sessions(drawn, 320, 200, 8000, sessions_per_second=4.0 / 6), warm_up=0.3)
     assert trace.hit_rates["HBM"] == pytest.approx(found.cached / found.prompt, abs=0.03)
 

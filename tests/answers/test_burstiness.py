@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from inference_econ.answers.burstiness import Burstiness, burstiness, burstiness_at, other_scv
-from inference_econ.answers.promises import Targets
-from inference_econ.report.promises import arrivals_label, burstiness_note, promises_note
+from inference_econ.answers.deployments.recommend import Burstiness, burstiness, burstiness_at, other_scv
+from inference_econ.answers.slo import Targets
+from inference_econ.report.service import arrivals_label, burstiness_note, promises_note
 from inference_econ.serving import Gamma, Service, Statistics, loaded
 from tests.offered import service_of
 

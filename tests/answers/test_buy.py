@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.buy import MONTH_HOURS, MONTHLY, Crossover, Purchase, buy, charged
-from inference_econ.answers.buyer import offers_of
-from inference_econ.answers.market import Arrangement
+from inference_econ.answers.deployments.candidates import Arrangement
+from inference_econ.answers.price import offers_of
 from inference_econ.errors import InputError
+from inference_econ.extras.fleets.buy import MONTH_HOURS, MONTHLY, Crossover, Purchase, buy, charged
 from inference_econ.inputs import Offer, catalog
 from inference_econ.serving import Services
 

@@ -7,12 +7,11 @@ import statistics
 
 import pytest
 
-from inference_econ.answers.buyer import usual_speed
-from inference_econ.answers.price import price
-from inference_econ.answers.promises import FILLED, Targets
+from inference_econ.answers.price import price, usual_speed
+from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.errors import NothingFitsError
 from inference_econ.inputs import catalog, known_offers
-from inference_econ.report.price import PricePage, break_even
+from inference_econ.report.questions.price import PricePage, break_even
 from tests.offered import offer_of
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers import caveats
-from inference_econ.answers.assess_findings import findings
+from inference_econ.answers import notes as caveats
+from inference_econ.answers.assess import findings
 from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Quantity, catalog
 from inference_econ.records.deviations import calibration_record

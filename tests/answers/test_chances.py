@@ -8,16 +8,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import chances
-from inference_econ.answers.disaggregated import budget, fleets
-from inference_econ.answers.disaggregated.terms import Terms
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.most_traffic import most_traffic
+from inference_econ.answers.deployments.recommend import natural_rate, recommend
+from inference_econ.answers.disaggregated import fleets
+from inference_econ.answers.disaggregated import fleets as budget
+from inference_econ.answers.disaggregated.load import Terms
 from inference_econ.answers.load import sweep
-from inference_econ.answers.margins import margins
-from inference_econ.answers.means import Means
-from inference_econ.answers.most_traffic import most_traffic
-from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import natural_rate, recommend
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.slo import Targets, chances, margins, promised_rates
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Length, Requests
 from inference_econ.serving import Services

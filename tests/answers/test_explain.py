@@ -8,7 +8,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.engine.step import PARTS
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.report import explain
+from inference_econ.report.questions import explain
 from tests import asking
 
 

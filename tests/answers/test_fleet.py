@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.fleet import fleet
-from inference_econ.answers.fleet_plan import plan
-from inference_econ.answers.fleet_play import Fleet, autoscaler, play
-from inference_econ.answers.lots import Lot, best_of_chips, lots, prices_by_way
-from inference_econ.answers.most_traffic import most_traffic
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.most_traffic import most_traffic
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.fleets.autoscaler import RentedFleet, autoscaler, play
+from inference_econ.extras.fleets.capacity_blocks import Lot, best_of_chips, lots, prices_by_way
+from inference_econ.extras.fleets.day import fleet
+from inference_econ.extras.fleets.plan import plan
 from inference_econ.inputs import catalog
 from inference_econ.serving import Services
 
@@ -116,7 +116,7 @@ def test_a_known_day_is_played_for_what_it_was_planned_for(layouts: Services) ->
 
 def _played(offered: Sequence[Lot], rate: float, target: float = 0.8, **terms: float) -> float:
     elasticity = CALM.replace(**terms)
-    some = Fleet([lot for lot in offered if lot.way == "on_demand"], [0], {}, elasticity, 1)
+    some = RentedFleet([lot for lot in offered if lot.way == "on_demand"], [0], {}, elasticity, 1)
 
     def rising(seconds: np.ndarray) -> np.ndarray:
         return rate * (1.0 + seconds / 3600.0)
@@ -135,7 +135,7 @@ def test_late_replicas_break_promises_and_room_keeps_them(offered: Sequence[Lot]
 def test_at_a_level_load_every_policy_holds_its_target(offered: Sequence[Lot]) -> None:
     hourly = [lot for lot in offered if lot.way == "on_demand"]
     rate = 10 * 0.8 * hourly[0].requests_per_second
-    some = Fleet(hourly, [0], {}, CALM, 1)
+    some = RentedFleet(hourly, [0], {}, CALM, 1)
     for policy in ("in_flight", "rate", "utilization"):
         day = play(
             lambda seconds: np.full(seconds.size, rate), 2, some, autoscaler(policy, 0.8, some), [10], target=0.8
@@ -147,7 +147,7 @@ def test_at_a_level_load_every_policy_holds_its_target(offered: Sequence[Lot]) -
 def test_spot_machines_that_are_taken_away_are_paid_while_others_start(offered: Sequence[Lot]) -> None:
     spot = [replace(lot) for lot in offered if lot.way == "spot"]
     risky = CALM.replace(interruptions_per_hour=1.0, spot_share=1.0)
-    some = Fleet(spot, [0], {}, risky, 1)
+    some = RentedFleet(spot, [0], {}, risky, 1)
     day = play(lambda seconds: np.full(seconds.size, 100.0), 48, some, lambda _: [20], [20])
     assert day.gpu_hours.sum() == pytest.approx(20 * 48)
     up = 1.0 / (1.0 + risky.startup_seconds / 3600.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inference_econ.answers.heading import BOUND, heading, lengths_label
-from inference_econ.answers.launching.benchmark import Expected
+from inference_econ.answers.launching.plan import Expected
+from inference_econ.answers.notes import BOUND, heading, lengths_label
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import Requests
 

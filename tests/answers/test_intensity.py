@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.explain import explain
-from inference_econ.answers.intensity import Axis, Intensity, Sweep, intensity
+from inference_econ.answers.intensity import Axis, Intensity, IntensitySweep, intensity
 from inference_econ.engine import Pins, Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas.roofline import critical_batch
-from inference_econ.report.intensity import IntensityPage
+from inference_econ.report.questions.intensity import IntensityPage
 
 LLAMA = Setup.of("llama_3_70b", "h100_sxm", assumptions="ideal")
 
@@ -23,7 +23,7 @@ def dense() -> Intensity:
     return intensity(LLAMA, Pins(tp=8))
 
 
-def _of(answer: Intensity, name: str) -> Sweep:
+def _of(answer: Intensity, name: str) -> IntensitySweep:
     (sweep,) = (sweep for sweep in answer.operators if sweep.name == name)
     return sweep
 

@@ -9,12 +9,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.burstiness import burstiness
+from inference_econ.answers.deployments.recommend import burstiness
 from inference_econ.answers.load import SHARES, LoadPoint, load, sweep, usual_service
 from inference_econ.answers.price import sheet
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.slo import Targets
 from inference_econ.errors import InputError
-from inference_econ.report.load import LoadPage, load_charts, loads_under
+from inference_econ.report.questions.load import LoadPage, load_charts, loads_under
 from inference_econ.serving import is_unproven, kept_share
 from tests.offered import offer_of, service_of
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers import market as market_module
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.market import asked, market
-from inference_econ.answers.service_record import layout_of
+from inference_econ.answers.deployments import candidates as market_module
+from inference_econ.answers.deployments.candidates import Candidate, asked, market
+from inference_econ.answers.deployments.service_record import layout_of
 from inference_econ.engine import MACHINE, Space
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, ServingEngine, engines_for, practices

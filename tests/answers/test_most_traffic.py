@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from inference_econ.answers.disaggregated import budget
+from inference_econ.answers.deployments.candidates import market
+from inference_econ.answers.deployments.most_traffic import most_traffic
+from inference_econ.answers.deployments.power import fleet_power
+from inference_econ.answers.deployments.recommend import recommend
+from inference_econ.answers.disaggregated import fleets as budget
+from inference_econ.answers.disaggregated.load import Terms
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.terms import Terms
-from inference_econ.answers.market import market
-from inference_econ.answers.means import Means
-from inference_econ.answers.most_traffic import most_traffic
-from inference_econ.answers.offer import offer
-from inference_econ.answers.power import fleet_power
-from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import recommend
+from inference_econ.answers.layout_services import offer
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.slo import Targets
 from inference_econ.engine import Rent, Setup, Space
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.inputs import Requests

@@ -10,15 +10,15 @@ import pytest
 
 from inference_econ import allow
 from inference_econ.answers.explain import explain
-from inference_econ.answers.prefill import PrefillWays, prefill
 from inference_econ.engine import Pins, Setup, memory
 from inference_econ.engine.layouts.plans import Plans
 from inference_econ.engine.prefill import prefill as read_prompt
 from inference_econ.engine.shared_prompt import hand_over_seconds, layer_cache_bytes, part_of_prompt
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
+from inference_econ.extras.papers.kv_runahead import layer_work
+from inference_econ.extras.papers.prefill import PrefillWays, prefill
+from inference_econ.extras.papers.prefill_page import PrefillPage
 from inference_econ.formulas import kv_runahead as formulas
-from inference_econ.report.prefill import PrefillPage
-from inference_econ.studies.kv_runahead import layer_work
 
 #: Sustained rates that the study of the publication takes, of 312 TFLOP/s; see scenarios/seeds/kv_runahead.yaml.
 MATMUL, ATTENTION, LINK = 166e12, 27e12, 300e9
@@ -108,7 +108,7 @@ def test_the_publications_own_setting(model: str, ranks: int, prompt: int) -> No
     formats = {"weights": "fp16", "activations": "fp16", "kv": "fp16"}
     setup = Setup.of(model, "a100_sxm_80", assumptions="deployable", changes=changes, **formats)  # type: ignore[arg-type]
     ways = prefill(setup, [prompt], [ranks], tp=1)
-    work, machine = layer_work(setup.model, 2.0), formulas.Machine(MATMUL, ATTENTION, 0.0, LINK, 10e-6)
+    work, machine = layer_work(setup.model, 2.0), formulas.ProcessRates(MATMUL, ATTENTION, 0.0, LINK, 10e-6)
     searched = formulas.searched_partition(work, machine, prompt, ranks)
     published = {
         "gathered": float(formulas.all_gather_seconds(work, machine, prompt, ranks)),

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers.chances import chances
-from inference_econ.answers.heading import promises_label
-from inference_econ.answers.promises import Targets, check_mean, promised_rates
-from inference_econ.answers.recommend import recommend
+from inference_econ.answers.deployments.recommend import recommend
+from inference_econ.answers.notes import promises_label
+from inference_econ.answers.slo import Targets, chances, check_mean, promised_rates
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving import loaded
 from tests.offered import offer_of, service_of

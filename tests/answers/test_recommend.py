@@ -14,20 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.chances import least_chance
-from inference_econ.answers.deployment import Deployment
-from inference_econ.answers.market import Arrangement, market
-from inference_econ.answers.means import Means
-from inference_econ.answers.most_traffic import most_traffic
+from inference_econ.answers.deployments.candidates import Arrangement, Candidate, market
+from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.most_traffic import most_traffic
+from inference_econ.answers.deployments.recommend import _worthwhile, fleets, recommend
+from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.price import KINDS, price
-from inference_econ.answers.promises import Targets, promised_rates
-from inference_econ.answers.recommend import (
-    _worthwhile,
-    fleets,
-    recommend,
-)
-from inference_econ.answers.serving_frontier import service_frontier
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.slo import Targets, least_chance, promised_rates
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 from inference_econ.serving import Gamma, Services, loaded, served
@@ -195,7 +189,7 @@ def test_what_nothing_keeps_says_which_promise_to_relax(
 
 def test_requests_beyond_the_model_are_what_nothing_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """At once: no promise that would do is looked for."""
-    monkeypatch.delattr("inference_econ.answers.relax.relaxations")
+    monkeypatch.delattr("inference_econ.answers.slo.relaxations")
     offers, targets = [offer_of(isl="150000", most=4)], Targets(0.1, 0.03)
     limit = r"these requests have 150,200 tokens, and Llama 3\.1 8B was made for 131,072 at most; give shorter ones"
     nothing = pytest.raises(NothingFitsError, match=rf"{limit} .*, or promise less\. Best reachable: NVIDIA H100")
@@ -265,7 +259,7 @@ def test_what_is_proven_is_not_played() -> None:
 
 def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """What would have to be played after them is not chosen."""
-    monkeypatch.setattr("inference_econ.answers.together._MOST_PLAYED", 1)
+    monkeypatch.setattr("inference_econ.answers.deployments.aggregated._MOST_PLAYED", 1)
     offer = offer_of(isl="8000", osl="50", most=4)
     assert len(recommend([offer], 20.0, Targets(), play=False)) > 1
     assert len(recommend([offer], 20.0, Targets())) == 1

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inference_econ.answers import rollout as rollouts
-from inference_econ.answers.market import market
-from inference_econ.answers.offer import offer
-from inference_econ.answers.rollout import Batch, Trajectories, rollout
+from inference_econ.answers.deployments.candidates import market
+from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
+from inference_econ.extras.fleets import rollout as rollouts
+from inference_econ.extras.fleets.rollout import Batch, Trajectories, rollout
 from inference_econ.inputs import Requests, catalog
 from tests.offered import ONE_CHIP, offer_of, service_of
 

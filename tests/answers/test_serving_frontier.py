@@ -11,15 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.likely import likely_ends
-from inference_econ.answers.market import market
-from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
-from inference_econ.answers.subjects import under_load
-from inference_econ.answers.token_parts import PROMPTS, token_parts
+from inference_econ.answers.deployments.candidates import Candidate, market
+from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.deployments.serving_frontier import PROMPTS, ServiceFrontier, service_frontier, token_parts
+from inference_econ.answers.slo import likely_ends
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.report.serving_frontier import service_frontier_charts
+from inference_econ.report.questions.frontier import service_frontier_charts
 from inference_econ.serving import Services, loaded
 from inference_econ.serving.steady import steady
 from tests import asking

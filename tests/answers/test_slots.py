@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.slots import with_slots
+from inference_econ.answers.layout_services import with_slots
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests

@@ -25,14 +25,14 @@ from benchmarks.validation.costs import (
 )
 from benchmarks.validation.costs import stages as cost_stages
 from data.measurements.__main__ import TABLES
-from inference_econ.answers.market import Arrangement
-from inference_econ.answers.serving_frontier import frontier
-from inference_econ.calibration import Measurement, Report, Servers, measurements
-from inference_econ.calibration.measurements import Pool
-from inference_econ.calibration.prediction.predict import predict
-from inference_econ.calibration.validation.servers import of_hardware
+from inference_econ.answers.deployments.candidates import Arrangement
+from inference_econ.answers.deployments.serving_frontier import frontier
 from inference_econ.engine import Setup, Speculation
 from inference_econ.errors import InputError
+from inference_econ.extras.servers import Measurement, Report, Servers, measurements
+from inference_econ.extras.servers.measurements import RecordedPool
+from inference_econ.extras.servers.prediction.predict import predict
+from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.inputs import Traffic, catalog
 
 ASKED = Combination("llama_3_8b", "h100_sxm", "fp8", 1000.0, 101.0)
@@ -180,7 +180,7 @@ def test_pools_are_compared_in_the_layout_of_theirs_that_decodes() -> None:
     kept = np.flatnonzero(np.isfinite(alone.dollars).any(axis=1))
     assert {curves.layouts[place].partition("ep")[0] for place in kept} == {"tp1dp8"}
     assert np.array_equal(alone.dollars[kept], curves.dollars[kept], equal_nan=True)
-    pools = Pool(workers=5, tp=8, dp=1, pp=1, ep=8), Pool(workers=3, tp=1, dp=8, pp=1, ep=8)
+    pools = RecordedPool(workers=5, tp=8, dp=1, pp=1, ep=8), RecordedPool(workers=3, tp=1, dp=8, pp=1, ep=8)
     row = replace(
         SERVER, engine="trtllm", engine_version="", model="deepseek_v3", hardware="h200_sxm", weights=None, isl=7372.8,
         osl=921.6, concurrency=768.0, accelerators=64, tp=None, prefill=pools[0], decode=pools[1], tpot_seconds=0.044,

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.validation.document import overhead_table
 from benchmarks.validation.overheads import Overhead, overheads
-from inference_econ.calibration import Measurement, Row
-from inference_econ.calibration.prediction.predict import predict
+from inference_econ.extras.servers import InputRow, Measurement
+from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Assumptions, catalog
 
 #: Llama 3 70B in FP8 on eight H200s.
@@ -26,9 +26,9 @@ def _assumed(launch: str = "4 us") -> Assumptions:
     return catalog.assumptions("deployable", changes=[f"host.graph_launch={launch}"])
 
 
-def _row(measured: Measurement, assumptions: Assumptions) -> Row:
+def _row(measured: Measurement, assumptions: Assumptions) -> InputRow:
     (prediction,) = predict([measured], lambda _: assumptions)
-    return Row("mine", 1, measured.id, measured, prediction, prediction.skipped, "", assumptions)
+    return InputRow("mine", 1, measured.id, measured, prediction, prediction.skipped, "", assumptions)
 
 
 def test_a_prediction_of_kernels_that_take_twice_as_long_is_mended_by_half() -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.validation import by_engine, document
-from inference_econ.calibration import Servers
-from inference_econ.calibration.validation.intervals import slices
+from inference_econ.extras.servers import Servers
+from inference_econ.extras.servers.validation.servers import slices
 from inference_econ.inputs import UnseenErrors
 from tests.shipped import shipped_servers
 

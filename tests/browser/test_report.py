@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import expect
 
 import inference_econ as ie
+from inference_econ.extras.web.document import Asked, write
 from inference_econ.report.pages import page as page_of
-from inference_econ.report.price import PricePage
-from inference_econ.report.web import Asked, write
+from inference_econ.report.questions.price import PricePage
 from tests.browser.conftest import complaints_of
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ import explorer
-from inference_econ.answers import agent_play
+from inference_econ.extras import web
+from inference_econ.extras.agents import simulation as agent_play
 from tests.cli.conftest import Command, record
 
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
@@ -182,7 +182,7 @@ def test_a_day_of_agents(command: Command, helpers: str, monkeypatch: pytest.Mon
     assert max(lot["lots_by_hour"]) * lot["dollars_per_hour"] == pytest.approx(best["dollars_per_hour"])
     said = command(*words, "--agents", 400, *DAY).said
     asked = {"model": "llama_3_8b", "hardware": "h100_sxm", "traffic": "chat", "agents": "400", "rates": "1,4,2"}
-    page: Any = explorer.answer("fleet", {**asked, "tp": 1}).page
+    page: Any = web.answer("fleet", {**asked, "tp": 1}).page
     hours = page.answer.to_dict()["hours"]
     assert [hour["agents"] for hour in hours] == [100, 400, 200]
     assert "The cheapest fleet of 3 hours of agents" in said and "agents in session while there is room" in said

@@ -30,7 +30,7 @@ def test_too_much_work_is_refused_with_what_makes_it_less(refused: Command, argu
 
 
 def test_yes_goes_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from inference_econ.studies import sampling_rule
+    from inference_econ.extras.papers import sampling_rule
 
     # So that few rounds count as long.
     monkeypatch.setattr(sampling_rule, "_DRAFT_SECONDS", 1.0)

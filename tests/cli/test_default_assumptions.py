@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ.inputs import profiles
+from inference_econ.inputs.engine import profiles
 from tests import asking
 from tests.cli.conftest import Command, record
 from tests.reading import tables

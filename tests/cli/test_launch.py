@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from inference_econ.answers import agent_play
-from inference_econ.inputs import starting
+from inference_econ.extras.agents import simulation as agent_play
+from inference_econ.inputs.engine import launch_options as starting
 from tests.cli.conftest import Command
 
 LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from inference_econ.inputs import starting
+from inference_econ.inputs.engine import launch_options as starting
 from tests.cli.conftest import Command
 
 SCHEMAS = Path(__file__).parents[1] / "fixtures" / "schemas"

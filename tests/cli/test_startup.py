@@ -70,7 +70,7 @@ def test_answers_load_no_library_that_takes_longer_than_they_do(question: str, t
     # Nor what scenarios of other publications need: claims, closed models, KV-Runahead and their like.
     studies = {name for name in loaded if name.startswith("inference_econ.studies.")}
     assert studies <= {"inference_econ.studies.exhibits"}
-    assert "inference_econ.calibration.measurements" not in loaded
+    assert "inference_econ.extras.servers.measurements" not in loaded
 
 
 def _python(code: str) -> list[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from data.measurements.__main__ import TABLES
-from inference_econ.calibration import Servers, validation
-from inference_econ.calibration.validation import servers
-from inference_econ.calibration.validation.rows import File
+from inference_econ.extras.servers import Servers, validation
+from inference_econ.extras.servers.validation import servers
+from inference_econ.extras.servers.validation.rows import File
 from inference_econ.inputs import catalog
 from tests.cli.conftest import Command
 from tests.shipped import shipped_servers

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from inference_econ import calibration
-from inference_econ.calibration import held_run
 from inference_econ.engine import Setup
 from inference_econ.engine.step import PARTS
+from inference_econ.extras import servers
+from inference_econ.extras.servers import run_check as held_run
 from tests.cli.conftest import Command, record
 
 LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")
@@ -103,7 +103,7 @@ def test_every_part_that_is_suspected_names_constants_that_can_be_fitted(
     setup = Setup.of(model, chip)
     assert set(held_run.CONSTANTS) <= set(PARTS)
     for part in PARTS:
-        assert set(held_run.constants_of(setup, part)) <= set(calibration.CONSTANTS)
+        assert set(held_run.constants_of(setup, part)) <= set(servers.CONSTANTS)
     assert held_run.constants_of(setup, "weights") == weights
     assert held_run.constants_of(setup, "kv_cache") == (cache,)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from data.measurements.tables import collected
-from inference_econ.calibration import Measurement, Skipped
-from inference_econ.calibration.measurements import engine_name
+from inference_econ.extras.servers import Measurement, Skipped
+from inference_econ.extras.servers.measurements import engine_name
 
 SERVING = {
     "id": "r", "backend": "sglang", "backend_version": "0.5.9", "model_path": "Qwen/Qwen3.5-397B-A17B",

@@ -11,8 +11,8 @@ import pytest
 from data.levels.fitted import usable
 from data.levels.left_out import UNSEEN, errors_left, left_out_levels
 from data.levels.spreads import spreads_of
-from inference_econ.calibration.levels.pooled import level_of, pooled
-from tests.calibration.levels.rows import SPREADS, measurement, observed
+from inference_econ.extras.servers.levels.observed import level_of, pooled
+from tests.extras.servers.levels.rows import SPREADS, measurement, observed
 
 
 def test_no_level_is_fitted_to_prompts_that_were_cached() -> None:

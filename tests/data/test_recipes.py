@@ -12,8 +12,8 @@ import pytest
 
 from data.measurements.matches import NO_RECIPE, SEVERAL_RECIPES, SPECULATION, with_recipes
 from data.measurements.recipes import COLUMNS, Recipe, read, recipes
-from inference_econ.calibration.measurements import Measurement, Pool, Skipped, shipped
 from inference_econ.errors import InputError
+from inference_econ.extras.servers.measurements import Measurement, RecordedPool, Skipped, shipped
 
 CELLS = {
     "model": "deepseek-ai/DeepSeek-R1-0528", "hardware": "h200_sxm", "engine": "trtllm", "version": "0.8.1.post1",
@@ -27,7 +27,7 @@ PLAIN = replace(recipes()[0], model="deepseek_v3", weights=None, hardware="h200_
 RECIPE = replace(
     PLAIN,
     isl=1024.0, osl=1024.0, concurrencies=frozenset({64.0}), speculation="none", step_tokens=8192.0, source="recipe",
-    prefill=Pool(workers=1, tp=1, dp=8, pp=1, ep=8, slots=64), decode=Pool(workers=3, tp=8, dp=1, pp=1, ep=8),
+    prefill=RecordedPool(workers=1, tp=1, dp=8, pp=1, ep=8, slots=64), decode=RecordedPool(workers=3, tp=8, dp=1, pp=1, ep=8),
 )  # fmt: skip
 DRAFTED = replace(RECIPE, speculation="MTP3")
 
@@ -47,7 +47,7 @@ def _row(milliseconds: float, workers: tuple[int, int] | None = None, **changes:
         id=f"{milliseconds:g} ms", dataset="d", source="public InferenceX runs", engine="trtllm", engine_version="1.0",
         model="deepseek_v3", hardware="h200_sxm", weights=None, isl=0.9 * 1024, osl=0.9 * 1024, load="concurrency",
         concurrency=64.0, accelerators=None if workers is None else 8 * sum(workers),
-        prefill=Pool(workers=first, tp=8, dp=1, pp=1, ep=8), decode=Pool(workers=second, tp=8, dp=1, pp=1, ep=8),
+        prefill=RecordedPool(workers=first, tp=8, dp=1, pp=1, ep=8), decode=RecordedPool(workers=second, tp=8, dp=1, pp=1, ep=8),
         tpot_seconds=milliseconds * 1e-3,
     )  # fmt: skip
     return replace(row, **changes)  # type: ignore[arg-type]
@@ -65,8 +65,8 @@ def test_a_recipe_has_pools_and_speculation(tmp_path: Path) -> None:
     (recipe,) = read(_file(tmp_path / "recipes.csv"))
     assert (recipe.model, recipe.weights, recipe.hardware) == ("deepseek_v3", None, "h200_sxm")
     assert recipe.concurrencies == {128.0, 256.0}
-    assert recipe.prefill == Pool(workers=1, tp=1, dp=8, pp=1, ep=8, slots=64)
-    assert recipe.decode == Pool(workers=4, tp=8, dp=1, pp=1, ep=8, slots=None)
+    assert recipe.prefill == RecordedPool(workers=1, tp=1, dp=8, pp=1, ep=8, slots=64)
+    assert recipe.decode == RecordedPool(workers=4, tp=8, dp=1, pp=1, ep=8, slots=None)
     assert (recipe.speculation, recipe.drafted, recipe.step_tokens) == ("MTP3", 3.0, 8192.0)
     (unsaid,) = read(_file(tmp_path / "recipes.csv", speculation="MTP", model="somebody/New-Model"))
     assert (unsaid.drafted, unsaid.model) == (1.0, "somebody/New-Model")
@@ -95,7 +95,7 @@ def test_the_only_recipe_tells_the_pools_of_a_row() -> None:
     assert (row.prefill, row.decode, row.accelerators) == (RECIPE.prefill, RECIPE.decode, 32)
     assert (row.speculation, row.step_tokens, row.unknown) == ("none", 8192.0, "")
     assert row.remarks == ("pools of recipe",)
-    (blank,) = _matched([_row(20.0, None, prefill=Pool(workers=None, tp=8, dp=1, pp=1, ep=None))], RECIPE)
+    (blank,) = _matched([_row(20.0, None, prefill=RecordedPool(workers=None, tp=8, dp=1, pp=1, ep=None))], RECIPE)
     assert blank.prefill == RECIPE.prefill
     # Layouts that are recorded give way to what was run.
     (known,) = _matched([_row(20.0, (1, 3))], RECIPE)
@@ -107,9 +107,9 @@ def test_the_only_recipe_tells_the_pools_of_a_row() -> None:
     [
         {"model": "gpt_oss_120b"}, {"hardware": "b200"}, {"engine": "sglang"}, {"engine_version": "2.0"},
         {"weights": "nvfp4"}, {"isl": 0.9 * 8192}, {"concurrency": 63.0},
-        {"prefill": Pool(workers=None, tp=4, dp=1, pp=1, ep=8)},
-        {"prefill": Pool(workers=None, tp=8, dp=1, pp=1, ep=1)},
-        {"decode": Pool(workers=None, tp=4, dp=1, pp=1, ep=8)},
+        {"prefill": RecordedPool(workers=None, tp=4, dp=1, pp=1, ep=8)},
+        {"prefill": RecordedPool(workers=None, tp=8, dp=1, pp=1, ep=1)},
+        {"decode": RecordedPool(workers=None, tp=4, dp=1, pp=1, ep=8)},
     ],
 )  # fmt: skip
 def test_rows_without_a_recipe_stay_unknown(other: dict[str, object]) -> None:
@@ -149,10 +149,10 @@ def test_recorded_workers_stay_where_results_do_not_tell() -> None:
     (row,) = _matched([_row(20.0, (1, 3))], RECIPE, many)
     # What both recipes say holds; slots and speculation do not.
     assert row.prefill == RECIPE.prefill
-    assert row.decode == Pool(workers=3, tp=8, dp=1, pp=1, ep=8, slots=None)
+    assert row.decode == RecordedPool(workers=3, tp=8, dp=1, pp=1, ep=8, slots=None)
     assert (row.speculation, row.unknown) == ("unrecorded", "")
     (other,) = _matched([_row(20.0, (1, 5))], RECIPE, DRAFTED)
-    assert (other.decode, other.unknown) == (Pool(workers=5, tp=8, dp=1, pp=1, ep=8), "")
+    assert (other.decode, other.unknown) == (RecordedPool(workers=5, tp=8, dp=1, pp=1, ep=8), "")
 
 
 def test_recipes_that_say_the_same_count_once() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from data.measurements.facts import SpeculationOfRuns, speculation_of_runs
 from data.measurements.speculation import resolved
-from inference_econ.calibration import Measurement, measurements
 from inference_econ.errors import SpecError
+from inference_econ.extras.servers import Measurement, measurements
 from inference_econ.inputs import _yaml, catalog
 from tests.reading import tables
 

@@ -12,9 +12,9 @@ import pytest
 from data.measurements.__main__ import TABLES, table
 from data.measurements.facts import source_facts
 from data.measurements.tables import collected
-from inference_econ.calibration.measurements import Measurement, Skipped, shipped
+from inference_econ.extras.servers.measurements import Measurement, Skipped, shipped
 from inference_econ.inputs import catalog
-from tests.calibration.measurements.test_measurements import LAYOUT, POINT, POINTS, SERVED, SERVING
+from tests.extras.servers.measurements.test_measurements import LAYOUT, POINT, POINTS, SERVED, SERVING
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))

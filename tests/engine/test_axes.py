@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import inference_econ as ie
 from inference_econ.engine import Plans, Setup, evaluate, step_seconds
 from inference_econ.inputs import Assumptions, HardwareSpec, ModelSpec, Precision, catalog, value_of
-from inference_econ.inputs.assumptions import field_names
+from inference_econ.inputs.presets.assumptions import field_names
 from tests.planned import plan_of
 from tests.reading import scalar, tables
 

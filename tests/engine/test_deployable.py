@@ -12,7 +12,7 @@ import inference_econ as ie
 from inference_econ.answers.explain import ridge
 from inference_econ.errors import InputError
 from inference_econ.records.texts import layout_label
-from inference_econ.report.explain import operator_table
+from inference_econ.report.questions.explain import operator_table
 from tests import asking
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

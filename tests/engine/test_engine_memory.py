@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inference_econ.calibration import validation
 from inference_econ.engine import Setup, Speculation, memory, needed_memory
 from inference_econ.engine.cache import held_cache
-from inference_econ.engine.proposer import head
+from inference_econ.engine.speculation import head
 from inference_econ.errors import SpecError
+from inference_econ.extras.servers import validation
 from inference_econ.inputs import ProposerName, catalog, divided, with_engine
 from tests.planned import plan_of
 

@@ -9,8 +9,8 @@ from inference_econ.answers.frontier import decode_frontier
 from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import Traffic
-from inference_econ.report.explain import ExplanationPage
-from inference_econ.serving.slots import slots_of
+from inference_econ.report.questions.explain import ExplanationPage
+from inference_econ.serving.services import slots_of
 from tests.planned import plan_of
 from tests.reading import scalar
 

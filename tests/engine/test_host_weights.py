@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.explain import explain
-from inference_econ.answers.offer import offer
+from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut, memory
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import Requests
-from inference_econ.report.explain import ExplanationPage
+from inference_econ.report.questions.explain import ExplanationPage
 from tests.planned import plan_of
 from tests.reading import scalar
 

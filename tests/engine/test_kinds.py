@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from inference_econ.engine import Operator, OperatorTable, Plans, Setup, step_seconds
-from inference_econ.engine.layouts.divisibility import attention_degrees, indivisible
-from inference_econ.engine.operators.kinds import FEED_FORWARDS, MIXERS
+from inference_econ.engine.layouts.startable import attention_degrees, indivisible
+from inference_econ.engine.operators.work import FEED_FORWARDS, MIXERS
 from inference_econ.errors import InputError
 from inference_econ.inputs import Attention, FeedForward, ModelSpec, catalog
 from inference_econ.inputs.layers import MixerKind
+from inference_econ.inputs.layers.attention import Cache, Mixer, MixerParameters
 from inference_econ.inputs.layers.feed_forward import FeedForwardParameters, FeedForwardPart
-from inference_econ.inputs.layers.mixer import Cache, Mixer, MixerParameters
-from inference_econ.inputs.whole_sizes import resized
-from inference_econ.report.import_model import model_table
+from inference_econ.inputs.models.sizes import resized
+from inference_econ.report.questions.import_model import model_table
 
 
 def _kinds(part: object) -> set[str]:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.explain import explain
+from inference_econ.answers.layout_services import offer
 from inference_econ.answers.load import load
-from inference_econ.answers.offer import offer
 from inference_econ.answers.price import price
 from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut
 from inference_econ.errors import InputError, SpecError

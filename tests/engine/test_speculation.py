@@ -25,11 +25,11 @@ from inference_econ.engine import (
     rounds,
 )
 from inference_econ.engine import memory as capacity
-from inference_econ.engine.proposer import head as head_of
-from inference_econ.engine.speculation import Rounds
+from inference_econ.engine.speculation import SpeculationRounds
+from inference_econ.engine.speculation import head as head_of
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, catalog
-from inference_econ.report import speculate as report
+from inference_econ.report.questions import speculate as report
 from inference_econ.search.fastest import token_seconds
 from inference_econ.serving import steady
 from tests import asking
@@ -79,7 +79,7 @@ PROPOSALS = {
 }
 
 
-# Rounds
+# SpeculationRounds
 
 
 def test_a_round_without_proposals_is_a_step() -> None:
@@ -118,7 +118,7 @@ def test_more_experts_are_touched_by_more_tokens() -> None:
     dense = rounds(setup(), layout(8), replace(speculation, proposer="eagle"))
     one, eight, fifty = (int(np.searchsorted(BATCHES, size)) for size in (1, 8, 50))
 
-    def added(series: Rounds, at: int) -> float:
+    def added(series: SpeculationRounds, at: int) -> float:
         return float(series.verify_seconds[at, 4] / series.verify_seconds[at, 0] - 1.0)
 
     assert added(found, one) > 2 * added(dense, one)
@@ -298,7 +298,7 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
 @given(tokens=st.floats(0.0, 20_000.0), chance=st.floats(0.05, 0.95), tp=st.sampled_from([1, 4, 8]))
 @settings(max_examples=20, deadline=None)
 def test_the_best_draft_gets_shorter_as_batches_grow(tokens: float, chance: float, tp: int) -> None:
-    """A dense model, free proposals, one roofline per step; :meth:`Rounds.best` says what differs elsewhere."""
+    """A dense model, free proposals, one roofline per step; :meth:`SpeculationRounds.best` says what differs elsewhere."""
     bound = setup("llama_3_70b", "h100_sxm", round(tokens), "fp8", "ideal")
     lengths = rounds(bound, layout(tp), Speculation.of("ngram", chance, 6)).best().length
     assert (np.diff(lengths) <= 0).all()

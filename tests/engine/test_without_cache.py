@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.explain import explain
-from inference_econ.answers.offer import offer
+from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Pins, Setup, Space, evaluate, fastest_cut
 from inference_econ.engine.prefill import prefill
 from inference_econ.inputs import Requests

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inference_econ._types import Array
 from inference_econ.formulas.kv_runahead import (
     LayerWork,
-    Machine,
+    ProcessRates,
     all_gather_seconds,
     balanced_partition,
     best_partition,
@@ -26,12 +26,12 @@ from inference_econ.formulas.kv_runahead import (
 
 #: Llama 7B, and a machine like an A100 without fused attention.
 WORK = LayerWork(32, 2 * 3 * 4096**2, 2 * (4096**2 + 3 * 4096 * 11008), 4 * 4096, 16384)
-FREE = Machine(166e12, 27e12, 0.0, float("inf"), 0.0)
+FREE = ProcessRates(166e12, 27e12, 0.0, float("inf"), 0.0)
 
 parts = st.lists(st.floats(1.0, 5000.0), min_size=1, max_size=8)
 
 
-def by_steps(work: LayerWork, machine: Machine, partition: list[float]) -> float:
+def by_steps(work: LayerWork, machine: ProcessRates, partition: list[float]) -> float:
     """The chain with one event after the other: process by process and layer by layer."""
     done = [0.0] * len(partition)
     link_is_free = [0.0] * len(partition)
@@ -55,13 +55,13 @@ def by_steps(work: LayerWork, machine: Machine, partition: list[float]) -> float
 
 @given(partition=parts, overhead=st.sampled_from([0.0, 3e-3]), link=st.sampled_from([1e9, 1e10, 3e11, float("inf")]))
 def test_the_chain_by_steps(partition: list[float], overhead: float, link: float) -> None:
-    machine = Machine(166e12, 27e12, overhead, link, 1e-5)
+    machine = ProcessRates(166e12, 27e12, overhead, link, 1e-5)
     assert chain_seconds(WORK, machine, partition) == pytest.approx(by_steps(WORK, machine, partition), rel=1e-12)
 
 
 def test_chains_are_vectors() -> None:
     partitions = np.array([[[100.0, 200.0], [150.0, 150.0]], [[10.0, 20.0], [5.0, 25.0]]])
-    machine = Machine(166e12, 27e12, 1e-4, 1e9, 1e-5)
+    machine = ProcessRates(166e12, 27e12, 1e-4, 1e9, 1e-5)
     found = chain_seconds(WORK, machine, partitions)
     assert found.shape == (2, 2)
     for index in np.ndindex(2, 2):
@@ -70,7 +70,7 @@ def test_chains_are_vectors() -> None:
 
 @given(context=st.floats(1.0, 1e5))
 def test_one_process_is_a_chain_and_an_all_gather_of_one(context: float) -> None:
-    machine = Machine(166e12, 27e12, 1e-3, 1e9, 1e-5)
+    machine = ProcessRates(166e12, 27e12, 1e-3, 1e9, 1e-5)
     alone = pytest.approx(float(single_seconds(WORK, machine, context)), rel=1e-12)
     assert chain_seconds(WORK, machine, [context]) == alone
     assert all_gather_seconds(WORK, machine, context, 1) == alone
@@ -96,7 +96,7 @@ def test_even_parts_compute_what_an_all_gather_does_and_send_less(context: float
 
 @given(partition=parts, factor=st.floats(1.0, 100.0))
 def test_a_faster_machine_or_link_is_never_slower(partition: list[float], factor: float) -> None:
-    slow = Machine(166e12, 27e12, 0.0, 1e9, 1e-5)
+    slow = ProcessRates(166e12, 27e12, 0.0, 1e9, 1e-5)
     seconds = float(chain_seconds(WORK, slow, partition)) * (1 + 1e-12)
     for name in ("matmul_flops_per_second", "attention_flops_per_second", "link_bytes_per_second"):
         assert chain_seconds(WORK, slow._replace(**{name: getattr(slow, name) * factor}), partition) <= seconds
@@ -111,7 +111,7 @@ def test_the_launches_are_the_least_time_of_a_layer() -> None:
 # Partitions
 
 
-def polished(machine: Machine, partition: np.ndarray, tries: int = 300) -> float:
+def polished(machine: ProcessRates, partition: np.ndarray, tries: int = 300) -> float:
     """The best of many random changes of a partition."""
     random = np.random.default_rng(0)
     best, least = partition, float(chain_seconds(WORK, machine, partition))
@@ -129,7 +129,7 @@ def polished(machine: Machine, partition: np.ndarray, tries: int = 300) -> float
 @pytest.mark.parametrize("link", [1e9, 1e10, 3e11])
 @pytest.mark.parametrize("context", [2048, 10000, 16384])
 def test_the_search_finds_about_the_best(processes: int, link: float, context: int) -> None:
-    machine = Machine(166e12, 27e12, 3.1e-3, link, 1e-5)
+    machine = ProcessRates(166e12, 27e12, 3.1e-3, link, 1e-5)
     found = searched_partition(WORK, machine, context, processes)
     assert found.sum() == pytest.approx(context, rel=1e-9)
     assert found.min() >= 1.0
@@ -138,7 +138,7 @@ def test_the_search_finds_about_the_best(processes: int, link: float, context: i
 
 @pytest.mark.parametrize("processes", [2, 3])
 def test_the_search_against_every_partition(processes: int) -> None:
-    machine = Machine(166e12, 27e12, 0.0, 1e10, 1e-5)
+    machine = ProcessRates(166e12, 27e12, 0.0, 1e10, 1e-5)
     context, step = 8192, 64
     cuts = np.arange(step, context, step)
     if processes == 2:
@@ -165,7 +165,7 @@ def test_a_slow_link_gives_the_first_process_less() -> None:
 
 
 def test_where_the_launches_limit_the_even_partition_stays() -> None:
-    machine = Machine(166e12, 27e12, 3.1e-3, 3e11, 0.0)
+    machine = ProcessRates(166e12, 27e12, 3.1e-3, 3e11, 0.0)
     assert searched_partition(WORK, machine, 1024, 8).tolist() == [128.0] * 8
 
 

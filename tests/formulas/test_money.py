@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
 from inference_econ.formulas.money import (
-    HourCost,
+    HourCostByCause,
     Power,
     accelerator_hour_cost,
     allocate,
@@ -67,7 +67,7 @@ rates = st.just(0.0) | st.floats(1e-9, 0.5)
 def test_the_parts_of_an_hour_add_up(
     price: float, years: float, use: float, watts: float, capital: float, yearly: float
 ) -> None:
-    def cost(price: float = price, use: float = use, kwh: float = 0.1) -> HourCost:
+    def cost(price: float = price, use: float = use, kwh: float = 0.1) -> HourCostByCause:
         fixed = {"yearly_operations": yearly, "cost_of_capital": capital}
         return accelerator_hour_cost(price, years, utilisation=use, power=Power(watts, watts / 2, 1.3, kwh), **fixed)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from data.measurements.__main__ import TABLES
 from inference_econ.inputs import catalog
-from tests.calibration.measurements.test_reports import AIPERF, BENCH
+from tests.extras.servers.measurements.test_reports import AIPERF, BENCH
 from tests.fuzz import mutations
 from tests.fuzz.judged import Case, run
 from tests.reading import tables

@@ -12,7 +12,7 @@ import pytest
 from inference_econ.errors import InputError, SpecError
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import ProposerName, _yaml, catalog
-from inference_econ.inputs.acceptance import SpeculationFacts
+from inference_econ.inputs.models.acceptance import SpeculationFacts
 from tests.reading import tables
 
 FILE: str = tables(Path(__file__))["FILE"]

@@ -11,9 +11,10 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.errors import InputError, UnknownNameError
-from inference_econ.inputs import GroupedQueryAttention, Mesh, Source, catalog, model_keys, value_of
+from inference_econ.inputs import GroupedQueryAttention, Mesh, Source, catalog, value_of
 from inference_econ.inputs._spec import Spec
-from inference_econ.inputs.assumptions import field_names
+from inference_econ.inputs.models import sizes as model_keys
+from inference_econ.inputs.presets.assumptions import field_names
 from tests import asking
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "assumptions", "scenarios", "engines")

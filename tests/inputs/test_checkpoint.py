@@ -12,7 +12,7 @@ from inference_econ.engine import unknown_share
 from inference_econ.errors import InputError
 from inference_econ.inputs import ModelSpec
 from inference_econ.inputs.huggingface import Checkpoint, checkpoint_beside, import_config
-from inference_econ.report.import_model import ImportedModelPage, stored_record, stored_table
+from inference_econ.report.questions.import_model import ImportedModelPage, stored_record, stored_table
 
 CONFIG = Path(__file__).parents[1] / "fixtures" / "hf_configs" / "Qwen--Qwen3-0.6B_config.json"
 #: Parameters of the model, as published.

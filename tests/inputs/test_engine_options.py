@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import EngineOptions, starting
+from inference_econ.inputs import EngineOptions
+from inference_econ.inputs.engine import launch_options as starting
 
 RECORDED = [(name, version) for name in starting.recorded() for version in starting.versions(name)]
 

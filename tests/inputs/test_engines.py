@@ -10,7 +10,7 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import ANY_LAYOUT, Precision, catalog, engines_for, known_engines
-from inference_econ.inputs.engines import WIRE_BYTES_PER_ELEMENT, EngineFacts
+from inference_econ.inputs.engine_specs import WIRE_BYTES_PER_ELEMENT, EngineFacts
 
 ENGINES = catalog.names("engines")
 #: Engines of one machine, without data-parallel attention.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog, grids
+from inference_econ.inputs import catalog
+from inference_econ.inputs import economic_defaults as grids
 
 
 def test_every_grid_has_a_year_and_a_source() -> None:

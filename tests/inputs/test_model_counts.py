@@ -19,7 +19,7 @@ from inference_econ.inputs import (
     ModelSpec,
     catalog,
 )
-from inference_econ.inputs.scaling import scaled
+from inference_econ.inputs.models.sizes import scaled
 from tests.reading import fixture_table
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -11,7 +11,8 @@ import pytest
 import inference_econ as ie
 from inference_econ.engine import Setup
 from inference_econ.errors import UnknownNameError
-from inference_econ.inputs import Precision, catalog, names, spellings
+from inference_econ.inputs import Precision, catalog, names
+from inference_econ.inputs import names as spellings
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.names("models") if "/" not in name])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import Offer, catalog, known_offers, offer_snapshots, offers
+from inference_econ.inputs import Offer, catalog, known_offers, offers
+from inference_econ.inputs import offers as offer_snapshots
 from tests.reading import tables
 
 LINE: dict[str, str] = tables(Path(__file__))["LINE"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ import InputError
-from inference_econ.calibration import measurements
+from inference_econ.extras.servers import measurements
 from inference_econ.inputs import places, plugins
 from tests.reading import tables
 
@@ -73,7 +73,7 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.M
 def test_a_reader_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run.log").write_text("3 tokens\n")
     monkeypatch.setattr(
-        plugins, "readers", lambda: (plugins.Reader("acme 1.0", lambda text: [{"tokens": str(int(text))}]),)
+        plugins, "readers", lambda: (plugins.MeasurementReader("acme 1.0", lambda text: [{"tokens": str(int(text))}]),)
     )
     with pytest.raises(InputError, match=r"run.log: the reader of the plug-in acme 1.0 fails \(ValueError"):
         measurements.read(tmp_path / "run.log")

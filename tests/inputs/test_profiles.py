@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers import caveats
+from inference_econ.answers import notes as caveats
 from inference_econ.engine import Instances, Setup
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import Settings, catalog, generations, profiles, serving_engines
-from inference_econ.inputs.recipes import practices
+from inference_econ.inputs import Settings, catalog
+from inference_econ.inputs.engine import launch_options as serving_engines
+from inference_econ.inputs.engine import profiles
+from inference_econ.inputs.engine.recipes import practices
+from inference_econ.inputs.presets import generations
 from inference_econ.studies.settings import frontier_of
 
 MODEL = "llama_3_8b"

@@ -17,10 +17,10 @@ from inference_econ.inputs import (
     practice_of,
     practices,
     recommended_drafts,
-    starting,
 )
-from inference_econ.inputs.precision import Precision
-from inference_econ.inputs.recipes import DraftLength, EngineRecipes, Recipe
+from inference_econ.inputs.engine import launch_options as starting
+from inference_econ.inputs.engine.recipes import DraftLength, EngineRecipes, Recipe
+from inference_econ.inputs.models.precision import Precision
 from tests.reading import tables
 
 FILES = sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))

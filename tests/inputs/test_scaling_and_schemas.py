@@ -11,14 +11,13 @@ from pydantic import create_model
 
 from inference_econ.answers.frontier import decode_frontier
 from inference_econ.engine import Pins, Setup, Space
-from inference_econ.engine.layouts.divisibility import attention_degrees
+from inference_econ.engine.layouts.startable import attention_degrees
 from inference_econ.errors import InputError
 from inference_econ.inputs import Block, GroupedQueryAttention, LatentAttention, ModelSpec, Traffic, catalog
 from inference_econ.inputs._spec import Spec
-from inference_econ.inputs.assumptions import GROUPS, field_names
-from inference_econ.inputs.scaling import scaled
+from inference_econ.inputs.models.sizes import layer_parameters, scaled, spread
+from inference_econ.inputs.presets.assumptions import GROUPS, field_names
 from inference_econ.inputs.schemas import json_schema, reference_page
-from inference_econ.inputs.whole_sizes import layer_parameters, spread
 
 
 @pytest.mark.parametrize("name", ["llama_3_70b", "deepseek_v3", "gpt_oss_20b"])

@@ -16,7 +16,7 @@ import inference_econ as ie
 from inference_econ import inputs
 from inference_econ.errors import SpecError
 from inference_econ.inputs import Assumptions, HardwareSpec, Length, ModelSpec, Source, Traffic, catalog
-from inference_econ.inputs.assumptions import field_names
+from inference_econ.inputs.presets.assumptions import field_names
 from tests.reading import tables
 
 HARDWARE: str = tables(Path(__file__))["HARDWARE"]

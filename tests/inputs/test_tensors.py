@@ -13,8 +13,8 @@ from inference_econ.engine.memory import weight_bytes
 from inference_econ.errors import SpecError
 from inference_econ.inputs import Precision
 from inference_econ.inputs.huggingface import import_config
-from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
-from inference_econ.inputs.model import ModelSpec
+from inference_econ.inputs.layers.attention import GroupedQueryAttention
+from inference_econ.inputs.models.model import ModelSpec
 from tests.checkpoints import ATTENTION, CONFIG, EXPERT, TOTAL, folder, tensors
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import traces
-from inference_econ.inputs.traces import Broken, Event
+from inference_econ.inputs.workload import traces
+from inference_econ.inputs.workload.traces import Broken, Event
 
 _TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_econ.errors import InputError, SpecError, UnitError
-from inference_econ.inputs import Settings, parse_quantity, percentiles
+from inference_econ.inputs import Settings, parse_quantity
 from inference_econ.inputs.units import EXAMPLES, looks_like_quantity
+from inference_econ.inputs.workload import percentiles
 
 
 @pytest.mark.rows

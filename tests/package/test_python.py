@@ -16,7 +16,7 @@ from inference_econ._shown import Shown
 from inference_econ.inputs import catalog
 from inference_econ.report import schema
 from inference_econ.report.pages import page as page_of
-from inference_econ.report.scenario import ScenarioPage
+from inference_econ.report.questions.scenario import ScenarioPage
 from tests.charted import sound
 from tests.small import ANSWERS, QUESTIONS, SPACE, TARGETS, TRAFFIC, layouts, setup
 

@@ -8,8 +8,8 @@ import pytest
 import inference_econ as ie
 from inference_econ import _work
 from inference_econ.answers.load import sweep
+from inference_econ.extras.papers import sampling_rule
 from inference_econ.serving import services as rooms
-from inference_econ.studies import sampling_rule
 from tests import asking, offered
 
 ROUNDS = np.full(100, 0.01)

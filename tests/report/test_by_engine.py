@@ -6,10 +6,10 @@ import statistics
 
 import pytest
 
-from inference_econ.calibration import Servers, by_chance, runs_of
-from inference_econ.calibration.validation.intervals import BY_NAME, ENGINES, held_record, slices
+from inference_econ.extras.servers import Servers, by_chance, runs_of
+from inference_econ.extras.servers.pages import parity_plots as by_engine
+from inference_econ.extras.servers.validation.servers import BY_NAME, ENGINES, held_record, slices
 from inference_econ.inputs import catalog
-from inference_econ.report import by_engine
 from tests.shipped import shipped_servers
 
 #: Predictions of all shipped servers take most of a minute.

@@ -8,7 +8,7 @@ import pytest
 
 from inference_econ.inputs import catalog
 from inference_econ.records.plain import json_text
-from inference_econ.report.catalog import PricesPage, detail, detail_table
+from inference_econ.report.questions.catalog import PricesPage, detail, detail_table
 
 KINDS: tuple[catalog.Kind, ...] = ("hardware", "models", "scenarios", "assumptions", "engines")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_econ.inputs import Claim
-from inference_econ.report import claims_figure
-from inference_econ.studies.ledger import Finding, Ledger
+from inference_econ.extras.papers import claims_page as claims_figure
+from inference_econ.extras.papers.asks import Claim
+from inference_econ.extras.papers.ledger import Finding, Ledger
 
 
 def _finding(name: str, published: dict[str, str], ours: dict[str, float], seed: str = "A paper") -> Finding:

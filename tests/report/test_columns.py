@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inference_econ.report.columns import fitted, least_width
-from inference_econ.report.startable import with_recipes
-from inference_econ.report.table import Table
+from inference_econ.report.page import Table, fitted, least_width
+from inference_econ.report.service import with_recipes
 
 TABLE = Table(
     "t",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 
 
 def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None:

@@ -13,8 +13,8 @@ from benchmarks import pages
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs import catalog
 from inference_econ.report.fields import GIGABYTES, column, field, glossary, view
+from inference_econ.report.page import Table
 from inference_econ.report.schema import FieldsPage, definitions, entries, json_schema, questions
-from inference_econ.report.table import Table
 from tests.reading import tables
 
 SHOWN = [known for known in glossary().values() if known.heading]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from inference_econ.calibration import ComparedPoint
-from inference_econ.report import agreement, figures
-from inference_econ.studies.exhibits import Chart, Line
+from inference_econ.extras.servers import ComparedPoint
+from inference_econ.extras.servers.pages import parity_plots as agreement
+from inference_econ.report import figures
+from inference_econ.studies.exhibits import Chart, ChartLine
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,9 +48,9 @@ CHART = Chart(
     "x",
     "y",
     (
-        Line("a line", [1.0, 2.0, 3.0], [1.0, 2.0, np.nan]),
-        Line(LONG, [1.0, 2.0], [3.0, 4.0]),
-        Line("printed", [1.5, 1.6], [2.5, 3.5], points=True),
+        ChartLine("a line", [1.0, 2.0, 3.0], [1.0, 2.0, np.nan]),
+        ChartLine(LONG, [1.0, 2.0], [3.0, 4.0]),
+        ChartLine("printed", [1.5, 1.6], [2.5, 3.5], points=True),
     ),
     "y",
     {"a limit": 2.5},

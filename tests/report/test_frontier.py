@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inference_econ.report.table import warnings
+from inference_econ.report.page import warnings
 from tests import asking
 
 

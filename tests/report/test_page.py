@@ -9,8 +9,7 @@ import pytest
 
 from inference_econ.records.plain import csv_text, json_text
 from inference_econ.records.texts import dollars, layout_label, per_hour
-from inference_econ.report.page import Page
-from inference_econ.report.table import Table
+from inference_econ.report.page import Page, Table
 from tests.reading import csv_rows
 
 

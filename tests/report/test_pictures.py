@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.engine import bounds
 from inference_econ.inputs import Length, Requests
-from inference_econ.report import bands
+from inference_econ.report import speed_cost as bands
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.compare import comparison_chart
-from inference_econ.report.frontier import frontier_chart
-from inference_econ.report.serving_frontier import measured_metric, service_frontier_charts
+from inference_econ.report.questions.compare import comparison_chart
+from inference_econ.report.questions.frontier import frontier_chart, measured_metric, service_frontier_charts
 from inference_econ.search import METRICS
 from inference_econ.studies.compare import compare
 from tests import asking
@@ -102,10 +101,10 @@ def test_services_are_held_against_measured_servers_in_every_metric(services: Se
 
 
 def test_a_server_as_fast_as_a_point_has_its_metric(services: ServiceFrontier) -> None:
-    from inference_econ.calibration.alike import MeasuredServer
+    from inference_econ.extras.servers.similar_servers import SimilarServer
 
     last = len(services) - 1
-    server = MeasuredServer("", "", 1.0, float(services.tokens_per_second_per_accelerator[last]))
+    server = SimilarServer("", "", 1.0, float(services.tokens_per_second_per_accelerator[last]))
     for metric in MEASURED_METRICS:
         assert measured_metric(services, metric, server) == pytest.approx(float(services.metric(metric)[last]))
 

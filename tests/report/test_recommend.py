@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from inference_econ.answers.promises import Targets
-from inference_econ.answers.recommend import recommend
+from inference_econ.answers.deployments.recommend import recommend
+from inference_econ.answers.slo import Targets
 from inference_econ.records.texts import dollars
-from inference_econ.report.recommend import recommend_charts, recommend_table
+from inference_econ.report.questions.recommend import recommend_charts, recommend_table
 from tests.offered import offer_of
 
 

@@ -9,7 +9,7 @@ import pytest
 from inference_econ.errors import NothingFitsError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text
-from inference_econ.report.scenario import scenario_table
+from inference_econ.report.questions.scenario import scenario_table
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
 from tests.reading import csv_rows

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from inference_econ.report.sweep import SweepPage
-from inference_econ.studies.swept import Best, Reason, Swept
+from inference_econ.extras.sweeps.page import SweepPage
+from inference_econ.extras.sweeps.swept import CheapestDeployment, FailureReason, Swept
 from tests.reading import tables
 
 #: As the cheapest point of a row has it.
@@ -17,13 +17,17 @@ SWEPT = Swept(
     frontiers=3,
     points=120,
     missing=0,
-    reasons=(Reason("refused", "no price", 1), Reason("nothing_fits", "nothing fits: model on chip", 1)),
+    reasons=(FailureReason("refused", "no price", 1), FailureReason("nothing_fits", "nothing fits: model on chip", 1)),
     rows="model",
     among="hardware",
     names=("big", "small", "none"),
     speeds=(50, 100),
     where={"traffic": "chat"},
-    best=(Best("small", "tpu", 50.0, UNMEASURED), Best("big", "gpu", 50.0, POINT), Best("small", "gpu", 100.0, POINT)),
+    best=(
+        CheapestDeployment("small", "tpu", 50.0, UNMEASURED),
+        CheapestDeployment("big", "gpu", 50.0, POINT),
+        CheapestDeployment("small", "gpu", 100.0, POINT),
+    ),
     price="on_demand:neocloud",
 )
 
@@ -50,7 +54,7 @@ def test_what_no_measurement_stands_behind_is_marked() -> None:
 
 
 def test_only_the_most_frequent_names_have_a_colour_of_their_own() -> None:
-    best = tuple(Best("big", f"chip {index // 2}", float(index), POINT) for index in range(16))
+    best = tuple(CheapestDeployment("big", f"chip {index // 2}", float(index), POINT) for index in range(16))
     chart = SweepPage(replace(SWEPT, best=best, speeds=tuple(map(float, range(16))))).charts()["cheapest"]
     scale = chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]
     assert scale["domain"] == [*(f"chip {index}" for index in range(6)), "others"]

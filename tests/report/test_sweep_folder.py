@@ -14,9 +14,9 @@ import inference_econ as ie
 from benchmarks import sweep_kills
 from inference_econ import _work
 from inference_econ.errors import InputError, TooMuchError
+from inference_econ.extras.sweeps import rows
+from inference_econ.extras.sweeps.combinations import Combinations
 from inference_econ.inputs import Scenario
-from inference_econ.studies.sweep import rows
-from inference_econ.studies.sweep.combinations import Combinations
 from tests.sweeps import AXES, study
 
 
@@ -52,7 +52,7 @@ def test_a_sweep_goes_on_where_it_stopped(whole: Path, begun: Path, monkeypatch:
     assert ie.load_sweep(begun).summary().combinations == 10
     asked, part = [], rows.part
 
-    def noted(combinations: Combinations, index: int) -> rows.Part:
+    def noted(combinations: Combinations, index: int) -> rows.SweepPart:
         asked.append(index)
         return part(combinations, index)
 

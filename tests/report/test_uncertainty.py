@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from inference_econ.answers.likely import chance_below
-from inference_econ.records.plain import csv_text, json_text
-from inference_econ.report.uncertainty import (
+from inference_econ.answers.slo import chance_below
+from inference_econ.extras.uncertainty.answer import Uncertainty
+from inference_econ.extras.uncertainty.page import (
     UncertaintyPage,
     band_plot,
     chance_plot,
@@ -17,7 +17,7 @@ from inference_econ.report.uncertainty import (
     findings,
     share_bars,
 )
-from inference_econ.studies.uncertainty.answer import Uncertainty
+from inference_econ.records.plain import csv_text, json_text
 from tests.studies.uncertainty.studies import TWO, answered, factor
 
 

@@ -15,8 +15,8 @@ from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.charts import tornado_chart
 from inference_econ.report.charts.plot import Tornado, TornadoBar
 from inference_econ.report.charts.tornado import ticks
-from inference_econ.report.what_if import WhatIfPage, effects_table, steps_table, tornados
-from inference_econ.studies.what_if import Step
+from inference_econ.report.questions.what_if import WhatIfPage, effects_table, steps_table, tornados
+from inference_econ.studies.what_if import KindChange
 from tests import charted
 
 
@@ -30,11 +30,14 @@ def answer() -> ie.WhatIf:
 
 def test_costs_that_are_flat_at_both_ends_are_said_once(answer: ie.WhatIf) -> None:
     """Llama 70B with a larger memory: the cost falls from 82.6 to 91.1 GB, as "less" and "more" of it contradicted."""
-    low, high = Step("flat_to", 82.59e9, 83.41e9, None, None), Step("flat_from", 90.15e9, 91.06e9, None, None)
+    low, high = (
+        KindChange("flat_to", 82.59e9, 83.41e9, None, None),
+        KindChange("flat_from", 90.15e9, 91.06e9, None, None),
+    )
     (effect,) = (effect for effect in answer.effects if effect.input.key == "nic")
     memory = replace(effect, input=replace(effect.input, unit="B"))
 
-    def said(*steps: Step) -> list[tuple[str, ...]]:
+    def said(*steps: KindChange) -> list[tuple[str, ...]]:
         return [row[1:] for row in steps_table(replace(answer, effects=(replace(memory, steps=steps),))).rows]
 
     assert said(high, low) == [("82.59 GB to 91.06 GB", "more of it changes the cost between these alone")]

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference_econ.engine import ContinuousLayouts, Grid, Layouts, Setup, Speculation, WholeLayouts
+from inference_econ.engine import ContinuousLayouts, InstanceGrid, Layouts, Setup, Speculation, WholeLayouts
 from inference_econ.inputs import catalog
-from inference_econ.inputs.assumptions import GROUPS, field_names
-from inference_econ.search import Frontier, _bounds, _search, compute
+from inference_econ.inputs.presets.assumptions import GROUPS, field_names
+from inference_econ.search import Frontier, _search, compute
+from inference_econ.search import _search as _bounds
 from tests.planned import setup_of
 
 #: Dense, experts, experts beside latent attention; with shared experts and heads of another number.
@@ -64,7 +65,7 @@ def _setup(model: str, changes: tuple[str, ...], context: float = 2000.0) -> Set
 
 def _frontier(setup: Setup, layouts: Layouts, speculation: Speculation | None) -> Frontier:
     sizes, batches = np.array([4.0, 8.0, 30.0, 200.0]), np.array([1.0, 6.0, 50.0, 600.0, 3000.0])
-    return compute(replace(setup, price=2.0), Grid(sizes, batches, layouts), speculation=speculation)
+    return compute(replace(setup, price=2.0), InstanceGrid(sizes, batches, layouts), speculation=speculation)
 
 
 def _check(setup: Setup, layouts: Layouts, speculation: Speculation | None = None) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks import naive
 from benchmarks import run as benchmark
-from inference_econ.engine import ContinuousLayouts, Grid, Layouts, Setup, Speculation, WholeLayouts
+from inference_econ.engine import ContinuousLayouts, InstanceGrid, Layouts, Setup, Speculation, WholeLayouts
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
 from inference_econ.search import compute
@@ -48,7 +48,7 @@ def test_the_frontier_is_what_trying_everything_leaves(
     context = data.draw(st.sampled_from([0.0, 1500.0]))
     setup = _question(model, whole=whole, context=context)
     # Sixteen chips hold any of the models.
-    grid = Grid(np.array(sorted([*sizes, 16.0])), np.array([1.0, *sorted(batches)]), layouts)
+    grid = InstanceGrid(np.array(sorted([*sizes, 16.0])), np.array([1.0, *sorted(batches)]), layouts)
     speculation = None
     if data.draw(st.booleans()):
         helper = catalog.model("paper/llama_3_8b")

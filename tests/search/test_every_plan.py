@@ -17,7 +17,7 @@ from inference_econ.engine import Setup, layout_keys, memory, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import ErrorSpread, Range
 from inference_econ.records.plain import csv_text, json_text
-from inference_econ.report import frontier
+from inference_econ.report.questions import frontier
 from inference_econ.search import every_plan
 from tests import asking
 

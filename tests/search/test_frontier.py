@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from inference_econ.engine import Grid, Setup, memory, paper_grid, whole_grid
+from inference_econ.engine import InstanceGrid, Setup, memory, paper_grid, whole_grid
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Precision, catalog
 from inference_econ.search import Sampling, compute
@@ -32,7 +32,7 @@ def _question(
     )
 
 
-def _grid(setup: Setup, *, whole: bool, pipeline: bool) -> Grid:
+def _grid(setup: Setup, *, whole: bool, pipeline: bool) -> InstanceGrid:
     smallest = memory.weight_bytes(setup.model, setup.precision) / setup.hardware.hbm_bytes
     if whole:
         return whole_grid(smallest, pipeline=pipeline, largest=32, largest_batch=512)

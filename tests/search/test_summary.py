@@ -16,7 +16,7 @@ from inference_econ.engine import Setup, Space
 from inference_econ.errors import InputError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import Traffic
-from inference_econ.report.frontier import FrontierPage
+from inference_econ.report.questions.frontier import FrontierPage
 from inference_econ.report.speed_cost import summary_notes
 from inference_econ.search import Frontier, summarise
 

@@ -14,12 +14,12 @@ import pytest
 import inference_econ as ie
 from inference_econ.answers.frontier import best_step_seconds
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import BasisSpec, ClaimsAsk, Implementation, Scenario, Settings, catalog
-from inference_econ.report.claims import ClaimsPage
-from inference_econ.studies import attention_layer
-from inference_econ.studies.claims import answered, claims
-from inference_econ.studies.claims.chains import picked
-from inference_econ.studies.ledger import Ledger
+from inference_econ.extras.papers import attention_layer
+from inference_econ.extras.papers.asks import BasisSpec, ClaimsAsk
+from inference_econ.extras.papers.claims import answered, claims, picked
+from inference_econ.extras.papers.claims_page import ClaimsPage
+from inference_econ.extras.papers.ledger import Ledger
+from inference_econ.inputs import Implementation, Scenario, Settings, catalog
 from inference_econ.studies.scenario import run
 from inference_econ.studies.settings import frontier_of
 from tests.reading import tables
@@ -240,11 +240,11 @@ def test_multiplied_projections_need_compressed_queries(tmp_path: Path) -> None:
 
 def test_four_processes_halve_the_time_where_the_rule_picks_two() -> None:
     """Without any search: even parts of 6,144 tokens on four processes against the best two."""
+    from inference_econ.extras.papers.kv_runahead import layer_work
     from inference_econ.formulas import kv_runahead as formulas
-    from inference_econ.studies.kv_runahead import layer_work
 
     work = layer_work(catalog.model("llama_2_7b"), 2.0)
-    machine = formulas.Machine(166e12, 27e12, 3.1e-3, 300e9, 10e-6)
+    machine = formulas.ProcessRates(166e12, 27e12, 3.1e-3, 300e9, 10e-6)
     four = formulas.chain_seconds(work, machine, formulas.even_partition(6144, 4))
     two = formulas.chain_seconds(work, machine, formulas.searched_partition(work, machine, 6144, 2))
     assert picked(6144, 300e9) == 1

@@ -15,7 +15,7 @@ import inference_econ as ie
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import Settings, catalog
 from inference_econ.records.plain import csv_text, json_text
-from inference_econ.report import compare
+from inference_econ.report.questions import compare
 from inference_econ.studies.results import Curve
 from inference_econ.studies.scenario import run
 from tests import asking

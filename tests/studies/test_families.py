@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.extras.papers.families import compare
 from inference_econ.inputs import FamilyAsk, Settings, catalog
-from inference_econ.studies.families import compare
 from inference_econ.studies.layout_curves import LayoutCurves
 from inference_econ.studies.settings import frontier_of
 from tests.reading import tables

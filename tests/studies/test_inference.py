@@ -14,11 +14,10 @@ import pytest
 import inference_econ as ie
 from data.prior_frontiers import every_case, table_line
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs import ObservedOffer, Priors, catalog, observed_offer, recorded_offers
-from inference_econ.report.infer import InferencePage, inferred_charts
-from inference_econ.studies.inference import frontiers
-from inference_econ.studies.inference.draws import Draws, draw, manners_on, sobol
-from inference_econ.studies.inference.frontiers import (
+from inference_econ.extras.closed_models import frontiers
+from inference_econ.extras.closed_models.asks import ObservedOffer, Priors, observed_offer
+from inference_econ.extras.closed_models.draws import Draws, draw, manners_on, sobol
+from inference_econ.extras.closed_models.frontiers import (
     COST,
     SPEED,
     Manner,
@@ -27,9 +26,10 @@ from inference_econ.studies.inference.frontiers import (
     sized,
     with_experts,
 )
-from inference_econ.studies.inference.infer import drawn, infer
-from inference_econ.studies.inference.likelihood import log_likelihood, markup, revenue
-from inference_econ.studies.inference.posterior import interval, posterior
+from inference_econ.extras.closed_models.infer import drawn, infer
+from inference_econ.extras.closed_models.page import InferencePage, inferred_charts
+from inference_econ.extras.closed_models.posterior import interval, log_likelihood, markup, posterior, revenue
+from inference_econ.inputs import catalog, recorded_offers
 
 USUAL = catalog.priors("usual")
 #: Shipped frontiers have three decimals of logarithms, and those of the same code differ in the last digits.

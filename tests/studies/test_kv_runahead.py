@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from inference_econ.errors import InputError, SpecError
+from inference_econ.extras.papers import kv_runahead
 from inference_econ.inputs import catalog
-from inference_econ.report.scenario import scenario_tables
-from inference_econ.studies import kv_runahead
+from inference_econ.report.questions.scenario import scenario_tables
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run
 from tests.reading import tables

@@ -6,9 +6,8 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import OfferedPoints, Scenario, catalog, known_offers
-from inference_econ.report.scenario import scenario_tables
-from inference_econ.studies.offered import beside
-from inference_econ.studies.results import Result
+from inference_econ.report.questions.scenario import scenario_tables
+from inference_econ.studies.results import Result, beside
 from inference_econ.studies.scenario import run
 
 LLAMA = "meta-llama/llama-3.3-70b-instruct"

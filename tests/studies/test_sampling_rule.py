@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from inference_econ.errors import InputError
+from inference_econ.extras.papers import sampling_rule
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import Rounds
 from inference_econ.inputs import SamplingRuleAsk, Scenario
-from inference_econ.studies import sampling_rule
 from inference_econ.studies.scenario import run
 
 
@@ -21,12 +21,14 @@ from inference_econ.studies.scenario import run
 @pytest.mark.parametrize("share", [0.0, 0.2, 1.0, 1.4, 5.0])
 def test_the_tail_is_that_of_chi_square(degrees: int, share: float) -> None:
     expected = stats.chi2.sf(share * degrees, degrees)
-    assert sampling_rule.Fit(100, share * degrees, degrees).p_value == pytest.approx(expected, rel=1e-9, abs=1e-250)
+    assert sampling_rule.ChiSquareFit(100, share * degrees, degrees).p_value == pytest.approx(
+        expected, rel=1e-9, abs=1e-250
+    )
 
 
 def test_ends_of_the_tail() -> None:
-    assert sampling_rule.Fit(10, 0.0, 0).p_value == 1.0
-    assert sampling_rule.Fit(10, float("inf"), 3).p_value == 0.0
+    assert sampling_rule.ChiSquareFit(10, 0.0, 0).p_value == 1.0
+    assert sampling_rule.ChiSquareFit(10, float("inf"), 3).p_value == 0.0
 
 
 @pytest.mark.parametrize(("vocabulary", "length", "seed"), [(2, 1, 0), (20, 4, 1), (300, 8, 2)])
@@ -120,7 +122,7 @@ def test_positions_that_no_round_reached_are_said_to_be_so() -> None:
 
 def test_another_distribution_is_not_exact() -> None:
     drawn = sampling_rule.check([0.5, 0.5], [0.5, 0.5], 1, rounds=1000)
-    odd = replace(drawn, fits=(sampling_rule.Fit(1000, 50.0, 1), *drawn.fits[1:]))
+    odd = replace(drawn, fits=(sampling_rule.ChiSquareFit(1000, 50.0, 1), *drawn.fits[1:]))
     assert drawn.exact and not odd.exact
     assert sampling_rule.table_of(odd).notes[0].startswith("NOT EXACT: the tokens do not have the target's")
 

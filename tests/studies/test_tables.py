@@ -8,7 +8,7 @@ import pytest
 
 from inference_econ.inputs import catalog
 from inference_econ.report import gallery
-from inference_econ.report.scenario import scenario_table
+from inference_econ.report.questions.scenario import scenario_table
 from inference_econ.studies.scenario import run
 from tests.reading import tables
 

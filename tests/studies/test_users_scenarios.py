@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from inference_econ import errors
-from inference_econ.answers.assess_findings import verdict
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.answers.assess import verdict
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.answers.settings import speculation_of
 from inference_econ.engine import Instances, Setup, Speculation, bounds
 from inference_econ.errors import InputError, NothingFitsError, SpecError
 from inference_econ.inputs import FrontierAsk, Requests, Settings, Traffic, catalog
 from inference_econ.records.plain import csv_text
-from inference_econ.report import scenario_figure
 from inference_econ.report.page import Headline
 from inference_econ.report.pages import page
-from inference_econ.report.scenario import scenario_table, scenario_tables
+from inference_econ.report.questions import scenario as scenario_figure
+from inference_econ.report.questions.scenario import scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
 from tests import asking
 from tests.reading import tables

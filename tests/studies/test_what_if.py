@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.inputs import Settings
 from inference_econ.studies.layout_curves import LayoutCurves
 from inference_econ.studies.settings import frontier_of, number, with_numbers

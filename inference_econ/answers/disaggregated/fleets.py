@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -10,20 +11,30 @@ from functools import cache, partial
 import numpy as np
 
 from inference_econ._types import Array
+from inference_econ.answers import capacity
 from inference_econ.answers.capacity import fewest
 from inference_econ.answers.disaggregated.load import (
+    MOST_RATIO,
     Decoder,
-    Fleet,
+    PooledFleet,
+    PrefillPools,
+    Terms,
+    bill,
+    check_instances,
     decoder,
+    fewest_beside,
+    prefill_costs,
     prefill_queue,
     prefill_rates,
+    rented,
     together,
+    under_load,
+    unreachable,
 )
-from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.prefill_pools import check_instances, prefill_costs
-from inference_econ.answers.disaggregated.terms import MOST_RATIO, Terms, fewest_beside, unreachable
-from inference_econ.answers.promises import Targets
-from inference_econ.errors import NothingFitsError
+from inference_econ.answers.disaggregated.pools import PoolLayouts, Pools
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.slo import Targets
+from inference_econ.errors import NothingFitsError, TooLittleError
 from inference_econ.formulas import queueing
 from inference_econ.serving import Loaded, check_rate
 
@@ -41,7 +52,7 @@ def smallest(
     *,
     limit: float = math.inf,
     layouts: tuple[int, int] | None = None,
-) -> Fleet | None:
+) -> PooledFleet | None:
     """The cheapest fleet that keeps its promises at a traffic.
 
     Parameters
@@ -52,7 +63,7 @@ def smallest(
         The whole traffic [1/s].
     terms : Terms
         Promises, arrivals, ratios, and how full prefill instances are at most. The traffic is all there is, so that
-        decode instances may be as full as those of :func:`inference_econ.answers.recommend.recommend`.
+        decode instances may be as full as those of :func:`inference_econ.answers.deployments.recommend.recommend`.
     limit : float
         Fleets that cost as much or more are not looked at [USD/h].
     layouts : (int, int), optional
@@ -82,7 +93,7 @@ def smallest(
     readers = search.fewest_readers
     seconds = _SECONDS * readers if math.isfinite(terms.targets.ttft_seconds) else 0.0
     check_instances(readers, seconds, "requests_per_second")
-    best: Fleet | None = None
+    best: PooledFleet | None = None
     for bound, reader, writer in search.pairs():
         room = limit if best is None else best.dollars_per_hour
         if bound >= room:
@@ -98,7 +109,7 @@ def smallest(
     return best
 
 
-def _rank(fleet: Fleet) -> tuple[float, int, int]:
+def _rank(fleet: PooledFleet) -> tuple[float, int, int]:
     return fleet.dollars_per_hour, sum(fleet.accelerators), fleet.prefill_instances + fleet.decode_instances
 
 
@@ -168,7 +179,7 @@ class _Search:
             return prompts.dollars_per_hour(np.ceil(first + second), 1.0)
         return prompts.dollars_per_hour(first, 1.0) + answers.dollars_per_hour(second, 1.0)
 
-    def fleets(self, reader: int, writer: int, limit: float) -> Iterator[Fleet]:
+    def fleets(self, reader: int, writer: int, limit: float) -> Iterator[PooledFleet]:
         """Fleets of a pair that keep the promises, each cheaper than the limit [USD/h]."""
         least = fewest(partial(self._enough, reader, writer), int(self.least[reader, writer]), _MOST)
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
@@ -196,7 +207,7 @@ class _Search:
     def _kept(self, reader: int, writer: int, groups: int, count: int) -> bool:
         return self.targets.broken(self._fleet(reader, writer, groups, count).load) is None
 
-    def _fleet(self, reader: int, writer: int, groups: int, count: int) -> Fleet:
+    def _fleet(self, reader: int, writer: int, groups: int, count: int) -> PooledFleet:
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
         queue, decoding = self.queue(reader, writer, count), self.answers(writer, receiving, groups)
         return together(self.pools, (reader, writer), (count, groups), queue, *decoding)
@@ -211,3 +222,205 @@ class _Search:
         """Fewest decode instances that keep the promise about them."""
         promised = replace(self.targets, ttft_seconds=math.inf)
         return fewest(lambda count: promised.broken(self.answers(writer, receiving, count)[1]) is None, least, _MOST)
+
+
+#: Halvings of the range of rates in which promises are kept up to a rate [1].
+_HALVINGS = 24
+#: What is left of a rate whose waits, added up, break the promise, and how often that is taken [1].
+_LESS, _ATTEMPTS = 0.98, 60
+#: What the search takes for each prefill instance that there may be: 1 to 5 ms [s].
+_BUDGET_SECONDS = 5e-3
+
+
+def largest(pools: Pools, means: Means, terms: Terms, *, least: float = 0.0) -> PooledFleet | None:
+    """The fleet of some chips, of a budget or of some power, that keeps its promises for the most requests.
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts to choose from.
+    means : Means
+        Of both pools together; chips of machines that are not full count.
+    terms : Terms
+        Promises, arrivals, loads and ratios.
+    least : float
+        Fleets that carry no more are not looked at [1/s].
+
+    Returns
+    -------
+    Fleet or None
+        None if there is one, but none that carries more than the least; else the best of all pairs of layouts and whole
+        numbers of instances, of equal ones that with fewer instances; its load is the largest that keeps the promises
+        and fills neither pool beyond the share of the terms.
+
+    Raises
+    ------
+    NothingFitsError
+        If no two instances that keep the promises fit.
+    TooMuchError
+        If a fleet may have too many instances to be looked at.
+
+    Notes
+    -----
+    Pairs are tried in the order of a bound on what they complete, that of instances that are never idle, until the
+    bound is below the best found. More prefill instances take more prompts and leave fewer chips to decode: the best
+    number is where the two meet.
+    """
+    bounds = _bounds(pools, means, terms)
+    size = float(_sizes(pools.prefill, means).min())
+    check_instances(means.amount / size, _BUDGET_SECONDS, "means")
+    search, best = _Budget(pools, means, terms.predicted(pools)), None
+    for index in np.argsort(-bounds, axis=None, kind="stable"):
+        reader, writer = (int(place) for place in np.unravel_index(index, bounds.shape))
+        if bounds[reader, writer] <= (least if best is None else best.load.requests_per_second):
+            break
+        fleet = search.fleet(reader, writer)
+        if fleet is not None and (best is None or _budget_rank(fleet) < _budget_rank(best)):
+            best = fleet
+    if best is None and least > 0.0:
+        return None
+    if best is None:
+        _check_machines(pools, means, bounds)
+        raise NothingFitsError(unreachable(pools, terms))
+    return best
+
+
+def _budget_rank(fleet: PooledFleet) -> tuple[float, float]:
+    return -fleet.load.requests_per_second, fleet.dollars_per_hour
+
+
+def _sizes(pool: PoolLayouts, means: Means) -> Array:
+    """Means that an instance of each layout takes: chips [1], money [USD/h] or power [W]."""
+    return np.asarray(means.taken(pool.setup) * pool.accelerators)
+
+
+def _rented(pools: Pools, means: Means, chips: tuple[int, ...]) -> float:
+    """Means that chips of both pools, or of each, take; see :func:`rented`."""
+    sides = (pools.prefill.setup, pools.decode.setup)
+    return sum(number * means.taken(setup) for number, setup in zip(chips, sides, strict=False))
+
+
+def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
+    """Refuse means that are enough for the chips of two instances, but not for their machines.
+
+    Raises
+    ------
+    NothingFitsError
+        With the fewest chips that are rented for two instances.
+    """
+    chips = [rented(pools, (int(reader), int(writer)), (1, 1)) for reader, writer in np.argwhere(bounds > 0.0)]
+    if not any(_rented(pools, means, pair) <= means.amount for pair in chips):
+        least = min(chips, key=lambda pair: (bill(pools, pair), sum(pair)))
+        raise NothingFitsError(
+            f"a prefill and a decode instance that meet the SLOs are rented as {sum(least)} accelerators together "
+            f"(${bill(pools, least):,.2f} per hour), given: {means.text}"
+        )
+
+
+def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
+    """Rate that no fleet of each pair of layouts exceeds, shape (n, m) [1/s].
+
+    Raises
+    ------
+    NothingFitsError
+        If no two instances that keep the promises fit.
+    """
+    planned = terms.predicted(pools)
+    busy, working = per_request(pools, planned.targets)
+    busy, working = busy / planned.fullest_reading, working / planned.fullest
+    size_p, size_d = _sizes(pools.prefill, means)[:, None], _sizes(pools.decode, means)[None, :]
+    amount = means.amount
+    kept = np.isfinite(busy) & np.isfinite(working)
+    if not kept.any():
+        raise NothingFitsError(unreachable(pools, terms))
+    least = np.where(kept, size_p + size_d, np.inf).min()
+    if least > amount:
+        raise TooLittleError(
+            "a prefill and a decode instance that meet the SLOs take at least "
+            f"{means.in_words(float(least))} together, given: {means.text}",
+            float(least),
+        )
+    # Chips in the shares in which both pools are as full as they may be, and at least one instance of each.
+    rates = amount / (busy * size_p + working * size_d)
+    rates = np.minimum(rates, np.minimum((amount - size_d) / size_p / busy, (amount - size_p) / size_d / working))
+    return np.where(kept & (size_p + size_d <= amount), rates, 0.0)
+
+
+class _Budget:
+    """Fleets of some chips, some money, or some power."""
+
+    def __init__(self, pools: Pools, means: Means, terms: Terms) -> None:
+        self.pools, self.means, self.terms = pools, means, terms
+        self.given = means.amount
+        self.before, self.decoder = PrefillPools(pools, terms), cache(partial(decoder, pools))
+        self.answers = cache(self._answers)
+
+    def fleet(self, reader: int, writer: int) -> PooledFleet | None:
+        """The best numbers of instances of a pair of layouts; None if none keep the promises."""
+        receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
+        answers = self.answers(writer, receiving)
+        size = tuple(
+            float(_sizes(pool, self.means)[index])
+            for pool, index in ((self.pools.prefill, reader), (self.pools.decode, writer))
+        )
+        if answers <= 0.0:
+            return None
+
+        @cache
+        def room(count: int) -> int:
+            counts = range(1, int((self.given - count * size[0]) // size[1]) + 1)
+            return bisect_left(counts, True, key=lambda most: not self._affordable((reader, writer), (count, most)))
+
+        @cache
+        def fed(count: int) -> float:
+            patience = self.terms.targets.ttft_seconds
+            return min(self.before.most(reader, writer, count, patience), MOST_RATIO * count * answers)
+
+        counts = range(1, int((self.given - size[1]) // size[0]) + 1)
+        # Up to where those that decode are fewer than the ratios allow.
+        counts = counts[: bisect_left(counts, True, key=lambda count: room(count) < fewest_beside(count))]
+        meeting = bisect_left(counts, True, key=lambda count: fed(count) >= room(count) * answers)
+        rates = {count: min(fed(count), room(count) * answers) for count in counts[max(meeting - 1, 0) : meeting + 1]}
+        if not rates or max(rates.values()) <= 0.0:
+            return None
+        count = max(rates, key=lambda count: (rates[count], -count))
+        rate = rates[count]
+        # No more instances than the rate needs; those that it was found for are enough.
+        enough = range(1, count + 1)
+        fewer = enough[bisect_left(enough, True, key=lambda count: fed(count) >= rate * (1.0 - 1e-12))]
+        needed = max(math.ceil(rate / answers * (1.0 - 1e-12)), fewest_beside(fewer))
+        count, groups = (fewer, needed) if needed <= MOST_RATIO * fewer else (count, room(count))
+        return self._kept((reader, writer), (count, groups), rate)
+
+    def _affordable(self, layouts: tuple[int, int], instances: tuple[int, int]) -> bool:
+        chips = rented(self.pools, layouts, instances)
+        return _rented(self.pools, self.means, chips) <= self.given
+
+    def _kept(self, layouts: tuple[int, int], instances: tuple[int, int], rate: float) -> PooledFleet | None:
+        """Under the rate, or the next smaller at which both waits together keep the promise."""
+        for _ in range(_ATTEMPTS):
+            terms = self.terms
+            fleet = under_load(
+                self.pools, layouts, instances, rate, arrival_scv=terms.arrival_scv, targets=terms.targets
+            )
+            if terms.targets.broken(fleet.load) is None:
+                return fleet
+            rate *= _LESS
+        return None
+
+    def _answers(self, writer: int, receiving: float) -> float:
+        """Requests per second for which a decode instance keeps the TPOT; 0 if for none [1/s]."""
+        decode, targets, scv = self.decoder(writer, receiving), self.terms.targets, self.terms.arrival_scv
+        most = self.terms.fullest * float(decode.requests_per_second[-1])
+        # As many as share the traffic at most: what is a little too much is corrected with the fleet.
+        count = max(int(self.given // _sizes(self.pools.decode, self.means)[writer]), 1)
+
+        def kept(rate: float) -> bool:
+            return targets.seen("tpot", decode.load(rate, scv, count)) <= targets.tpot_seconds
+
+        rate, _ = capacity.most(kept, 0.0, most, _HALVINGS)
+        if rate == most:
+            return most
+        # With fewer slots it is kept at any load.
+        fewer = decode.slots_within(targets.tpot_seconds)
+        return max(rate, self.terms.fullest * float(decode.requests_per_second[fewer - 1])) if fewer else rate

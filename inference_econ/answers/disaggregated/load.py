@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from bisect import bisect_right
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections import deque
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 
 import numpy as np
 
+from inference_econ import _work
 from inference_econ._types import Array
-from inference_econ.answers.chances import Chances, chances_of
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.margins import instances_of
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.slo import FILLED, FULLEST, Chances, Margins, Targets, chances_of, instances_of, margins
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, queueing, renting, special
+from inference_econ.inputs.workload import percentiles
 from inference_econ.serving import (
-    Drawn,
     Gamma,
+    LengthSample,
     Loaded,
     Statistics,
     check_rate,
@@ -35,7 +37,7 @@ _DRAWN = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class PooledFleet:
     """Some prefill instances and some decode instances under load.
 
     Attributes
@@ -219,7 +221,7 @@ def under_load(
     *,
     arrival_scv: float = 1.0,
     targets: Targets | None = None,
-) -> Fleet:
+) -> PooledFleet:
     """A fleet under a steady stream of requests.
 
     Parameters
@@ -265,7 +267,7 @@ def under_load(
     return together(pools, layouts, instances, queue, *decoding)
 
 
-def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: float) -> Fleet:
+def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], concurrency: float) -> PooledFleet:
     """A fleet with a constant number of requests in it: a new one comes whenever one ends.
 
     Parameters
@@ -325,7 +327,7 @@ def together(
     queue: queueing.Load,
     decode: Decoder,
     decoding: Loaded,
-) -> Fleet:
+) -> PooledFleet:
     """A fleet from the line before its prefill instances, and from one that decodes and its load."""
     count, groups = instances
     rate = decoding.requests_per_second * groups
@@ -351,7 +353,7 @@ def together(
         {"mean": last / tokens},
         arrivals=decoding.arrivals.among(1.0 / groups),
     )
-    return Fleet(pools, *layouts, count, groups, load, float(queue.offered), decoding.utilization, decode.slots)
+    return PooledFleet(pools, *layouts, count, groups, load, float(queue.offered), decoding.utilization, decode.slots)
 
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
@@ -443,7 +445,7 @@ class _FirstTokens:
     @cached_property
     def _seen(self) -> Statistics:
         around = float(self.pools.first_token_seconds[self.layouts] - self.pools.reading_seconds[self.layouts])
-        drawn = Drawn(self.pools.requests, _DRAWN)
+        drawn = LengthSample(self.pools.requests, _DRAWN)
         read = until_read(self.pools, self.layouts, self.count, self.queue, drawn)
         return of_sample(around + read + second_waits(self.decoding, drawn))
 
@@ -451,7 +453,7 @@ class _FirstTokens:
         return float(self._seen.quantile(share))
 
 
-def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queueing.Load, drawn: Drawn) -> Array:
+def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queueing.Load, drawn: LengthSample) -> Array:
     """Time from the arrival of some prompts until each has been read, shape (..., drawn.count) [s].
 
     Parameters
@@ -464,7 +466,7 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
         Prefill instances [1].
     queue : queueing.Load
         The line before them, of shape (...).
-    drawn : Drawn
+    drawn : LengthSample
         The prompts.
 
     Notes
@@ -481,7 +483,7 @@ def until_read(pools: Pools, layouts: tuple[int, int], count: int, queue: queuei
     return np.asarray(times + queueing.wait_quantiles(queue, places) + latency * of_prompt)
 
 
-def second_waits(decoding: Loaded, drawn: Drawn) -> Array:
+def second_waits(decoding: Loaded, drawn: LengthSample) -> Array:
     """Waits of some requests for a place in a batch, each zero or exponential, shape (drawn.count,) [s]."""
     if decoding.waiting <= 0.0:
         return np.zeros(drawn.count)
@@ -493,3 +495,390 @@ def second_waits(decoding: Loaded, drawn: Drawn) -> Array:
 def _wait(queue: queueing.Load, share: float) -> float:
     """Wait for a place that a share of the requests stays below [s]."""
     return float(queueing.wait_quantiles(queue, [share])[0])
+
+
+#: Most instances of one kind for each of the other, so that ratios go from 1:16 to 16:1 [1]. Fleets of public
+#: measurements have from 1:9 to 3:1 (servers/serving_points.csv); DeepSeek-V3's report (2024, section 3.4) has units of
+#: 4 and of 40 nodes. Where one instance feeds or drains more than that, its loss stops them all.
+MOST_RATIO = 16
+#: Savings below this are not worth a second pool, a larger group or a dearer layout: 3P1D is deployed where 16P5D saves
+#: two per cent [1].
+NOTICED = 0.05
+#: Speed that is gained below this is not worth pools of twice the chips [1]: nobody starts 136 where 56 are as fast
+#: within a per cent.
+FASTER = 0.02
+
+
+def fewest_beside(instances: int) -> int:
+    """Fewest instances of one pool beside some of the other [1]."""
+    return math.ceil(instances / MOST_RATIO)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Promises, arrivals and loads of a fleet of prefill and decode instances.
+
+    Attributes
+    ----------
+    targets : Targets
+        Promised TTFT and TPOT, and which requests must see them. No e2e.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals [1]: 1 if Poisson, more if bursty.
+    fullest : float
+        Share of what a pool completes beyond which it is not filled [1].
+
+    Raises
+    ------
+    InputError
+        If the share or the variation is impossible, or an e2e is promised.
+    """
+
+    targets: Targets = field(default_factory=Targets)
+    arrival_scv: float = 1.0
+    fullest: float = FILLED
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        if "e2e" in self.targets.given:
+            raise InputError(
+                "--e2e: of pools that prefill and decode apart only the mean time to the last token is known; promise "
+                "--ttft and --tpot, or ask 'recommend --together'",
+                option="e2e",
+            )
+        if not 0.0 < self.fullest <= FULLEST:
+            raise InputError(
+                f"the share of what is completed that pools are filled to must be above 0 and at most {FULLEST:g} "
+                f"(beyond it queues hang on the last digit), got {self.fullest:g}"
+            )
+        if not 0.0 <= self.arrival_scv < math.inf:
+            raise InputError(f"arrival_scv must be a number >= 0, got {self.arrival_scv:g}")
+
+    @property
+    def kept(self) -> Targets:
+        """The promises; where there is none of a TTFT, answers wait as little for a place in a batch as prompts do."""
+        if "ttft" in self.targets.given:
+            return self.targets
+        return replace(self.targets, fullest=min(self.targets.fullest, self.fullest_reading))
+
+    @property
+    def fullest_reading(self) -> float:
+        """Share of what prefill instances complete beyond which no question fills them, so that prompts wait little."""
+        return min(self.fullest, FILLED)
+
+    def predicted(self, pools: Pools) -> Terms:
+        """Terms that predictions of any layouts of two pools must keep for measured ones to keep these."""
+        if self.targets.confidence is None:
+            return self
+        by = self.margins(pools)
+        return replace(self, targets=self.targets.less(by), fullest=self.fullest / float(by.throughput.max()))
+
+    def margins(self, pools: Pools) -> Margins:
+        """Divisors of promises before predictions for any layouts of two pools are held against them [1]."""
+        confidence, promised = self.targets.confidence, set(self.targets.given)
+        if confidence is None:
+            return self.targets.margins(pools.decode.services)
+        reading = margins(pools.prefill.services, confidence, promised & {"ttft"})
+        decoding = margins(pools.decode.services, confidence, promised & {"tpot"})
+        ones = np.ones_like(decoding.tpot)
+        return Margins(reading.ttft, decoding.tpot, ones, np.append(reading.throughput, decoding.throughput))
+
+
+def unreachable(pools: Pools, terms: Terms) -> str:
+    """Promise that no pair of layouts keeps, the best that can be reached, and how far that is from it."""
+    targets, by = terms.targets, terms.margins(pools)
+    promised = {
+        "TTFT": (targets.ttft_seconds, float(by.ttft.max() * pools.first_token_seconds.min())),
+        "TPOT": (targets.tpot_seconds, float(by.tpot.max() * pools.decode.step_seconds.min())),
+    }
+    reached = ", ".join(
+        f"{name} {1e3 * best:.4g} ms{_missed(best / limit)}" for name, (limit, best) in promised.items()
+    )
+    return (
+        f"no pair of layouts keeps {targets.text or 'the SLOs'}. Best reachable with a single request: {reached}; that "
+        f"is without queues, here at most {100 * terms.fullest:g} % busy, with 1:{MOST_RATIO} to {MOST_RATIO}:1 "
+        "prefill to decode instances"
+    )
+
+
+def _missed(factor: float) -> str:
+    return f" ({factor:.3g} times the SLO)" if factor > 1.0 else ""
+
+
+#: Loads at which a line is looked at [1].
+_LOADS = 24
+#: Prompts that stand for all in a line [1].
+_PREFILL_SAMPLE = 1_000
+#: Arrays over prompts in a pool, for each of its instances [B].
+_BYTES = 4e3
+
+
+def prefill_costs(pools: Pools, ttft_seconds: float) -> tuple[Array, Array]:
+    """Time and dollars of a prefill instance per prompt if it is never idle, for every pair of layouts.
+
+    Parameters
+    ----------
+    pools : Pools
+        The choices.
+    ttft_seconds : float
+        Longest time to first token allowed [s].
+
+    Returns
+    -------
+    (ndarray, ndarray), both of shape (n, m)
+        [s] and [USD], bounds from below of those under load; the dollars are ``inf`` where not even a prompt that finds
+        nobody keeps the time to first token.
+    """
+    busy = pools.busy_seconds
+    in_time = (pools.first_token_seconds <= ttft_seconds) & np.isfinite(pools.transfer.seconds)
+    with np.errstate(invalid="ignore"):
+        return busy, np.where(in_time, busy * pools.prefill.dollars_per_second[:, None], np.inf)
+
+
+def check_instances(instances: float, seconds: float, smaller: str) -> None:
+    """Refuse to look at more prefill instances than can be; see :mod:`inference_econ._work`.
+
+    Parameters
+    ----------
+    instances : float
+        That a fleet must or may have [1].
+    seconds : float
+        What a search takes for each [s].
+    smaller : str
+        The parameter that makes them fewer.
+
+    Raises
+    ------
+    TooMuchError
+        With how many there are.
+    """
+    work = f"fleets of {instances:,.0f} prefill instances"
+    _work.check(work, seconds=seconds * instances, size=_BYTES * instances, smaller=smaller)
+
+
+class PrefillPools:
+    """Prefill instances in front of decode instances, on the terms of a comparison.
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts.
+    terms : Terms
+        Promises, arrivals and loads.
+    """
+
+    def __init__(self, pools: Pools, terms: Terms) -> None:
+        self.pools, self.terms = pools, terms
+        self.line = cache(self._line)
+
+    def most(self, reader: int, writer: int, count: int, patience: float = math.inf) -> float:
+        """Requests per second that some prefill instances take within the promise [1/s].
+
+        Parameters
+        ----------
+        reader, writer : int
+            Layouts of prefill and decode instances.
+        count : int
+            Prefill instances [1].
+        patience : float
+            Longest time until the prompt has been read and its cache has arrived, waits included [s].
+        """
+        rates, seconds = self.line(reader, bool(self.pools.transfer.fast[reader, writer]), count)
+        if math.isinf(patience):
+            return float(rates[-1])
+        left = patience - float(self.pools.transfer.exposed_seconds[reader, writer])
+        # Mostly convex in the rate, so that a straight line between two of them does not promise too much.
+        return float(np.interp(left, seconds, rates, left=0.0))
+
+    def _line(self, reader: int, fast: bool, count: int) -> tuple[Array, Array]:
+        """Rates [1/s], and the TTFT at each without what is left of the transfer [s]; both ascend."""
+        pools, terms = self.pools, self.terms
+        writer = int(np.argmax(pools.transfer.fast[reader] == fast))
+        most = terms.fullest_reading * float(prefill_rates(pools, reader, writer, count)[-1])
+        if math.isinf(terms.targets.ttft_seconds):
+            return np.array([most]), np.array([0.0])
+        rates = most * np.arange(1.0, _LOADS + 1.0) / _LOADS
+        queue = prefill_queue(pools, reader, writer, count, rates, terms.arrival_scv)
+        around = float(pools.first_token_seconds[reader, writer] - pools.reading_seconds[reader, writer])
+        exposed = float(pools.transfer.exposed_seconds[reader, writer])
+        part = percentiles.share(terms.targets.percentile_of("ttft"))
+        if part is None:
+            seconds = seconds_without_waits(pools, (reader, writer), queue) + queue.wait_seconds
+        else:
+            drawn = LengthSample(pools.requests, _PREFILL_SAMPLE)
+            read = until_read(pools, (reader, writer), count, queue, drawn)
+            seconds = around + np.quantile(read, part, axis=-1)
+        return rates, np.maximum.accumulate(seconds - exposed)
+
+
+@dataclass(frozen=True, slots=True)
+class PooledRun:
+    """Latencies that the requests of a run saw, in the order in which they came.
+
+    Attributes
+    ----------
+    ttft, tpot : ndarray, shape (n,)
+        From arrival to the first token, and between two tokens of the answer [s].
+    seconds : float
+        From the first arrival to the last token [s].
+    """
+
+    ttft: Array
+    tpot: Array
+    seconds: float
+
+
+def played(
+    pools: Pools,
+    layouts: tuple[int, int],
+    instances: tuple[int, int],
+    concurrency: int,
+    decode_steps: Array,
+    *,
+    slots: int | None = None,
+) -> PooledRun:
+    """Play a closed loop: some requests at once, and a new one whenever one ends, until all have come.
+
+    Parameters
+    ----------
+    pools : Pools
+        The layouts to choose from.
+    layouts, instances : (int, int)
+        Which layout prefill and decode instances have, and how many there are [1].
+    concurrency : int
+        Requests in the fleet, those that wait included [1].
+    decode_steps : ndarray, shape (n,)
+        Of each request of the run, one less than its tokens [1].
+    slots : int, optional
+        Requests in flight of a decode instance at most [1]; by default as many as its memory holds.
+
+    Returns
+    -------
+    Run
+        Of n requests; prompts are of mean length.
+
+    Raises
+    ------
+    InputError
+        If there is less than one request at a time, or a request without a step.
+
+    Notes
+    -----
+    Prompts wait in one line. An instance that is free reads those that have come, or its share of them where others
+    are free as well, as many in a step as its tokens and its slots allow; the others wait until it is done. A cache
+    then goes to a decode instance when that has a place; all of them decode equally many at a speed that depends on
+    how many there are at that moment (processor sharing), so that the fleet decodes what prefill feeds it.
+    """
+    if concurrency < 1:
+        raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
+    if decode_steps.size == 0 or not decode_steps.min() > 0:
+        raise InputError("a run has requests, each with at least one decode step")
+    writers = _Writers.of(pools, layouts, instances[1], slots)
+    return _Loop(_Readers.of(pools, layouts, instances[0]), writers, decode_steps).play(concurrency)
+
+
+@dataclass(slots=True)
+class _Readers:
+    """Prefill instances: how long a step takes that reads 1, 2, .. prompts [s], and what follows it [s]."""
+
+    free: int
+    steps: list[float]
+    after: float
+
+    @classmethod
+    def of(cls, pools: Pools, layouts: tuple[int, int], count: int) -> _Readers:
+        pool, reader = pools.prefill, layouts[0]
+        alone, sending = float(pools.reading_seconds[layouts]), float(pools.transfer.sending_seconds[layouts])
+        prompts = pool.waiting_prompts[reader]
+        prompt_seconds = pool.shared_prefill_seconds[reader] + float(pools.transfer.handover_seconds[layouts])
+        held = np.arange(1.0, math.floor(prompts[-1]) + 1.0)
+        steps = np.maximum(held * np.interp(held, prompts, prompt_seconds), held * sending)
+        after = float(pools.first_token_seconds[layouts]) - alone
+        return cls(count, np.maximum.accumulate(np.maximum(steps, alone)).tolist(), after)
+
+    def taken(self, waiting: int) -> int:
+        """Prompts of the next step of an instance [1]."""
+        return min(math.ceil(waiting / self.free), len(self.steps))
+
+
+@dataclass(slots=True)
+class _Writers:
+    """Decode instances: the time between tokens with 1, 2, .. requests in all of them [s]."""
+
+    tpot: list[float]
+    places: int
+
+    @classmethod
+    def of(cls, pools: Pools, layouts: tuple[int, int], count: int, slots: int | None) -> _Writers:
+        full = decoder(pools, layouts[1], float(pools.transfer.receiving_seconds[layouts]))
+        tpot = full.limited(slots).tpot_seconds
+        held = np.arange(1.0, count * tpot.size + 1.0)
+        return cls(np.interp(held / count, np.arange(1.0, tpot.size + 1.0), tpot).tolist(), held.size)
+
+
+@dataclass(slots=True)
+class _Loop:
+    """The state of a run; ``steps`` counts the tokens that a request which decodes from the beginning would have."""
+
+    readers: _Readers
+    writers: _Writers
+    decode_steps: Array
+    now: float = 0.0
+    steps: float = 0.0
+    come: int = 0
+    waiting: deque[int] = field(default_factory=deque)
+    reading: list[tuple[float, list[int]]] = field(default_factory=list)
+    read: deque[int] = field(default_factory=deque)
+    decoding: list[tuple[float, int]] = field(default_factory=list)
+
+    def play(self, concurrency: int) -> PooledRun:
+        count, reading, decoding, tpots = self.decode_steps.size, self.reading, self.decoding, self.writers.tpot
+        # Plain numbers: each is written by itself.
+        arrived, first, ended = [0.0] * count, [0.0] * count, [0.0] * count
+        self._arrive(min(concurrency, count), arrived)
+        while reading or decoding:
+            tpot = ends = math.inf
+            if decoding:
+                tpot = tpots[len(decoding) - 1]
+                ends = self.now + (decoding[0][0] - self.steps) * tpot
+            if reading and reading[0][0] <= ends:
+                time, prompts = heapq.heappop(reading)
+                if decoding:
+                    self.steps += (time - self.now) / tpot
+                self.now = time
+                self.readers.free += 1
+                self.read.extend(prompts)
+            else:
+                self.now = ends
+                self.steps, request = heapq.heappop(decoding)
+                ended[request] = ends
+                if self.come < count:
+                    self._arrive(1, arrived)
+            if self.read:
+                self._begin(first)
+            if self.waiting:
+                self._read()
+        began, after = np.array(first), self.readers.after
+        return PooledRun(
+            began - np.array(arrived) + after, (np.array(ended) - began) / self.decode_steps, self.now + after
+        )
+
+    def _arrive(self, number: int, arrived: list[float]) -> None:
+        for request in range(self.come, self.come + number):
+            arrived[request] = self.now
+            self.waiting.append(request)
+        self.come += number
+        self._read()
+
+    def _read(self) -> None:
+        while self.waiting and self.readers.free:
+            taken = self.readers.taken(len(self.waiting))
+            prompts = [self.waiting.popleft() for _ in range(taken)]
+            self.readers.free -= 1
+            heapq.heappush(self.reading, (self.now + self.readers.steps[taken - 1], prompts))
+
+    def _begin(self, first: list[float]) -> None:
+        """Requests whose prompts have been read take free places."""
+        while self.read and len(self.decoding) < self.writers.places:
+            request = self.read.popleft()
+            first[request] = self.now
+            heapq.heappush(self.decoding, (self.steps + float(self.decode_steps[request]), request))

@@ -4,27 +4,218 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ import _work
 from inference_econ._types import Array
-from inference_econ.answers.disaggregated.chains import with_chains
-from inference_econ.answers.disaggregated.pool import Pool
+from inference_econ.answers.prompt_processes import PrefillChain, Processes, check_kept, read_whole
 from inference_econ.engine import (
+    Instances,
     Setup,
     Speculation,
+    layout_keys,
     own_tokens,
     prompt_cache_bytes,
+    prompts_of_a_step,
     prompts_together,
     request_seconds,
+    shared_steps,
 )
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.formulas import collectives
+from inference_econ.formulas import collectives, money
 from inference_econ.inputs import Free, Requests
-from inference_econ.serving import Services
+from inference_econ.serving import Services, Steady
+
+#: Numbers of prompts on an instance that are looked at [1].
+_SHARED = 12
+
+
+@dataclass(frozen=True)
+class PoolLayouts:
+    """Layouts that one pool can be made of.
+
+    Attributes
+    ----------
+    services : Services
+        The layouts, arrays of shape (n,); those whose groups cannot all hold a sequence are left out.
+    processes : ndarray, shape (n,) or (1,)
+        Instances of the layout that make one of the pool, a chain that reads prompts in parts [1]; see
+        :func:`inference_econ.answers.disaggregated.pools.with_chains`.
+    latency, busy : ndarray, shape (n,) or (1,)
+        Time of a prompt in a chain, and of its busiest process, over the time of one process [1].
+    """
+
+    services: Services
+    processes: Array = field(default_factory=lambda: np.ones(1))
+    latency: Array = field(default_factory=lambda: np.ones(1))
+    busy: Array = field(default_factory=lambda: np.ones(1))
+
+    @property
+    def setup(self) -> Setup:
+        """Model, chip and formats."""
+        return self.services.setup
+
+    @property
+    def accelerators(self) -> Array:
+        """Chips of an instance [1], shape (n,)."""
+        return np.asarray(self.services.plans.accelerators * self.processes)
+
+    def processes_of(self, index: int) -> int:
+        """Processes of an instance of a layout [1]: several in a chain."""
+        return int(np.broadcast_to(self.processes, len(self.services))[index])
+
+    @property
+    def cache_chips(self) -> Array:
+        """Chips that hold the cache of one sequence: those of an attention group, on all stages [1], shape (n,)."""
+        return np.asarray(self.services.plans.attention_ranks * self.services.plans.pp)
+
+    @cached_property
+    def engines(self) -> list[tuple[str, ...]]:
+        """The engines that can start each layout, by name; none where any layout is offered."""
+        return self.setup.engines_of(self.services.plans)
+
+    @cached_property
+    def dollars_per_second(self) -> Array:
+        """Of an instance [USD/s], shape (n,)."""
+        return money.dollars_per_second(self.accelerators, self.setup.dollars_per_accelerator_hour)
+
+    @property
+    def prefill_seconds(self) -> Array:
+        """One prompt by itself [s], shape (n,)."""
+        return np.asarray(self.services.prompt.seconds[:, 0] * self.latency)
+
+    @cached_property
+    def waiting_prompts(self) -> Array:
+        """Prompts of an instance, from one per stage to full steps of all groups, or all slots, shape (n, k) [1]."""
+        services = self.services
+        most = prompts_of_a_step(services.setup, services.requests.new_tokens)
+        together = np.broadcast_to(prompts_together(services.setup, services.plans), services.slots.shape)
+        stages = np.broadcast_to(services.plans.pp, services.slots.shape)[:, None]
+        full = np.maximum(np.minimum(together * most, services.slots)[:, None], stages)
+        counts = stages * (full / stages) ** np.linspace(0.0, 1.0, _SHARED)
+        return np.asarray(counts * self.processes[:, None])
+
+    @cached_property
+    def shared_prefill_seconds(self) -> Array:
+        """Time of an instance that each of :attr:`waiting_prompts` takes, shape (n, k) [s]."""
+        services, prompts = self.services, self.waiting_prompts / self.processes[:, None]
+        requests, plans = services.requests, services.plans.column(prompts)
+        share = shared_steps(services.setup, plans, requests.new_tokens, requests.cached, prompts)
+        return np.asarray(services.prompt.busy_seconds * self.busy[:, None] * share)
+
+    @property
+    def prefill_busy_seconds(self) -> Array:
+        """Time of an instance that one prompt takes where steps are full of prompts [s], shape (n,)."""
+        return np.asarray(self.shared_prefill_seconds.min(axis=1))
+
+    @cached_property
+    def states(self) -> Steady:
+        """The steady states by batch of instances that decode what others have read; shape (n, k + 1).
+
+        That of a full instance is the last one: prompts that are being read are among its requests.
+        """
+        services, states = self.services, self.services.states
+        rows = zip(services.running, states.concurrency, states.batch, strict=True)
+        full = [[np.exp(np.interp(np.log(limit), np.log(flight), np.log(batch)))] for limit, flight, batch in rows]
+        batch = np.append(states.batch, full, axis=1)
+        seconds = np.append(states.decode_seconds, services.decode_seconds(batch[:, -1:]), axis=1)
+        return replace(states, batch=batch, decode_seconds=seconds).without_prompts(services.requests.decode_steps)
+
+    @property
+    def batch(self) -> Array:
+        """Batches, shape (n, k + 1) [1]."""
+        return self.states.batch
+
+    def instances(self, shown: Sequence[int] = (), batches: Sequence[float] = (), label: str = "") -> Instances:
+        """Some instances of the pool, by the positions of their layouts and the requests that each serves [1]."""
+        requests, sizes = self.services.requests, self.accelerators[list(shown)].tolist()
+        layouts = [self.layouts[index] for index in shown]
+        speculates = self.services.speculation is not None
+        return Instances(
+            self.setup, sizes, batches, requests.isl.mean, requests.osl.mean, label=label, layouts=layouts,
+            speculates=speculates,
+        )  # fmt: skip
+
+    @cached_property
+    def layouts(self) -> list[str]:
+        """Every layout by name, see :func:`inference_econ.engine.layout_key`; of chains with how many processes."""
+        keys = layout_keys(self.services.plans, self.setup.assumptions.layout)
+        if self.processes.size == 1:
+            return keys
+        processes = self.processes.tolist()
+        return [f"chain of {n:.0f} x {key}" if n > 1 else key for n, key in zip(processes, keys, strict=True)]
+
+    @property
+    def step_seconds(self) -> Array:
+        """A decode step that no prompt delays, shape (n, k + 1) [s]."""
+        return self.states.decode_seconds
+
+
+#: Longer chains than can be meant [1]; and what a layout and a process of a chain take to search parts for [s].
+_LONGEST, _TABLE_SECONDS, _PROCESS_SECONDS = 64, 0.6, 0.05
+
+
+def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math.inf) -> PoolLayouts:
+    """Layouts of a prefill pool, and chains of each of them that reads one prompt at a time.
+
+    Parameters
+    ----------
+    pool : Pool
+        Layouts that read prompts.
+    numbers : sequence of int
+        Processes of a chain [1]: instances of the layout, on chips of the same kind.
+    largest : float
+        Chips of a chain at most [1].
+
+    Returns
+    -------
+    Pool
+        A chain is an instance of so many times the chips. It takes a prompt's time alone, and keeps its busiest process
+        busy, in proportion to those of one process by :class:`PrefillChain`; while that goes on, the others read for the next
+        prompts. The last process has the whole cache, and sends it to those that decode.
+
+    Raises
+    ------
+    InputError
+        If a number cannot be used, or no cache is kept.
+    NothingFitsError
+        If no layout can be a process of such chains.
+    """
+    services = pool.services
+    tokens, cached = round(services.requests.new_tokens), float(services.requests.cached)
+    for number in numbers:
+        if not 2 <= number <= _LONGEST:
+            raise InputError(f"a chain has from 2 to {_LONGEST} processes, got {number}", option="prefill_chain")
+        if tokens < number:
+            raise InputError(f"a prompt of {tokens} tokens has no token for each of {number} processes")
+    check_kept(services.setup)
+    plans, slots, whole = services.plans, services.slots, read_whole(services.setup)
+    alone = np.broadcast_to((prompts_together(services.setup, plans) == 1.0) & (plans.pp == 1.0), slots.shape)
+    seconds = alone.sum() * (_TABLE_SECONDS + _PROCESS_SECONDS * sum(numbers))
+    _work.check(f"{alone.sum() * len(numbers):,} chains", seconds=float(seconds), smaller="prefill_chain")
+    most = min(largest, services.setup.most_linked or math.inf)
+    chains: list[tuple[float, ...]] = []
+    for index in np.flatnonzero(alone).tolist():
+        processes = Processes.of(whole, plans.at((np.array([index]),)), float(tokens), cached)
+        once = processes.alone(tokens).seconds
+        for chain in (PrefillChain(((processes, number),)) for number in numbers if number * processes.chips <= most):
+            way = chain.searched(tokens)
+            busiest = chain.busiest_seconds(way.parts)
+            chains.append((index, chain.processes, way.seconds / once, busiest / once))
+    if not chains:
+        raise NothingFitsError(
+            f"no layout of {services.setup.model.name} on {services.setup.hardware.name} that reads a prompt at a time "
+            f"makes a chain of {' or '.join(map(str, numbers))} within {most:g} GPUs; allow larger instances"
+        )
+    single = np.arange(len(services))
+    rows, *columns = np.array(chains).T
+    ones = np.ones(single.size)
+    every = services.take(np.concatenate([single, rows.astype(np.intp)]))
+    return PoolLayouts(every, *(np.concatenate([ones, column]) for column in columns))
 
 
 @dataclass(frozen=True)
@@ -41,8 +232,8 @@ class Pools:
         A layer's cache is sent while the next layer is computed; otherwise all of it once the prompt has been read.
     """
 
-    prefill: Pool
-    decode: Pool
+    prefill: PoolLayouts
+    decode: PoolLayouts
     layer_by_layer: bool
 
     @property
@@ -144,7 +335,7 @@ def pools(
         See :class:`Pools`.
     chains : sequence of int
         Processes of chains that may read prompts in place of single instances, see
-        :func:`inference_econ.answers.disaggregated.chains.with_chains` [1].
+        :func:`inference_econ.answers.disaggregated.pools.with_chains` [1].
     largest : float
         Chips of a chain at most [1].
 
@@ -164,7 +355,7 @@ def pools(
     return Pools(with_chains(prefill, chains, largest) if chains else prefill, _usable(decoding), layer_by_layer)
 
 
-def _usable(every: Services) -> Pool:
+def _usable(every: Services) -> PoolLayouts:
     """Without layouts some of whose attention groups or stages would never have a sequence."""
     kept = np.flatnonzero(every.slots >= prompts_together(every.setup, every.plans))
     if not kept.size:
@@ -172,7 +363,7 @@ def _usable(every: Services) -> Pool:
             f"nothing fits: {every.setup.model.name} on {every.setup.hardware.name}: in no layout does each "
             "group of attention ranks hold a sequence; allow larger instances"
         )
-    return Pool(every.take(kept))
+    return PoolLayouts(every.take(kept))
 
 
 def _transfer(pools: Pools) -> Transfer:
@@ -225,7 +416,7 @@ def _transfer(pools: Pools) -> Transfer:
     return Transfer(fast, seconds, left, sending, receiving, np.where(fast, 0.0, sender.assumptions.host.handover))
 
 
-def _of_one_engine(reading: Pool, decoding: Pool) -> npt.NDArray[np.bool_]:
+def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[np.bool_]:
     """Whether some engine can start both layouts of each pair, broadcast; all pairs where any layout is offered."""
     names = sorted({name for pool in (reading, decoding) for able in pool.engines for name in able})
     if not (reading.setup.engines and decoding.setup.engines):

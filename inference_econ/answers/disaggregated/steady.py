@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array, Indices
-from inference_econ.answers.disaggregated.load import prefill_queue, seconds_without_waits
+from inference_econ.answers.disaggregated.load import NOTICED, prefill_queue, seconds_without_waits
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.terms import NOTICED
-from inference_econ.answers.promises import FILLED
+from inference_econ.answers.slo import FILLED
 from inference_econ.engine import node
 
 #: Chips that are deployed together at most [1]: published pools of one service have up to 320 (DeepSeek-V3's report,
@@ -41,7 +40,7 @@ class SteadyPools:
     Notes
     -----
     Decode instances have a batch all the time. Prefill instances are as many as keep up while they are filled to
-    :data:`inference_econ.answers.promises.FILLED`, so that prompts wait little. Of all groups that fill nodes, or an
+    :data:`inference_econ.answers.slo.FILLED`, so that prompts wait little. Of all groups that fill nodes, or an
     even part of one, the smallest of those that are enough and hardly dearer than the cheapest is taken: nobody deploys
     13 chips together. A group with fewer that read is taken where it is cheaper per request and no larger, or
     noticeably cheaper, and its decode instances have as many requests as those that read feed: otherwise chips that

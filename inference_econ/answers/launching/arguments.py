@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ.answers.launching import holding
-from inference_econ.answers.launching.instance import Degrees, Engine, Limits, Role, Weights
+from inference_econ.answers.launching import instance as holding
+from inference_econ.answers.launching.instance import InstanceLimits, LaunchDegrees, LaunchEngine, Role, Weights
 from inference_econ.engine import Setup, Speculation, attention_groups, groups_share_work, has_experts, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.inputs import Precision, ProposerName, ServingEngine, catalog, head_of, practice_of
@@ -28,16 +28,18 @@ _FILE = "trtllm-serve config"
 Written = tuple[dict[str, Any], dict[str, Any]]
 
 
-def written(engine: Engine, service: Service, limits: Limits, served: Weights, role: Role = "both") -> Written:
+def written(
+    engine: LaunchEngine, service: Service, limits: InstanceLimits, served: Weights, role: Role = "both"
+) -> Written:
     """Options and file of an instance.
 
     Parameters
     ----------
-    engine : Engine
+    engine : LaunchEngine
         What shall run it.
     service : Service
         The instance.
-    limits : Limits
+    limits : InstanceLimits
         What it is started with.
     served : Weights
         Which weights.
@@ -54,7 +56,7 @@ def written(engine: Engine, service: Service, limits: Limits, served: Weights, r
         raise InputError(
             f"{engine.label} does not run on {service.setup.hardware.name}: it has {' and '.join(launch.vendors)}"
         )
-    degrees = Degrees.of(service)
+    degrees = LaunchDegrees.of(service)
     _check(engine, service.setup, degrees)
     formats = _format(engine, service, own_weights=served.own)
     arguments, file = _TABLES[engine.name](engine, service, degrees, limits, served, formats)
@@ -68,7 +70,7 @@ def written(engine: Engine, service: Service, limits: Limits, served: Weights, r
     return ({**arguments, **of_role}, file) if engine.name != "trtllm" else (arguments, {**file, **of_role})
 
 
-def _kernels(engine: Engine, service: Service) -> Written:
+def _kernels(engine: LaunchEngine, service: Service) -> Written:
     """Kernels that the recipe names which the instance follows, as far as the version has their options."""
     setup, speculation = service.setup, service.speculation
     proposer, drafts = (None, None) if speculation is None else (speculation.proposer, speculation.longest)
@@ -87,7 +89,7 @@ def _kernels(engine: Engine, service: Service) -> Written:
     return arguments, file
 
 
-def _adapters(engine: Engine, setup: Setup) -> Written:
+def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
     """Room for adapters of low rank, of the least rank that the engine has room for which holds them.
 
     Raises
@@ -111,7 +113,7 @@ def _adapters(engine: Engine, setup: Setup) -> Written:
     return {"--enable-lora": True, slots: wanted.loras, "--max-lora-rank": rank, **targets}, {}
 
 
-def _takes_turns(engine: Engine, service: Service, limits: Limits, role: Role) -> bool:
+def _takes_turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role: Role) -> bool:
     """Whether full steps of an instance, of prompts or of answers, are quicker as two halves in turn."""
     facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.options.version))
     setup, plans = replace(service.setup, engines=(facts,)), service.plans
@@ -123,7 +125,7 @@ def _takes_turns(engine: Engine, service: Service, limits: Limits, role: Role) -
     return any(np.min(step_seconds(setup, step)) < np.min(step_seconds(whole, step)) for step in steps)
 
 
-def _vllm_turns(engine: Engine, role: Role) -> dict[str, Any]:
+def _vllm_turns(engine: LaunchEngine, role: Role) -> dict[str, Any]:
     """Only with DeepEP, whose option versions before 0.12 have not: there it is a variable of the environment."""
     if engine.first("--all2all-backend") is None:
         return {}
@@ -133,30 +135,30 @@ def _vllm_turns(engine: Engine, role: Role) -> dict[str, Any]:
     }
 
 
-def _sglang_turns(engine: Engine, role: Role) -> dict[str, Any]:
+def _sglang_turns(engine: LaunchEngine, role: Role) -> dict[str, Any]:
     """In all steps, with the kernels of DeepEP that each phase needs."""
     del engine, role
     return {"--moe-a2a-backend": "deepep", "--enable-two-batch-overlap": True}
 
 
-def _vllm_role(role: Role, limits: Limits) -> dict[str, Any]:
+def _vllm_role(role: Role, limits: InstanceLimits) -> dict[str, Any]:
     """Every instance sends and receives caches, and the router says which."""
     del role, limits
     return {"--kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
 
 
-def _sglang_role(role: Role, limits: Limits) -> dict[str, Any]:
+def _sglang_role(role: Role, limits: InstanceLimits) -> dict[str, Any]:
     del limits
     return {"--disaggregation-mode": role, "--disaggregation-transfer-backend": "nixl"}
 
 
-def _trtllm_role(role: Role, limits: Limits) -> dict[str, Any]:
+def _trtllm_role(role: Role, limits: InstanceLimits) -> dict[str, Any]:
     """Buffers hold the longest request; prompts are read without steps ahead, which only answers gain from."""
     ahead = {"disable_overlap_scheduler": True} if role == "prefill" else {}
     return {**ahead, "cache_transceiver_config": {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}}
 
 
-def _check(engine: Engine, setup: Setup, degrees: Degrees) -> None:
+def _check(engine: LaunchEngine, setup: Setup, degrees: LaunchDegrees) -> None:
     """Refuse groups of attention ranks that would be replicas."""
     model, facts = setup.model, catalog.engine(engine.name).at(engine.options.version)
     shared = has_experts(model) or groups_share_work(facts, model, setup.hardware.generation)
@@ -168,7 +170,7 @@ def _check(engine: Engine, setup: Setup, degrees: Degrees) -> None:
         )
 
 
-def _format(engine: Engine, service: Service, *, own_weights: bool) -> str | None:
+def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str | None:
     """Value of the engine's option for the format of weights; None if the weights say it.
 
     Raises
@@ -191,7 +193,7 @@ def _format(engine: Engine, service: Service, *, own_weights: bool) -> str | Non
     )
 
 
-def _cache(engine: Engine, service: Service) -> str:
+def _cache(engine: LaunchEngine, service: Service) -> str:
     """Value of the engine's option for the format of the cache.
 
     Raises
@@ -205,7 +207,7 @@ def _cache(engine: Engine, service: Service) -> str:
     return names[kv]
 
 
-def _told_cache(engine: Engine, service: Service, served: Weights) -> str | None:
+def _told_cache(engine: LaunchEngine, service: Service, served: Weights) -> str | None:
     """Value of the option of vLLM and SGLang for the cache; None where they take what was priced by themselves.
 
     Beside weights that were quantised, perhaps with scales for a narrower cache, they would take that one (``auto``).
@@ -220,7 +222,12 @@ def _told_cache(engine: Engine, service: Service, served: Weights) -> str | None
 
 
 def _vllm(
-    engine: Engine, service: Service, degrees: Degrees, limits: Limits, served: Weights, weights: str | None
+    engine: LaunchEngine,
+    service: Service,
+    degrees: LaunchDegrees,
+    limits: InstanceLimits,
+    served: Weights,
+    weights: str | None,
 ) -> Written:
     """vLLM: experts are cut over all of DP x TP, or each of them is."""
     if degrees.ep not in (1, degrees.stage):
@@ -253,7 +260,7 @@ def _vllm(
     return _given(chosen), {}
 
 
-def _vllm_speculation(engine: Engine, service: Service, served: Weights) -> dict[str, Any] | None:
+def _vllm_speculation(engine: LaunchEngine, service: Service, served: Weights) -> dict[str, Any] | None:
     speculation = service.speculation
     if speculation is None:
         return None
@@ -267,7 +274,12 @@ def _vllm_speculation(engine: Engine, service: Service, served: Weights) -> dict
 
 
 def _sglang(
-    engine: Engine, service: Service, degrees: Degrees, limits: Limits, served: Weights, weights: str | None
+    engine: LaunchEngine,
+    service: Service,
+    degrees: LaunchDegrees,
+    limits: InstanceLimits,
+    served: Weights,
+    weights: str | None,
 ) -> Written:
     """SGLang: ranks of a stage are counted together; groups of them have attention of their own."""
     capturing = engine.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs")
@@ -294,7 +306,7 @@ def _sglang(
     return _given(chosen), {}
 
 
-def _sglang_speculation(engine: Engine, service: Service, served: Weights) -> dict[str | None, Any]:
+def _sglang_speculation(engine: LaunchEngine, service: Service, served: Weights) -> dict[str | None, Any]:
     speculation = service.speculation
     if speculation is None:
         return {}
@@ -319,7 +331,12 @@ _SGLANG_ALGORITHMS: Mapping[ProposerName, str] = {
 
 
 def _trtllm(
-    engine: Engine, service: Service, degrees: Degrees, limits: Limits, served: Weights, weights: str | None
+    engine: LaunchEngine,
+    service: Service,
+    degrees: LaunchDegrees,
+    limits: InstanceLimits,
+    served: Weights,
+    weights: str | None,
 ) -> Written:
     """TensorRT-LLM: attention is cut over all ranks of a stage, or over none."""
     del weights  # it quantises nothing while it loads
@@ -381,7 +398,12 @@ _TRTLLM_DECODING = {
 
 
 def _llama_cpp(
-    engine: Engine, service: Service, degrees: Degrees, limits: Limits, served: Weights, weights: str | None
+    engine: LaunchEngine,
+    service: Service,
+    degrees: LaunchDegrees,
+    limits: InstanceLimits,
+    served: Weights,
+    weights: str | None,
 ) -> Written:
     """llama-server: layers or tensors of a GGUF file over accelerators, one cache for all requests."""
     del weights  # it quantises nothing while it loads
@@ -410,7 +432,12 @@ def _llama_cpp(
 
 
 def _mlx(
-    engine: Engine, service: Service, degrees: Degrees, limits: Limits, served: Weights, weights: str | None
+    engine: LaunchEngine,
+    service: Service,
+    degrees: LaunchDegrees,
+    limits: InstanceLimits,
+    served: Weights,
+    weights: str | None,
 ) -> Written:
     """mlx_lm.server: one Mac, whose caches grow as they are needed."""
     del weights  # it quantises nothing while it loads
@@ -424,7 +451,7 @@ def _mlx(
     }, {}
 
 
-def _check_plain(engine: Engine, service: Service, degrees: Degrees) -> None:
+def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees) -> None:
     """Refuse speculation and cut caches, which some engines are not started with here."""
     if service.speculation is not None or degrees.dcp > 1:
         raise InputError(
@@ -433,13 +460,13 @@ def _check_plain(engine: Engine, service: Service, degrees: Degrees) -> None:
         )
 
 
-def _no_role(role: Role, limits: Limits) -> dict[str, Any]:
+def _no_role(role: Role, limits: InstanceLimits) -> dict[str, Any]:
     """No engine of a desk hands a cache to another server."""
     del limits
     raise InputError(f"there are no servers of this engine that only {role}; ask again with --together")
 
 
-def _draft(engine: Engine, service: Service, speculation: Speculation, served: Weights) -> str:
+def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, served: Weights) -> str:
     """Where the weights of the draft model, or of the head, are.
 
     Raises
@@ -484,7 +511,7 @@ def _given(chosen: dict[str | None, Any]) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if name is not None and value is not None}
 
 
-_ROLES: Mapping[str, Callable[[Role, Limits], dict[str, Any]]] = {
+_ROLES: Mapping[str, Callable[[Role, InstanceLimits], dict[str, Any]]] = {
     "vllm": _vllm_role,
     "sglang": _sglang_role,
     "trtllm": _trtllm_role,
@@ -492,8 +519,10 @@ _ROLES: Mapping[str, Callable[[Role, Limits], dict[str, Any]]] = {
     "mlx": _no_role,
 }
 #: What lets two halves of a batch take turns; TensorRT-LLM has nothing of it.
-_TURNS: Mapping[str, Callable[[Engine, Role], dict[str, Any]]] = {"vllm": _vllm_turns, "sglang": _sglang_turns}
-_TABLES: Mapping[str, Callable[[Engine, Service, Degrees, Limits, Weights, str | None], Written]] = {
+_TURNS: Mapping[str, Callable[[LaunchEngine, Role], dict[str, Any]]] = {"vllm": _vllm_turns, "sglang": _sglang_turns}
+_TABLES: Mapping[
+    str, Callable[[LaunchEngine, Service, LaunchDegrees, InstanceLimits, Weights, str | None], Written]
+] = {
     "vllm": _vllm,
     "sglang": _sglang,
     "trtllm": _trtllm,

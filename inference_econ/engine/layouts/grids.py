@@ -9,12 +9,110 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.engine.layouts import instances, stages
-from inference_econ.engine.layouts.divisibility import attention_degrees, expert_degrees
+from inference_econ.engine.layouts import plans as stages
 from inference_econ.engine.layouts.pins import Pins
 from inference_econ.engine.layouts.plans import Plans, has_experts
+from inference_econ.engine.layouts.startable import MACHINE, attention_degrees, expert_degrees
 from inference_econ.formulas.pipeline import logarithmic_degrees
 from inference_econ.inputs import Assumptions, HardwareSpec, LayoutAssumptions, ModelSpec
+
+#: Chips of a compute tray of a rack, which engines see as a node (NVIDIA GB200 NVL72: 18 trays of 4) [1].
+_TRAY = 4
+
+
+def machine(hardware: HardwareSpec) -> int:
+    """Chips that share a machine, or a fast link if that reaches further [1].
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> [machine(catalog.hardware(name)) for name in ("l40s", "h100_nvl", "gb200_nvl72")]
+    [8, 2, 72]
+    """
+    return max(hardware.link_domain, node(hardware))
+
+
+def node(hardware: HardwareSpec) -> int:
+    """Chips that engines see as a node, and make stages of a pipeline of [1]: the whole machine as it is rented.
+
+    Where nobody was found to rent the chip it is a machine, or a tray of a rack.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> [node(catalog.hardware(name)) for name in ("h100_sxm", "gh200_96", "gb200_nvl72", "h20_sxm")]
+    [8, 1, 4, 8]
+    """
+    if hardware.rented_as:
+        return hardware.rented_as[-1]
+    return _TRAY if hardware.link_domain > MACHINE else MACHINE
+
+
+def tensor_degrees(degrees: Array, hardware: HardwareSpec) -> Array:
+    """Those of some numbers of attention ranks that engines' documents tell one to use: powers of two in a machine."""
+    return np.asarray(degrees[(np.mod(np.log2(degrees), 1) == 0) & (degrees <= machine(hardware))])
+
+
+def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
+    """Sizes of instances up to the largest [1], shape (n,): powers of two inside a machine, and of machines.
+
+    Parameters
+    ----------
+    hardware : HardwareSpec
+        Whose :func:`machine` counts.
+    largest : float
+        No instance is larger [1].
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> sizes(catalog.hardware("h100_sxm"), 24).tolist()
+    [1.0, 2.0, 4.0, 8.0, 16.0]
+    >>> sizes(catalog.hardware("gb200_nvl72"), 144).tolist()
+    [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 72.0, 144.0]
+    """
+    whole = machine(hardware)
+    inside = 2.0 ** np.arange(np.ceil(np.log2(whole)))
+    machines = whole * 2.0 ** np.arange(max(np.floor(np.log2(max(largest / whole, 1.0))), 0.0) + 1.0)
+    every = np.concatenate([inside, machines])
+    return np.asarray(every[every <= largest])
+
+
+def sensible_stages(
+    accelerators: Array, stage: Array, hardware: HardwareSpec, smallest: float
+) -> npt.NDArray[np.bool_]:
+    """Return whether engines' documents tell one to cut instances into such stages, broadcast.
+
+    Engines' documents make each node a stage, with tensor parallelism inside of it, where a model is too large for one
+    (``EngineFacts.stages_over``); inside of one, stages are for chips without a fast link. No measured server on one
+    machine had any, so that predictions of them are not held against anything.
+
+    Parameters
+    ----------
+    accelerators, stage : ndarray
+        Chips of instances, and of their stages [1].
+    hardware : HardwareSpec
+        Whose nodes and machines count.
+    smallest : float
+        Chips that the weights just fill [1].
+
+    Examples
+    --------
+    A model for 12 chips, and one for two, on one machine of 8 and on two, whose chips have a fast link, or none:
+
+    >>> from inference_econ.inputs import catalog
+    >>> sizes, stages = np.array([8.0, 16.0, 16.0]), np.array([4.0, 8.0, 4.0])
+    >>> h100, l40s = (catalog.hardware(name) for name in ("h100_sxm", "l40s"))
+    >>> [sensible_stages(sizes, stages, h100, least).tolist() for least in (12.0, 2.0)]
+    [[False, True, False], [False, False, False]]
+    >>> sensible_stages(sizes, stages, l40s, 2.0).tolist()
+    [True, False, False]
+    """
+    whole = node(hardware)
+    over_nodes = (stage % whole == 0) & (smallest > machine(hardware))
+    without_link = (accelerators <= whole) & (hardware.link_domain == 1)
+    return np.asarray((stage == accelerators) | without_link | over_nodes)
+
 
 #: Sizes of instances without gaps [1].
 _EVERY_SIZE = np.arange(1, 129)
@@ -99,7 +197,7 @@ class WholeLayouts:
                 # Whoever asks for a size means all of it to be used.
                 needed = self.smallest if self.pins.accelerators is None else self.pins.accelerators
                 stage = accelerators / depth
-                possible = possible & instances.sensible_stages(accelerators, stage, self.hardware, needed)
+                possible = possible & sensible_stages(accelerators, stage, self.hardware, needed)
             if possible.any():
                 depths.append(np.where(possible, float(depth), 0.0))
         return depths
@@ -127,7 +225,7 @@ class WholeLayouts:
 
     def _inside(self, degrees: Array) -> Array:
         """Those of some numbers of attention ranks that stay in a machine."""
-        return degrees if self.hardware is None else instances.tensor_degrees(degrees, self.hardware)
+        return degrees if self.hardware is None else tensor_degrees(degrees, self.hardware)
 
     def _only_ranks(self, assumed: LayoutAssumptions, stage: Array) -> Array | None:
         """The chips that attention runs on [1], shape (1, *stage.shape), where nothing is left to choose."""
@@ -157,7 +255,7 @@ def _dividing(degrees: Array, stage: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class InstanceGrid:
     """Instances to consider: every pair of a size and a batch.
 
     Attributes
@@ -179,7 +277,7 @@ class Grid:
 
 def paper_grid(
     smallest: float, sparsity: float, *, pipeline: bool, points: int = 400, largest: float | None = None
-) -> Grid:
+) -> InstanceGrid:
     """The published study's grid, equal ratios in both directions.
 
     Parameters
@@ -201,7 +299,7 @@ def paper_grid(
     """
     sizes = 2.0 ** np.linspace(np.log2(smallest), 18.0, points)
     batches = 2.0 ** np.linspace(0.0, 18.0 + np.log2(sparsity), points)
-    return Grid(sizes if largest is None else sizes[sizes <= largest], batches, ContinuousLayouts(pipeline))
+    return InstanceGrid(sizes if largest is None else sizes[sizes <= largest], batches, ContinuousLayouts(pipeline))
 
 
 def whole_grid(
@@ -212,7 +310,7 @@ def whole_grid(
     largest_batch: int = 65536,
     pins: Pins | None = None,
     hardware: HardwareSpec | None = None,
-) -> Grid:
+) -> InstanceGrid:
     """Whole instances and batches that somebody could start.
 
     Parameters
@@ -228,11 +326,11 @@ def whole_grid(
     pins : Pins, optional
         What is given; other sizes and batches are those that can go with it.
     hardware : HardwareSpec, optional
-        Chips whose machines instances are made of (:mod:`inference_econ.engine.layouts.instances`); without, instances
+        Chips whose machines instances are made of (:mod:`inference_econ.engine.layouts.grids`); without, instances
         are of every size, whatever their groups cross.
     """
     fixed = Pins() if pins is None else pins
-    whole = 0 if hardware is None else instances.machine(hardware)
+    whole = 0 if hardware is None else machine(hardware)
     top = max(64, whole, 4 * int(np.ceil(smallest)), fixed.chips) if largest is None else largest
     sizes = np.array([float(fixed.size)]) if fixed.size is not None else _sizes(fixed, smallest, top, hardware)
     if fixed.batch is not None:
@@ -244,12 +342,12 @@ def whole_grid(
         unit = int(sizes[-1]) if sizes.size else 1
         batches = np.unique(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)
         batches = batches[batches <= max(largest_batch, fixed.groups)]
-    return Grid(sizes, batches, WholeLayouts(pipeline, fixed, hardware, smallest))
+    return InstanceGrid(sizes, batches, WholeLayouts(pipeline, fixed, hardware, smallest))
 
 
 def _sizes(fixed: Pins, smallest: float, top: int, hardware: HardwareSpec | None) -> Array:
     """Instances that hold the weights and go with what is pinned [1]."""
-    rented = np.empty(0) if hardware is None else instances.sizes(hardware, max(top, fixed.chips))
+    rented = np.empty(0) if hardware is None else instance_sizes(hardware, max(top, fixed.chips))
     if fixed.chips in rented:
         return np.asarray(rented[(rented >= smallest) & (rented <= top) & (rented % fixed.chips == 0)])
     counts = np.concatenate([_EVERY_SIZE, _whole_steps(21), [int(np.ceil(smallest / fixed.chips))]])

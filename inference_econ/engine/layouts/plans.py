@@ -6,6 +6,7 @@ axis is stored, and later computed, once on that axis.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -13,11 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.inputs import (
-    ExpertAssumptions,
-    LayoutAssumptions,
-    ModelSpec,
-)
+from inference_econ.inputs import ExpertAssumptions, LayoutAssumptions, ModelSpec
 
 #: The study writes depths as rounded powers, so an exact comparison would lose the deepest one.
 DEPTH_TOLERANCE = 1e-9
@@ -241,3 +238,104 @@ def copied_by_groups(model: ModelSpec, assumed: LayoutAssumptions) -> bool:
     """Return whether each group of attention ranks holds dense layers, embeddings and routers of its own."""
     held = assumed.attention_groups == "data_parallel" and assumed.group_copies == "held"
     return held and has_experts(model)
+
+
+def domains_spanned(ranks: npt.ArrayLike, stride: npt.ArrayLike, stage: npt.ArrayLike, link_domain: int) -> Array:
+    """Link domains that a group of ranks touches.
+
+    Parameters
+    ----------
+    ranks : array_like, shape (...)
+        Members of each group [1].
+    stride : array_like, shape (...)
+        Chips from one member to the next: 1 where the members lie side by side, or the size of the groups inside
+        [1].
+    stage : array_like, shape (...)
+        Chips of the stage, which the groups fill one after the other [1].
+    link_domain : int
+        Chips that share the fast link [1].
+
+    Returns
+    -------
+    ndarray, shape (...)
+        [1]; never more than the members, nor than the domains of the stage.
+
+    Notes
+    -----
+    A stage begins with a domain. Of a domain a group can have ``link_domain / stride`` chips, c, so that R members
+    touch R / c domains, rounded up. Groups that would straddle a border begin with the next domain: what stays empty of
+    the one before is as if domains were smaller, so that larger ones are never used worse. Two groups that cut a stage
+    both ways (tensor and expert parallelism) cannot both lie inside a domain that is smaller than it.
+
+    Examples
+    --------
+    Eight groups of 4 side by side on 32 chips in domains of 8, and what cuts across them; groups of 3; of 12:
+
+    >>> [float(domains_spanned(*group, 8)) for group in ((4, 1, 32), (8, 4, 32), (3, 1, 24), (12, 1, 24))]
+    [1.0, 4.0, 1.0, 2.0]
+    """
+    if np.all(np.less_equal(stage, link_domain)):
+        return np.ones(np.broadcast_shapes(np.shape(ranks), np.shape(stride), np.shape(stage)))
+    members, apart = np.asarray(ranks, dtype=float), np.asarray(stride, dtype=float)
+    touched = np.ceil(members / np.maximum(np.floor(link_domain / apart), 1.0))
+    most = np.minimum(np.ceil(np.asarray(stage) / link_domain), np.maximum(np.ceil(members), 1.0))
+    # From its first chip to its last a group reaches over so many domains at most.
+    reached = np.ceil(np.maximum(members - 1.0, 0.0) * apart / link_domain) + 1.0
+    return np.asarray(np.minimum(np.minimum(touched, reached), most))
+
+
+#: Deepest pipeline that is tried where stages may be uneven, unless it is pinned [1].
+_DEEPEST = 16
+
+
+def fullest_over_mean(layers: int, plans: Plans, assumed: LayoutAssumptions) -> Array | float:
+    """Layers of the fullest stage of a pipeline over those of the mean stage.
+
+    Parameters
+    ----------
+    layers : int
+        Of the model, L [1].
+    plans : Plans
+        Deployments with pipelines of p stages, shape (...).
+    assumed : LayoutAssumptions
+        Whether stages may be uneven.
+
+    Returns
+    -------
+    ndarray, broadcastable to (...), or float
+        ceil(L / p) p / L, at least 1 [1]; 1 for plans that need not be whole.
+
+    Notes
+    -----
+    vLLM, ``get_pp_indices`` (``vllm/distributed/utils.py``): every stage has floor(L / p) layers, and what remains is
+    given one by one to the stages from the last but one on, towards the first. While all stages are busy, each of the p
+    micro-batches goes on when the slowest stage does, so that it comes around in p times that stage's time.
+    """
+    if assumed.pipeline_stages == "even" or not plans.whole:
+        return 1.0
+    # A pipeline with more stages than layers leaves some without work; it is refused elsewhere.
+    ratio = np.asarray(np.ceil(layers / plans.pp) * plans.pp / layers)
+    return ratio if np.any(ratio > 1.0) else 1.0
+
+
+def depths(layers: int, assumed: LayoutAssumptions) -> list[int]:
+    """Depths of a pipeline that are worth trying, shallowest first [1].
+
+    Those that divide the layers. Where stages may be uneven, up to 16 stages and powers of two among them, unless a
+    stage fewer has the same pace, ceil(L / p) (p - 1) >= L.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> depths(61, catalog.assumptions("deployable").layout), depths(61, catalog.assumptions("paper").layout)
+    ([1, 2, 4, 8, 16], [1, 61])
+    """
+    if assumed.pipeline_stages == "even":
+        return [depth for depth in range(1, layers + 1) if layers % depth == 0]
+    return [depth for depth in range(1, min(layers, _DEEPEST) + 1) if _worth_trying(layers, depth)]
+
+
+def _worth_trying(layers: int, depth: int) -> bool:
+    if layers % depth == 0:
+        return True
+    return math.log2(depth).is_integer() and math.ceil(layers / depth) * (depth - 1) < layers

@@ -8,10 +8,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.engine.layouts.divisibility import indivisible, indivisible_context
 from inference_econ.engine.layouts.pins import Pins, divisors, nearest
 from inference_econ.engine.layouts.plans import Plans, has_experts
-from inference_econ.engine.layouts.startable import RuleCode, any_can_start, rule_text, rules_of
+from inference_econ.engine.layouts.startable import (
+    RuleCode,
+    any_can_start,
+    indivisible,
+    indivisible_context,
+    rule_text,
+    rules_of,
+)
 from inference_econ.engine.served import Served
 from inference_econ.errors import InputError
 from inference_econ.inputs import Attention, ModelSpec, ServingEngine, TensorLayout

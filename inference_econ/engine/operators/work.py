@@ -7,21 +7,82 @@ so that they stay on the small axes until the engine multiplies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.engine.layouts.plans import Plans, fullest_group
-from inference_econ.engine.layouts.stages import fullest_over_mean
-from inference_econ.engine.operators.adapters import adapters, held_bytes
-from inference_econ.engine.operators.kinds import feed_forward, mixer
-from inference_econ.engine.operators.pointwise import pointwise
-from inference_econ.engine.operators.table import Collective, Operator, OperatorTable
+from inference_econ.engine.layouts.plans import Plans, fullest_group, fullest_over_mean
+from inference_econ.engine.operators import (
+    attention as compressed,
+)
+from inference_econ.engine.operators import (
+    attention as grouped_query,
+)
+from inference_econ.engine.operators import (
+    attention as latent,
+)
+from inference_econ.engine.operators import (
+    attention as recurrent,
+)
+from inference_econ.engine.operators import (
+    feed_forward as dense,
+)
+from inference_econ.engine.operators import (
+    feed_forward as experts,
+)
+from inference_econ.engine.operators.table import (
+    Collective,
+    Operator,
+    OperatorTable,
+    adapters,
+    held_bytes,
+    pointwise,
+    repeated,
+)
 from inference_econ.engine.served import Served
-from inference_econ.inputs import BYTES_PER_ELEMENT, TensorLayout
+from inference_econ.inputs import BYTES_PER_ELEMENT, Block, TensorLayout
+
+#: Makes the rows of one layer of the table, its attention or feed-forward block, and for attention the width of the
+#: output that ranks sum.
+Rows: TypeAlias = Callable[..., Iterator[Operator]]
+
+
+#: The rows of each kind of attention, or of mixer in its place.
+MIXERS: Mapping[str, Rows] = {
+    "grouped_query": grouped_query.grouped_query_rows,
+    "latent": latent.latent_rows,
+    "compressed": compressed.compressed_rows,
+    "recurrent": recurrent.recurrent_rows,
+    "none": lambda *_: iter(()),
+}
+#: The rows of each kind of feed-forward block.
+FEED_FORWARDS: Mapping[str, Rows] = {
+    "dense": dense.dense_rows,
+    "experts": experts.expert_rows,
+    "none": lambda *_: iter(()),
+}
+
+
+def mixer(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
+    """Projections on the attention ranks; scores, cache and state where the assumptions place them.
+
+    ``pace`` are layers that are waited for over those that are passed [1].
+    """
+    # Side by side, the feed-forward part's sum carries the output of attention along.
+    merged = block.parallel and block.parts == 2 and table.assumptions.layout.parallel_blocks == "merged"
+    summed = 0.0 if merged else table.hidden
+    kind, times = block.attention.kind, block.layers * pace
+    rows = MIXERS[kind](table, block.attention, summed)
+    return [replace(row, repeats=row.repeats * times, attention=kind) for row in rows]
+
+
+def feed_forward(table: OperatorTable, block: Block, pace: Array | float = 1.0) -> list[Operator]:
+    """Dense matrices or experts, cut over what expert parallelism leaves of the stage."""
+    return repeated(FEED_FORWARDS[block.feed_forward.kind](table, block.feed_forward), block.layers * pace)
 
 
 @dataclass(frozen=True, slots=True)

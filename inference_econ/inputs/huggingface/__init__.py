@@ -17,7 +17,7 @@ from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
 from inference_econ.inputs.huggingface import _dense, _experts, _families, _hybrid, _latent, _mamba
 from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, checkpoint_beside
-from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART, Family
+from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART, ArchitectureFamily
 from inference_econ.inputs.huggingface._file import (
     cached_config,
     find_config,
@@ -28,11 +28,11 @@ from inference_econ.inputs.huggingface._file import (
 )
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, Layer
-from inference_econ.inputs.huggingface._reader import TABLE, Reader, without_shape
+from inference_econ.inputs.huggingface._reader import TABLE, ConfigReader, without_shape
 from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
-from inference_econ.inputs.model import ModelSpec, UnknownPart
-from inference_econ.inputs.repository import is_repository
+from inference_econ.inputs.models.model import ModelSpec, UnknownPart
+from inference_econ.inputs.places import is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
 __all__ = [
@@ -77,7 +77,7 @@ def import_config(path: Path | str) -> ModelSpec:
 
 
 def import_document(path: Path | str) -> Document:
-    """Model of a file as plain data that :class:`~inference_econ.inputs.model.ModelSpec` accepts."""
+    """Model of a file as plain data that :class:`~inference_econ.inputs.models.model.ModelSpec` accepts."""
     config = find_config(Path(path))
     return _document(read_json(config), config, quantisation_beside(config))
 
@@ -106,10 +106,10 @@ def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) 
     return document
 
 
-def _by_family(data: Mapping[str, Any], file: str) -> tuple[Reader, Architecture]:
+def _by_family(data: Mapping[str, Any], file: str) -> tuple[ConfigReader, Architecture]:
     """Architecture that the family of a configuration reads, and the reader, which knows the keys left unread."""
     text, outer, family = _text_part(data, file)
-    reader = Reader(text, file, family, outer)
+    reader = ConfigReader(text, file, family, outer)
     reader.skip(*_OF_FORMATS)
     entry = FAMILIES[family]
     try:
@@ -121,10 +121,10 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[Reader, Architecture
         raise SpecError(_with_file(error, file, family)) from error
 
 
-def _reader_of(family: Family) -> Callable[[Reader], Architecture]:
+def _reader_of(family: ArchitectureFamily) -> Callable[[ConfigReader], Architecture]:
     """The function that makes the architectures of a family."""
     module = next(module for module in _READERS if hasattr(module, family.reader))
-    return cast("Callable[[Reader], Architecture]", getattr(module, family.reader))
+    return cast("Callable[[ConfigReader], Architecture]", getattr(module, family.reader))
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
@@ -145,7 +145,9 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
     """
     file = str(config)
     text = data.get("text_config")
-    reader = Reader(text, file, "unknown", data) if isinstance(text, dict) else Reader(data, file, "unknown")
+    reader = (
+        ConfigReader(text, file, "unknown", data) if isinstance(text, dict) else ConfigReader(data, file, "unknown")
+    )
     try:
         layers = reader.layers()
     except SpecError:
@@ -186,7 +188,7 @@ def _with_unknown_keys(
     return _add_unknown(document, [*unknown_parts(model, checkpoint, by_family=True), *_unknown_keys(reader)])
 
 
-def _unknown_keys(reader: Reader) -> list[UnknownPart]:
+def _unknown_keys(reader: ConfigReader) -> list[UnknownPart]:
     """Keys that nobody read, as parts of which no parameter is known."""
     return [UnknownPart(name=f"key {key}") for key in reader.unread()]
 
@@ -200,7 +202,7 @@ _INDEX_WOULD_DO = (
 )
 
 
-def _written(reader: Reader, architecture: Architecture, config: Path, quantisation: Path | None) -> Document:
+def _written(reader: ConfigReader, architecture: Architecture, config: Path, quantisation: Path | None) -> Document:
     """Document of what was read of a configuration, with its number formats."""
     text, outer, file = reader.data, reader.outer, str(config)
     stated = formats(
@@ -245,7 +247,9 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
     return text, data, inner
 
 
-def _plain(architecture: Architecture, stated: Formats, reader: Reader, config: Path, named: object) -> dict[str, Any]:
+def _plain(
+    architecture: Architecture, stated: Formats, reader: ConfigReader, config: Path, named: object
+) -> dict[str, Any]:
     """A mapping as a model's YAML file would hold, with a source for every number."""
     name, identity = _names(config)
     data: dict[str, Any] = {
@@ -316,7 +320,7 @@ def _block(layer: Layer, count: int) -> dict[str, Any]:
     return block
 
 
-def _sources(data: Mapping[str, Any], stated: Formats, reader: Reader, file: str) -> dict[str, Any]:
+def _sources(data: Mapping[str, Any], stated: Formats, reader: ConfigReader, file: str) -> dict[str, Any]:
     around: Mapping[str, Sequence[str]] = TABLE["sources"]
     part = "text_config." if reader.outer else ""
     sources: dict[str, Any] = {}

@@ -15,10 +15,10 @@ from inference_econ.inputs.huggingface._layers import (
     split,
     whole_groups,
 )
-from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs.huggingface._reader import ConfigReader
 
 
-def falcon(c: Reader) -> Architecture:
+def falcon(c: ConfigReader) -> Architecture:
     """Falcon: three layouts of heads, one or two norms, tied by default; no gate."""
     new = c.flag("new_decoder_architecture", default=False)
     parallel, multi_query = c.flag("parallel_attn", default=True), c.flag("multi_query", default=True)
@@ -38,14 +38,14 @@ def falcon(c: Reader) -> Architecture:
     return architecture(c, [layer] * c.layers(), tied=True)
 
 
-def cohere2(c: Reader) -> Architecture:
+def cohere2(c: ConfigReader) -> Architecture:
     """Command A and R7B, whose older files say the period twice."""
     family = FAMILIES[c.family]
     c.only("layer_switch", c.size_or(*family.period_keys, default=family.period or 0))
     return plain(c)
 
 
-def hunyuan_v1_dense(c: Reader) -> Architecture:
+def hunyuan_v1_dense(c: ConfigReader) -> Architecture:
     """Hunyuan 0.5B to 7B, whose older files say the width of heads twice."""
     c.only("attention_head_dim", head_dim(c))
     c.only("num_experts", 1)

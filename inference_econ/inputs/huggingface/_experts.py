@@ -19,11 +19,11 @@ from inference_econ.inputs.huggingface._layers import (
     whole_groups,
     windows,
 )
-from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs.huggingface._reader import ConfigReader
 from inference_econ.inputs.layers import FeedForward
 
 
-def minimax_m2(c: Reader) -> Architecture:
+def minimax_m2(c: ConfigReader) -> Architecture:
     """MiniMax-M2, whose files may say the kind of attention of each layer."""
     layers, kinds = c.layers(), c.numbers("attn_type_list")
     if kinds is not None and kinds != [1] * layers:
@@ -31,7 +31,7 @@ def minimax_m2(c: Reader) -> Architecture:
     return plain(c)
 
 
-def minimax_m3(c: Reader) -> Architecture:
+def minimax_m3(c: ConfigReader) -> Architecture:
     """MiniMax-M3: dense layers first, a shared expert, blocks of tokens that an indexer picks for each KV head."""
     # Copies of one model state different numbers of modules; how many next tokens are predicted comes first.
     modules, mtp = c.whole("num_mtp_modules"), c.whole("num_nextn_predict_layers")
@@ -68,7 +68,7 @@ def minimax_m3(c: Reader) -> Architecture:
     )
 
 
-def llama4(c: Reader) -> Architecture:
+def llama4(c: ConfigReader) -> Architecture:
     """Llama 4: a shared expert that no key states, dense layers between, attention in chunks."""
     bias = c.flag("attention_bias", default=False)
     layers, step = c.layers(), c.size_or("interleave_moe_layer_step", default=1)
@@ -93,7 +93,7 @@ def llama4(c: Reader) -> Architecture:
     )
 
 
-def _chunked(c: Reader, layers: int) -> list[bool]:
+def _chunked(c: ConfigReader, layers: int) -> list[bool]:
     """Layers with rotary positions attend within chunks; every fourth has none and attends to all."""
     kinds = c.words("layer_types", ("chunked_attention", "full_attention"), layers)
     rotary = c.numbers("no_rope_layers")
@@ -107,7 +107,7 @@ def _chunked(c: Reader, layers: int) -> list[bool]:
     return [rotates != 0 for rotates in rotary]
 
 
-def mimo_v2_flash(c: Reader) -> Architecture:
+def mimo_v2_flash(c: ConfigReader) -> Architecture:
     """MiMo-V2-Flash: sliding layers with more key-value heads and sinks; values narrower than keys."""
     # The published class has twice the heads in sliding layers, and sinks in all of them, whatever is stated.
     local_kv = whole_groups(c, heads(c), 2 * kv_heads(c, default=4))
@@ -116,7 +116,7 @@ def mimo_v2_flash(c: Reader) -> Architecture:
     return _mimo_v2(c, local_kv, sinks=True)
 
 
-def mimo_v2(c: Reader) -> Architecture:
+def mimo_v2(c: ConfigReader) -> Architecture:
     """MiMo-V2.5 and V2.6: heads of layers that slide are stated."""
     for key in ("num_key_value_heads", "head_dim", "v_head_dim"):
         c.size(key)
@@ -127,7 +127,7 @@ def mimo_v2(c: Reader) -> Architecture:
     return _mimo_v2(c, whole_groups(c, heads(c), c.size("swa_num_key_value_heads")), sinks=sinks)
 
 
-def _mimo_v2(c: Reader, local_kv: int, *, sinks: bool) -> Architecture:
+def _mimo_v2(c: ConfigReader, local_kv: int, *, sinks: bool) -> Architecture:
     layers = c.layers()
     usual = [index > 0 and (index + 1) % 6 != 0 for index in range(layers)]
     slides = c.marks("layer_types", ("full_attention", "sliding_attention"), usual, "hybrid_layer_pattern")
@@ -148,7 +148,7 @@ def _mimo_v2(c: Reader, local_kv: int, *, sinks: bool) -> Architecture:
     return architecture(c, blocks, mtp_layers=c.whole("num_nextn_predict_layers"))
 
 
-def dbrx(c: Reader) -> Architecture:
+def dbrx(c: ConfigReader) -> Architecture:
     """DBRX: sizes of attention and of the experts stand in mappings of their own."""
     inner, outer = c.inside("attn_config"), c.inside("ffn_config")
     inner.skip("clip_qkv")
@@ -162,7 +162,7 @@ def dbrx(c: Reader) -> Architecture:
     return architecture(c, [Layer(attention, mixture)] * c.layers())
 
 
-def ernie4_5_moe(c: Reader) -> Architecture:
+def ernie4_5_moe(c: ConfigReader) -> Architecture:
     """ERNIE 4.5 with experts: dense layers first; the router's correction is a parameter; tied by default."""
     layers, width = c.layers(), c.size("moe_intermediate_size")
     c.only("moe_layer_end_index", -1, layers - 1)
@@ -182,7 +182,7 @@ def ernie4_5_moe(c: Reader) -> Architecture:
     return architecture(c, [Layer(attention, part) for part in parts], tied=True, mtp_layers=mtp)
 
 
-def hunyuan_v1_moe(c: Reader) -> Architecture:
+def hunyuan_v1_moe(c: ConfigReader) -> Architecture:
     """Hunyuan-A13B, whose files repeat some sizes for each layer."""
     layers, width = c.layers(), c.size("intermediate_size")
     for key, expected in (("num_shared_expert", 1), ("moe_intermediate_size", width)):
@@ -194,20 +194,20 @@ def hunyuan_v1_moe(c: Reader) -> Architecture:
     return plain(c)
 
 
-def exaone_moe(c: Reader) -> Architecture:
+def exaone_moe(c: ConfigReader) -> Architecture:
     """K-EXAONE, whose files may say which layers have experts."""
     made = plain(c)
     c.only("is_moe_layer", [layer.feed_forward.kind == "experts" for layer in made.layers])
     return made
 
 
-def bailing_moe(c: Reader) -> Architecture:
+def bailing_moe(c: ConfigReader) -> Architecture:
     """Ling and Ring, whose version 2 may go by the name of the first."""
     second = c.data.get("architectures") == ["BailingMoeV2ForCausalLM"]
     return plain(c, FAMILIES["bailing_moe_v2" if second else c.family])
 
 
-def gemma4(c: Reader) -> Architecture:
+def gemma4(c: ConfigReader) -> Architecture:
     """Gemma 4: wider heads and fewer of keys where all tokens are attended to; experts beside the dense block.
 
     There values are what keys are before their norm. Experts have three norms of their own, and their router scales its
@@ -234,7 +234,7 @@ def gemma4(c: Reader) -> Architecture:
     return architecture(c, [Layer(sliding if slide else full, part, norms) for slide in slides], tied=True)
 
 
-def step3p5(c: Reader) -> Architecture:
+def step3p5(c: ConfigReader) -> Architecture:
     """Step 3.5 and 3.7 Flash: a gate for each query head, more of them in layers that slide."""
     layers, mtp = c.layers(), c.whole("num_nextn_predict_layers", "num_mtp_layers")
     # Published lists have one more entry for each layer that proposes tokens.
@@ -248,7 +248,7 @@ def step3p5(c: Reader) -> Architecture:
     return architecture(c, parts, mtp_layers=mtp)
 
 
-def _step_local_heads(c: Reader, kv: int) -> int:
+def _step_local_heads(c: ConfigReader, kv: int) -> int:
     """Query heads of layers that slide."""
     stated = c.size_if("num_sliding_attention_heads")
     if c.has("attention_other_setting"):
@@ -267,7 +267,7 @@ def _step_local_heads(c: Reader, kv: int) -> int:
     return count
 
 
-def _step_parts(c: Reader, layers: int, mtp: int) -> list[FeedForward]:
+def _step_parts(c: ConfigReader, layers: int, mtp: int) -> list[FeedForward]:
     first = c.whole("first_k_dense_replace", default=3)
     sparse = c.marks("mlp_layer_types", ("dense", "sparse"), [index >= first for index in range(layers)])
     _, listed = c.find("moe_layers_enum")

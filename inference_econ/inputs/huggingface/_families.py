@@ -29,16 +29,16 @@ from inference_econ.inputs.huggingface._layers import (
     whole_groups,
     windows,
 )
-from inference_econ.inputs.huggingface._reader import TABLE, Reader
+from inference_econ.inputs.huggingface._reader import TABLE, ConfigReader
 from inference_econ.inputs.layers import FeedForward
-from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
+from inference_econ.inputs.layers.attention import GroupedQueryAttention
 
 #: True or false, or the key that says it with the default of the published class.
 Flag = bool | Mapping[str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class ArchitectureFamily:
     """Entry of a family in the table; fields that are left out are those of Llama without biases.
 
     Attributes
@@ -135,7 +135,7 @@ class Family:
     more_positions: int = 0
     max_context: str = ""
 
-    def check(self, c: Reader) -> None:
+    def check(self, c: ConfigReader) -> None:
         """Refuse values that are not understood, and read what changes no shape."""
         c.assume(**self.assume)
         for key, allowed in self.only.items():
@@ -147,7 +147,7 @@ class Family:
         c.skip(*self.skip, *(key for key in c.data if self.skip_beginning and key.startswith((*self.skip_beginning,))))
         for name, entry in self.inside.items():
             inner = c.inside(name)
-            Family(about="", **entry).check(inner)
+            ArchitectureFamily(about="", **entry).check(inner)
             inner.finish()
 
 
@@ -163,12 +163,14 @@ def _entry(families: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, An
 
 
 #: Families by their ``model_type``.
-FAMILIES: Mapping[str, Family] = {name: Family(**_entry(TABLE["family"], name)) for name in TABLE["family"]}
+FAMILIES: Mapping[str, ArchitectureFamily] = {
+    name: ArchitectureFamily(**_entry(TABLE["family"], name)) for name in TABLE["family"]
+}
 #: Text part of a configuration of several modalities that does not say it, by the kind of the whole.
 TEXT_PART: Mapping[str, str] = TABLE["text_part"]
 
 
-def plain(c: Reader, family: Family | None = None) -> Architecture:
+def plain(c: ConfigReader, family: ArchitectureFamily | None = None) -> Architecture:
     """Architecture that the fields of a family say."""
     family = family or FAMILIES[c.family]
     attentions, parts = _attentions(c, family), feed_forwards(c, family)
@@ -185,7 +187,7 @@ def plain(c: Reader, family: Family | None = None) -> Architecture:
     )
 
 
-def attention(c: Reader, family: Family, window: int | None = None) -> GroupedQueryAttention:
+def attention(c: ConfigReader, family: ArchitectureFamily, window: int | None = None) -> GroupedQueryAttention:
     """Attention of a layer that slides over a window, or sees all tokens."""
     return grouped_query(
         c,
@@ -200,7 +202,7 @@ def attention(c: Reader, family: Family, window: int | None = None) -> GroupedQu
     )
 
 
-def _attentions(c: Reader, family: Family) -> list[GroupedQueryAttention]:
+def _attentions(c: ConfigReader, family: ArchitectureFamily) -> list[GroupedQueryAttention]:
     """Attention of each layer."""
     layers, window = c.layers(), family.window
     if family.period is not None:
@@ -217,7 +219,7 @@ def _attentions(c: Reader, family: Family) -> list[GroupedQueryAttention]:
     return [made[width] for width in widths]
 
 
-def feed_forwards(c: Reader, family: Family) -> list[FeedForward]:
+def feed_forwards(c: ConfigReader, family: ArchitectureFamily) -> list[FeedForward]:
     """Feed-forward block of each layer."""
     if family.dense_first is not None:
         return dense_first(c, **family.dense_first)
@@ -233,7 +235,7 @@ def feed_forwards(c: Reader, family: Family) -> list[FeedForward]:
     return sparse_by_step(c, mixture) if family.sparse == "by_step" else [mixture] * c.layers()
 
 
-def _width(c: Reader, family: Family) -> int:
+def _width(c: ConfigReader, family: ArchitectureFamily) -> int:
     """Width of the dense block [1]."""
     if family.width_over_hidden is None:
         return c.size(family.width_key)
@@ -241,7 +243,7 @@ def _width(c: Reader, family: Family) -> int:
     return c.size_or(family.width_key, default=default) if family.width_key else default
 
 
-def _kv_heads(c: Reader, kind: int | str | Mapping[str, bool] | None) -> int:
+def _kv_heads(c: ConfigReader, kind: int | str | Mapping[str, bool] | None) -> int:
     if isinstance(kind, Mapping):
         return 1 if _flag(c, kind) else heads(c)
     if kind == "stated":
@@ -249,7 +251,7 @@ def _kv_heads(c: Reader, kind: int | str | Mapping[str, bool] | None) -> int:
     return heads(c) if kind == "queries" else kv_heads(c, default=kind)  # type: ignore[arg-type]
 
 
-def _flag(c: Reader, flag: Flag) -> bool:
+def _flag(c: ConfigReader, flag: Flag) -> bool:
     if isinstance(flag, bool):
         return flag
     ((key, default),) = flag.items()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import SpecError
-from inference_econ.inputs._base import Dtype
+from inference_econ.inputs._spec import Dtype
 from inference_econ.inputs.dtype import FORMATS, block_width, is_format
 from inference_econ.inputs.huggingface._reader import TABLE
 

@@ -19,16 +19,16 @@ from inference_econ.inputs.huggingface._layers import (
     recurrent,
     state_format,
 )
-from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs.huggingface._reader import ConfigReader
 from inference_econ.inputs.layers import Attention, FeedForward
+from inference_econ.inputs.layers.attention import NoAttention
 from inference_econ.inputs.layers.feed_forward import NoFeedForward
-from inference_econ.inputs.layers.mixer import NoAttention
 
 _NEMOTRON_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 _NEMOTRON_WORDS = {"linear_attention": "mamba", "full_attention": "attention"}
 
 
-def gated_delta(c: Reader) -> Architecture:
+def gated_delta(c: ConfigReader) -> Architecture:
     """Qwen3-Next and Qwen3.5: Gated DeltaNet in most layers, gated attention in the others."""
     family = FAMILIES[c.family]
     parts = feed_forwards(c, family)
@@ -45,7 +45,7 @@ def gated_delta(c: Reader) -> Architecture:
     return architecture(c, layers, mtp_layers=c.whole("mtp_num_hidden_layers", "num_nextn_predict_layers"))
 
 
-def nemotron_h(c: Reader) -> Architecture:
+def nemotron_h(c: ConfigReader) -> Architecture:
     """Nemotron-H and Nemotron 3: every layer is one of Mamba-2, attention, feed-forward or experts."""
     kinds = _nemotron_kinds(c)
     makers = {"mamba": _mamba, "attention": _nemotron_attention, "mlp": _nemotron_mlp, "moe": _nemotron_experts}
@@ -53,7 +53,7 @@ def nemotron_h(c: Reader) -> Architecture:
     return architecture(c, [made[kind] for kind in kinds], mtp_layers=c.whole("num_nextn_predict_layers"))
 
 
-def _nemotron_kinds(c: Reader) -> list[str]:
+def _nemotron_kinds(c: ConfigReader) -> list[str]:
     _, pattern = c.find("hybrid_override_pattern")
     stated = c.size_if("num_hidden_layers")
     _, words = c.find("layers_block_type", "layer_types")
@@ -74,7 +74,7 @@ def _nemotron_kinds(c: Reader) -> list[str]:
     return kinds
 
 
-def _mamba(c: Reader) -> Layer:
+def _mamba(c: ConfigReader) -> Layer:
     groups, convolution = "n_groups mamba_n_groups", "conv_kernel mamba_d_conv"
     keys = ("mamba_num_heads", "mamba_head_dim", groups, "ssm_state_size", convolution)
     mixer = mamba2_mixer(c, keys, state="mamba_ssm_cache_dtype")
@@ -84,18 +84,18 @@ def _mamba(c: Reader) -> Layer:
     return Layer(mixer, NoFeedForward(kind="none"), norms=1)
 
 
-def _nemotron_attention(c: Reader) -> Layer:
+def _nemotron_attention(c: ConfigReader) -> Layer:
     width = c.size_or("head_dim", default=128)
     c.only("attention_head_dim", width)  # read by early code of this family, and not by the published class
     attention = grouped_query(c, kv=kv_heads(c, default=8), width=width)
     return Layer(attention, NoFeedForward(kind="none"), norms=1)
 
 
-def _nemotron_mlp(c: Reader) -> Layer:
+def _nemotron_mlp(c: ConfigReader) -> Layer:
     return Layer(NoAttention(kind="none"), dense(c.size("intermediate_size"), gated=False), norms=1)
 
 
-def _nemotron_experts(c: Reader) -> Layer:
+def _nemotron_experts(c: ConfigReader) -> Layer:
     c.only("n_shared_experts", 1)
     latent_size = c.size_if("moe_latent_size") or c.without("moe_latent_size", None)
     mixture = experts(
@@ -109,7 +109,7 @@ def _nemotron_experts(c: Reader) -> Layer:
     return Layer(NoAttention(kind="none"), mixture, norms=1)
 
 
-def nemotron_nas(c: Reader) -> Architecture:
+def nemotron_nas(c: ConfigReader) -> Architecture:
     """Llama-Nemotron (Super, Ultra): a searched width for each layer, some without attention or feed-forward."""
     layers = c.layers()
     _, blocks = c.find("block_configs")
@@ -119,7 +119,7 @@ def nemotron_nas(c: Reader) -> Architecture:
     return architecture(c, [_searched(c, index, block) for index, block in enumerate(blocks)])
 
 
-def _searched(c: Reader, index: int, block: Any) -> Layer:
+def _searched(c: ConfigReader, index: int, block: Any) -> Layer:
     place = f"block_configs[{index}]"
     if (
         not isinstance(block, dict)
@@ -127,8 +127,8 @@ def _searched(c: Reader, index: int, block: Any) -> Layer:
         or not isinstance(block.get("ffn"), dict)
     ):
         c.stop(f"{place} needs 'attention' and 'ffn'")
-    inner = Reader(block["attention"], c.file, f"{c.family}, {place}.attention")
-    outer = Reader(block["ffn"], c.file, f"{c.family}, {place}.ffn")
+    inner = ConfigReader(block["attention"], c.file, f"{c.family}, {place}.attention")
+    outer = ConfigReader(block["ffn"], c.file, f"{c.family}, {place}.ffn")
     attention, feed_forward = _searched_attention(c, inner), _searched_feed_forward(c, outer)
     norms = (not attention.absent) + (not feed_forward.absent)
     for reader in (inner, outer):
@@ -138,7 +138,7 @@ def _searched(c: Reader, index: int, block: Any) -> Layer:
     return Layer(attention, feed_forward, norms)
 
 
-def _searched_attention(c: Reader, r: Reader) -> Attention:
+def _searched_attention(c: ConfigReader, r: ConfigReader) -> Attention:
     for key in ("num_sink_tokens", "window_length"):
         r.only(key)
     for key in ("unshifted_sink", "use_prefill_window_in_sink_attention"):
@@ -152,7 +152,7 @@ def _searched_attention(c: Reader, r: Reader) -> Attention:
     return grouped_query(c, kv=queries // group)
 
 
-def _searched_feed_forward(c: Reader, r: Reader) -> FeedForward:
+def _searched_feed_forward(c: ConfigReader, r: ConfigReader) -> FeedForward:
     if r.flag("no_op", default=False):
         r.skip("ffn_mult")
         return NoFeedForward(kind="none")

@@ -12,12 +12,10 @@ from inference_econ.inputs.huggingface._layers import (
     hidden_size,
     recurrent,
 )
-from inference_econ.inputs.huggingface._reader import Reader
-from inference_econ.inputs.layers.compressed import CompressedAttention
+from inference_econ.inputs.huggingface._reader import ConfigReader
+from inference_econ.inputs.layers.attention import CompressedAttention, LatentAttention, RecurrentMixer
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
-from inference_econ.inputs.layers.latent import LatentAttention
-from inference_econ.inputs.layers.recurrent import RecurrentMixer
-from inference_econ.inputs.model import UnknownPart
+from inference_econ.inputs.models.model import UnknownPart
 
 _STRIDES = (0, 4, 128)
 _KIND_OF_STRIDE = {
@@ -27,24 +25,24 @@ _KIND_OF_STRIDE = {
 }
 
 
-def deepseek(c: Reader) -> Architecture:
+def deepseek(c: ConfigReader) -> Architecture:
     """DeepSeek-V2 and V3, Kimi K2, GLM-4.7-Flash: latent attention in every layer."""
     return _latent_model(c, [_latent(c)] * c.layers())
 
 
-def deepseek_v32(c: Reader) -> Architecture:
+def deepseek_v32(c: ConfigReader) -> Architecture:
     """DeepSeek-V3.2: an indexer in every layer picks the tokens that are attended to."""
     return _latent_model(c, [_latent(c, indexed="full")] * c.layers())
 
 
-def glm_moe_dsa(c: Reader) -> Architecture:
+def glm_moe_dsa(c: ConfigReader) -> Architecture:
     """GLM-5: as DeepSeek-V3.2; some layers may use the pick of an earlier layer's indexer."""
     kinds = _indexer_kinds(c)
     made = {kind: _latent(c, indexed=kind) for kind in set(kinds)}
     return _latent_model(c, [made[kind] for kind in kinds])
 
 
-def _indexer_kinds(c: Reader) -> list[str]:
+def _indexer_kinds(c: ConfigReader) -> list[str]:
     layers = c.layers()
     kinds = c.words("indexer_types", ("full", "shared"), layers)
     _, pattern = c.find("index_topk_pattern")
@@ -59,7 +57,7 @@ def _indexer_kinds(c: Reader) -> list[str]:
     return ["full" if max(index - offset + 1, 0) % period == 0 else "shared" for index in range(layers)]
 
 
-def _latent(c: Reader, indexed: str | None = None) -> LatentAttention:
+def _latent(c: ConfigReader, indexed: str | None = None) -> LatentAttention:
     c.only("qk_head_dim", c.size("qk_nope_head_dim") + c.size("qk_rope_head_dim"))
     top_k = c.size("index_topk") if indexed else None
     picks = indexed == "full"
@@ -81,7 +79,7 @@ def _latent(c: Reader, indexed: str | None = None) -> LatentAttention:
     )
 
 
-def _latent_model(c: Reader, attentions: list[LatentAttention]) -> Architecture:
+def _latent_model(c: ConfigReader, attentions: list[LatentAttention]) -> Architecture:
     if "q_lora_rank" not in c.data:
         c.stop("q_lora_rank is missing; null means that queries are not compressed")
     blocks = zip(attentions, feed_forwards(c, FAMILIES[c.family]), strict=True)
@@ -89,7 +87,7 @@ def _latent_model(c: Reader, attentions: list[LatentAttention]) -> Architecture:
     return architecture(c, [Layer(*pair) for pair in blocks], mtp_layers=mtp)
 
 
-def deepseek_v4(c: Reader) -> Architecture:
+def deepseek_v4(c: ConfigReader) -> Architecture:
     """DeepSeek-V4: pooled keys in two strides, experts in every layer, a residual stream of several copies."""
     made = {stride: _compressed(c, stride) for stride in _STRIDES}
     width = c.size("moe_intermediate_size")
@@ -102,7 +100,7 @@ def deepseek_v4(c: Reader) -> Architecture:
     )
 
 
-def deepseek_v41(c: Reader) -> Architecture:
+def deepseek_v41(c: ConfigReader) -> Architecture:
     """DeepSeek-V4.1: entries that later layers share, indexers that do, and tables of n-grams beside some layers."""
     width = c.size("moe_intermediate_size")
     mixture = experts(c, width, count_keys=("n_routed_experts",), shared=width)
@@ -117,7 +115,7 @@ def deepseek_v41(c: Reader) -> Architecture:
     )
 
 
-def _sharing(c: Reader) -> list[CompressedAttention]:
+def _sharing(c: ConfigReader) -> list[CompressedAttention]:
     """Attention of each layer: over a window, and behind it over entries that some layers keep for those after them."""
     layers, ratios = c.layers(), c.numbers("compress_ratios") or []
     keepers, pickers = c.numbers("kv_source_layer_ids") or [], c.numbers("index_source_layer_ids") or []
@@ -148,7 +146,7 @@ def _sharing(c: Reader) -> list[CompressedAttention]:
     return made
 
 
-def _engrams(c: Reader, streams: int) -> tuple[UnknownPart, ...]:
+def _engrams(c: ConfigReader, streams: int) -> tuple[UnknownPart, ...]:
     """Tables of n-grams, of which a token reads some rows, and what makes keys and a value of these."""
     rows = c.numbers("engram_num_embeddings") or []
     if len(rows) != len(c.numbers("engram_layer_ids") or []):
@@ -164,7 +162,7 @@ def _engrams(c: Reader, streams: int) -> tuple[UnknownPart, ...]:
     )
 
 
-def _strides(c: Reader) -> list[int]:
+def _strides(c: ConfigReader) -> list[int]:
     """Stride of each layer; a published list has one more entry for each multi-token-prediction layer."""
     layers, mtp = c.layers(), c.whole("num_nextn_predict_layers")
     kinds = c.words("layer_types", tuple(_KIND_OF_STRIDE), layers)
@@ -184,7 +182,7 @@ def _strides(c: Reader) -> list[int]:
     return ratios[:layers]
 
 
-def _compressed(c: Reader, stride: int) -> CompressedAttention:
+def _compressed(c: ConfigReader, stride: int) -> CompressedAttention:
     queries, width, groups = heads(c), c.size("head_dim"), c.size("o_groups")
     if (queries * width) % groups:
         c.stop(f"o_groups is {groups}, but {queries} heads of {width} do not split so")
@@ -206,7 +204,7 @@ def _compressed(c: Reader, stride: int) -> CompressedAttention:
     )
 
 
-def kimi_linear(c: Reader) -> Architecture:
+def kimi_linear(c: ConfigReader) -> Architecture:
     """Kimi Linear and K3: delta attention in most layers, latent attention in the others."""
     if "q_lora_rank" not in c.data:
         c.stop("q_lora_rank is missing; null means that queries are not compressed")
@@ -228,7 +226,7 @@ def kimi_linear(c: Reader) -> Architecture:
     )
 
 
-def _delta(c: Reader) -> tuple[RecurrentMixer, list[bool]]:
+def _delta(c: ConfigReader) -> tuple[RecurrentMixer, list[bool]]:
     """Kimi Delta Attention, and which layers have it; they are counted from 1."""
     inner, layers = c.inside("linear_attn_config"), c.layers()
     inner.skip("gate_lower_bound")

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from inference_econ.inputs._base import Dtype
-from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs._spec import Dtype
+from inference_econ.inputs.huggingface._reader import ConfigReader
 from inference_econ.inputs.layers import Attention, FeedForward
+from inference_econ.inputs.layers.attention import GroupedQueryAttention, RecurrentMixer
 from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward
-from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
-from inference_econ.inputs.layers.recurrent import RecurrentMixer
-from inference_econ.inputs.model import UnknownPart
+from inference_econ.inputs.models.model import UnknownPart
 
 QkNorm = Literal["none", "per_head", "full"]
 _STATE_FORMATS: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
@@ -50,18 +49,18 @@ class Architecture:
     """Parts that no layer here has: tables that are looked up, and what reads them."""
 
 
-def hidden_size(c: Reader) -> int:
+def hidden_size(c: ConfigReader) -> int:
     """Width of the residual stream."""
     return c.size("hidden_size", "n_embd", "d_model")
 
 
-def context(c: Reader) -> int | None:
+def context(c: ConfigReader) -> int | None:
     """Longest context."""
     return c.size_if("max_position_embeddings", "n_positions", "max_seq_len")
 
 
 def architecture(
-    c: Reader, layers: Sequence[Layer], *, tied: bool = False, max_context: int | None = None, **others: Any
+    c: ConfigReader, layers: Sequence[Layer], *, tied: bool = False, max_context: int | None = None, **others: Any
 ) -> Architecture:
     """Layers with what every configuration states around them, and other fields of :class:`Architecture`.
 
@@ -77,12 +76,12 @@ def architecture(
     )
 
 
-def heads(c: Reader) -> int:
+def heads(c: ConfigReader) -> int:
     """Query heads."""
     return c.size("num_attention_heads", "n_head", "n_heads")
 
 
-def kv_heads(c: Reader, *, default: int | None = None) -> int:
+def kv_heads(c: ConfigReader, *, default: int | None = None) -> int:
     """Heads of keys and values; null means one per query head, and so does ``default`` None if absent."""
     queries = heads(c)
     count = c.size_if("num_key_value_heads")
@@ -93,14 +92,14 @@ def kv_heads(c: Reader, *, default: int | None = None) -> int:
     return whole_groups(c, queries, count)
 
 
-def whole_groups(c: Reader, queries: int, count: int) -> int:
+def whole_groups(c: ConfigReader, queries: int, count: int) -> int:
     """Check that query heads split into groups, one for each key-value head."""
     if queries % count:
         c.stop(f"{queries} query heads do not split into groups for {count} key-value heads")
     return count
 
 
-def head_dim(c: Reader, *, default: int | None = None) -> int:
+def head_dim(c: ConfigReader, *, default: int | None = None) -> int:
     """Width of a head: stated, the class's default, or the width of the model over the heads."""
     stated = c.size_if("head_dim")
     if stated is not None:
@@ -114,7 +113,7 @@ def head_dim(c: Reader, *, default: int | None = None) -> int:
 
 
 def grouped_query(
-    c: Reader, *, kv: int | None = None, width: int | None = None, window: int | None = None, **others: Any
+    c: ConfigReader, *, kv: int | None = None, width: int | None = None, window: int | None = None, **others: Any
 ) -> GroupedQueryAttention:
     """Grouped-query attention with the usual keys, and other fields of :class:`GroupedQueryAttention`.
 
@@ -138,7 +137,7 @@ def dense(width: int, *, gated: bool = True, bias: bool = False) -> DenseFeedFor
 
 
 def experts(
-    c: Reader,
+    c: ConfigReader,
     width: int,
     *,
     count_keys: Sequence[str],
@@ -166,7 +165,7 @@ def experts(
 
 
 def recurrent(
-    c: Reader, variant: Literal["mamba2", "gated_delta", "kda"], keys: Sequence[str], **others: Any
+    c: ConfigReader, variant: Literal["mamba2", "gated_delta", "kda"], keys: Sequence[str], **others: Any
 ) -> RecurrentMixer:
     """Recurrent mixer with its sizes, and other fields of its class.
 
@@ -181,7 +180,7 @@ def recurrent(
 
 
 def mamba2_mixer(
-    c: Reader,
+    c: ConfigReader,
     keys: Sequence[str],
     biases: tuple[str, str] = ("use_bias", "use_conv_bias"),
     state: str = "",
@@ -198,7 +197,7 @@ def mamba2_mixer(
     return recurrent(c, "mamba2", keys, **others)
 
 
-def state_format(c: Reader, key: str) -> Dtype:
+def state_format(c: ConfigReader, key: str) -> Dtype:
     """Number format of a recurrent state, of 32 bits unless a key says another."""
     _, value = c.find(key)
     if value is None:
@@ -208,7 +207,7 @@ def state_format(c: Reader, key: str) -> Dtype:
     return _STATE_FORMATS[value]
 
 
-def _routing_groups(c: Reader, count: int, active: int) -> tuple[int | None, int | None]:
+def _routing_groups(c: ConfigReader, count: int, active: int) -> tuple[int | None, int | None]:
     """Groups of experts, and how many of them a token may reach; one group, or a greedy router, is no limit."""
     groups, reached = c.size_if("n_group"), c.size_if("topk_group")
     if groups in (None, 1) or c.data.get("topk_method") == "greedy":
@@ -220,7 +219,7 @@ def _routing_groups(c: Reader, count: int, active: int) -> tuple[int | None, int
     return groups, reached
 
 
-def windows(c: Reader, default: Sequence[bool], width_key: str = "sliding_window") -> list[int | None]:
+def windows(c: ConfigReader, default: Sequence[bool], width_key: str = "sliding_window") -> list[int | None]:
     """Window of each layer, by ``layer_types`` or else by the class's own pattern (True slides)."""
     slides = c.marks("layer_types", ("full_attention", "sliding_attention"), default)
     if not any(slides):
@@ -230,7 +229,7 @@ def windows(c: Reader, default: Sequence[bool], width_key: str = "sliding_window
     return [width if is_sliding else None for is_sliding in slides]
 
 
-def qwen_windows(c: Reader) -> list[int | None]:
+def qwen_windows(c: ConfigReader) -> list[int | None]:
     """Qwen's windows: off unless ``use_sliding_window``, then in all layers from ``max_window_layers`` on."""
     layers = c.layers()
     first = c.whole("max_window_layers", default=28)
@@ -241,7 +240,7 @@ def qwen_windows(c: Reader) -> list[int | None]:
     return windows(c, [index >= first for index in range(layers)])
 
 
-def split(c: Reader) -> int:
+def split(c: ConfigReader) -> int:
     """Width of a head where no key can state another."""
     hidden, count = hidden_size(c), heads(c)
     if hidden % count:
@@ -249,7 +248,7 @@ def split(c: Reader) -> int:
     return hidden // count
 
 
-def sparse_by_step(c: Reader, mixture: FeedForward) -> list[FeedForward]:
+def sparse_by_step(c: ConfigReader, mixture: FeedForward) -> list[FeedForward]:
     """Qwen's rule: a mixture in every ``decoder_sparse_step``-th layer, except where listed."""
     step, layers = c.size_or("decoder_sparse_step", default=1), c.layers()
     only = c.numbers("mlp_only_layers") or []
@@ -263,7 +262,7 @@ def sparse_by_step(c: Reader, mixture: FeedForward) -> list[FeedForward]:
     return [mixture if is_sparse else plain for is_sparse in sparse]
 
 
-def dense_first(c: Reader, default_first: int, default_shared: int) -> list[FeedForward]:
+def dense_first(c: ConfigReader, default_first: int, default_shared: int) -> list[FeedForward]:
     """DeepSeek's rule: the first ``first_k_dense_replace`` layers dense, then routed and shared experts.
 
     ``mlp_layer_types`` states the same per layer. The defaults are those of the published class.

@@ -14,16 +14,16 @@ from inference_econ.inputs.huggingface._layers import (
     hidden_size,
     mamba2_mixer,
 )
-from inference_econ.inputs.huggingface._reader import Reader
+from inference_econ.inputs.huggingface._reader import ConfigReader
 from inference_econ.inputs.layers import FeedForward
+from inference_econ.inputs.layers.attention import RecurrentMixer
 from inference_econ.inputs.layers.feed_forward import NoFeedForward
-from inference_econ.inputs.layers.recurrent import RecurrentMixer
 
 _FULL = ("attention", "full_attention")
 _KINDS = (*_FULL, "mamba", "linear_attention")
 
 
-def mamba2(c: Reader) -> Architecture:
+def mamba2(c: ConfigReader) -> Architecture:
     """Mamba-2: a recurrent mixer behind one norm is all of a layer."""
     keys = ("num_heads", "head_dim", "n_groups", "state_size", "conv_kernel")
     mixer = mamba2_mixer(c, keys)
@@ -31,7 +31,7 @@ def mamba2(c: Reader) -> Architecture:
     return architecture(c, [Layer(mixer, NoFeedForward(kind="none"), norms=1)] * c.layers())
 
 
-def granitemoehybrid(c: Reader) -> Architecture:
+def granitemoehybrid(c: ConfigReader) -> Architecture:
     """Granite 4: Mamba-2 in most layers, attention in the others, each before experts or one wide block."""
     layers = c.layers()
     kinds = c.words("layer_types", _KINDS, layers) or c.words("layers_block_type", _KINDS, layers)
@@ -48,7 +48,7 @@ def granitemoehybrid(c: Reader) -> Architecture:
     return architecture(c, [Layer(full if kind in _FULL else mixer, part) for kind in kinds])
 
 
-def _granite_feed_forward(c: Reader) -> FeedForward:
+def _granite_feed_forward(c: ConfigReader) -> FeedForward:
     shared = c.size("shared_intermediate_size")
     if c.whole("num_local_experts", default=8):
         return experts(c, c.size("intermediate_size"), count_keys=("num_local_experts",), shared=shared)
@@ -56,7 +56,7 @@ def _granite_feed_forward(c: Reader) -> FeedForward:
     return dense(shared)
 
 
-def _check_heads(c: Reader, mixer: RecurrentMixer, expand: int) -> None:
+def _check_heads(c: ConfigReader, mixer: RecurrentMixer, expand: int) -> None:
     """Refuse heads that are not as wide as the widened model, or do not split into groups."""
     count, width, groups = mixer.value_heads, mixer.value_head_dim, mixer.key_heads
     if count * width != expand * hidden_size(c):

@@ -19,7 +19,7 @@ TABLE: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("families.toml
 _WITHOUT_SHAPE, _ENDINGS = frozenset(TABLE["without_shape"]), tuple(TABLE["endings_without_shape"])
 
 
-class Reader:
+class ConfigReader:
     """The keys of one configuration, and which of them have been read.
 
     Parameters
@@ -175,7 +175,7 @@ class Reader:
     def tied(self, *, default: bool) -> bool:
         """Whether one matrix serves as both embeddings; the key may stand at either level."""
         key = "tie_word_embeddings"
-        around = Reader(self.outer, self.file, self.family).flag(key, default=default)
+        around = ConfigReader(self.outer, self.file, self.family).flag(key, default=default)
         inner = self.flag(key, default=around)
         if self.outer.get(key) is not None:
             self.assumed.pop(key, None)
@@ -183,12 +183,12 @@ class Reader:
             self.stop(f"tie_word_embeddings is {_json(around)} at the top and {_json(inner)} in text_config")
         return inner
 
-    def inside(self, key: str) -> Reader:
+    def inside(self, key: str) -> ConfigReader:
         """The reader of a mapping that stands under a key."""
         _, value = self.find(key)
         if not isinstance(value, Mapping):
             self.stop(f"{key} must be a JSON object, got {_short(value)}")
-        return Reader(value, self.file, f"{self.family}, {key}")
+        return ConfigReader(value, self.file, f"{self.family}, {key}")
 
     def finish(self) -> None:
         """Refuse keys that nobody read, unless they are known to change no shape.

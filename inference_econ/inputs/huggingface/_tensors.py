@@ -14,13 +14,11 @@ from typing import Any
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, Tensor
 from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, heads, hidden_size
-from inference_econ.inputs.huggingface._reader import TABLE, Reader
+from inference_econ.inputs.huggingface._reader import TABLE, ConfigReader
 from inference_econ.inputs.layers import Attention, FeedForward
+from inference_econ.inputs.layers.attention import GroupedQueryAttention, LatentAttention, NoAttention
 from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward, NoFeedForward
-from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
-from inference_econ.inputs.layers.latent import LatentAttention
-from inference_econ.inputs.layers.mixer import NoAttention
-from inference_econ.inputs.model import ModelSpec, UnknownPart
+from inference_econ.inputs.models.model import ModelSpec, UnknownPart
 
 _IN_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.(.+)$")
 _TABLE: Mapping[str, Any] = TABLE["tensors"]
@@ -52,7 +50,7 @@ _MOST_ROWS = 200_000
 Roles = Mapping[str, Sequence[Tensor]]
 
 
-def architecture_of(c: Reader, checkpoint: Checkpoint) -> Architecture:
+def architecture_of(c: ConfigReader, checkpoint: Checkpoint) -> Architecture:
     """The usual parts of a model, from the tensors of its checkpoint and the sizes of its configuration.
 
     Raises
@@ -109,7 +107,7 @@ def _usual(tensor: Tensor) -> bool:
     return bool(_role(tensor.name, _AROUND) if place is None else _role(place[2], _ROLES))
 
 
-def _windows(c: Reader, count: int) -> list[int | None]:
+def _windows(c: ConfigReader, count: int) -> list[int | None]:
     """Window of each layer, where ``layer_types`` says so for all; otherwise all of the context is cached."""
     _, kinds = c.find("layer_types")
     width = c.size_if("sliding_window", "sliding_window_size")
@@ -118,7 +116,7 @@ def _windows(c: Reader, count: int) -> list[int | None]:
     return [width if "sliding" in str(kind) else None for kind in kinds]
 
 
-def _layer(c: Reader, roles: Roles, window: int | None) -> Layer:
+def _layer(c: ConfigReader, roles: Roles, window: int | None) -> Layer:
     hidden = hidden_size(c)
     norms = [tensor for tensor in roles.get("norm", ()) if not tensor.kind or tensor.parameters == hidden]
     return Layer(
@@ -126,7 +124,7 @@ def _layer(c: Reader, roles: Roles, window: int | None) -> Layer:
     )
 
 
-def _attention(c: Reader, roles: Roles, hidden: int, window: int | None) -> Attention:
+def _attention(c: ConfigReader, roles: Roles, hidden: int, window: int | None) -> Attention:
     """Attention by its projections; none where it is a recurrence, or where its projections are no heads."""
     if any(_RECURRENT.search(tensor.name) for tensor in roles.get("", ())) or "heads out" not in roles:
         return NoAttention(kind="none")
@@ -163,7 +161,7 @@ def _attention(c: Reader, roles: Roles, hidden: int, window: int | None) -> Atte
     )
 
 
-def _latent(c: Reader, roles: Roles, hidden: int) -> LatentAttention:
+def _latent(c: ConfigReader, roles: Roles, hidden: int) -> LatentAttention:
     """Latent attention: ranks, and heads with their widths, are those of shapes where they are known."""
     rank = _elements(roles, "latent norm") or c.size("kv_lora_rank")
     query_rank = (_elements(roles, "query latent norm") or c.size("q_lora_rank")) if "query down" in roles else None
@@ -185,7 +183,7 @@ def _latent(c: Reader, roles: Roles, hidden: int) -> LatentAttention:
     )
 
 
-def _feed_forward(c: Reader, roles: Roles, hidden: int) -> FeedForward:
+def _feed_forward(c: ConfigReader, roles: Roles, hidden: int) -> FeedForward:
     if {"expert in", "expert out"} <= roles.keys():
         return _experts(c, roles, hidden)
     if not {"in", "out"} <= roles.keys():
@@ -195,7 +193,7 @@ def _feed_forward(c: Reader, roles: Roles, hidden: int) -> FeedForward:
     return DenseFeedForward(kind="dense", intermediate_size=width, input_matrices=matrices, bias="bias" in roles)
 
 
-def _experts(c: Reader, roles: Roles, hidden: int) -> ExpertFeedForward:
+def _experts(c: ConfigReader, roles: Roles, hidden: int) -> ExpertFeedForward:
     numbers = {
         int(number[1]) for tensor in roles["expert in"] if (number := re.search(r"experts\.(\d+)\.", tensor.name))
     }
@@ -221,7 +219,7 @@ def _experts(c: Reader, roles: Roles, hidden: int) -> ExpertFeedForward:
     )
 
 
-def _shared(c: Reader, width: int) -> int:
+def _shared(c: ConfigReader, width: int) -> int:
     """Width of shared experts that no shape states."""
     stated = c.size_if("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
     return stated or width * c.size_or("n_shared_experts", "num_shared_experts", default=1)

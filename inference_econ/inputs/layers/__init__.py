@@ -6,17 +6,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inference_econ.inputs._base import Count, Spec
-from inference_econ.inputs.layers.compressed import CompressedAttention
+from inference_econ.inputs._spec import Count, Spec
+from inference_econ.inputs.layers.attention import (
+    CompressedAttention,
+    GroupedQueryAttention,
+    LatentAttention,
+    NoAttention,
+    RecurrentMixer,
+    Whole,
+)
 from inference_econ.inputs.layers.feed_forward import (
     DenseFeedForward,
     ExpertFeedForward,
     NoFeedForward,
 )
-from inference_econ.inputs.layers.grouped_query import GroupedQueryAttention
-from inference_econ.inputs.layers.latent import LatentAttention
-from inference_econ.inputs.layers.mixer import NoAttention, Whole
-from inference_econ.inputs.layers.recurrent import RecurrentMixer
 
 Attention = Annotated[
     GroupedQueryAttention | LatentAttention | CompressedAttention | RecurrentMixer | NoAttention,

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, NamedTuple, Self
 
-from inference_econ.inputs._base import Count, Size, Spec
+from inference_econ.inputs._spec import Count, Size, Spec
 
 
 class FeedForwardParameters(NamedTuple):

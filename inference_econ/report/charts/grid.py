@@ -44,7 +44,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class TileGrid:
     """Tiles, before anything is drawn.
 
     Attributes
@@ -68,7 +68,7 @@ class Grid:
 
 
 @marks.quickly
-def grid_chart(grid: Grid) -> alt.LayerChart:
+def grid_chart(grid: TileGrid) -> alt.LayerChart:
     """Tiles with their names in them, so that colour is not all that tells them apart."""
     width = max(_WIDTH * len(grid.columns), theme.NARROW)
     counts = Counter(tile.name for tile in grid.tiles)

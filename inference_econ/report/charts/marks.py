@@ -12,7 +12,7 @@ import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from inference_econ.report.charts import theme
-from inference_econ.report.charts.plot import Band, Plot, Series
+from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 
 #: Makes charts of pieces that are not checked against the schema one by one, which takes longer than an answer: tests
 #: check whole charts.
@@ -238,7 +238,7 @@ def _curve_rows(chart: Plot) -> list[Row]:
     return [row for line in chart.lines if not line.points for row in line_rows(line)]
 
 
-def line_rows(line: Series) -> Iterator[Row]:
+def line_rows(line: PlotSeries) -> Iterator[Row]:
     """The points of a line: gaps part it into pieces, as data have no NaN."""
     piece, broken = 0, False
     for index, (x, y) in enumerate(zip(line.x, line.y, strict=True)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inference_econ.studies.exhibits import Chart, Line
+from inference_econ.studies.exhibits import Chart, ChartLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Series(Line):
+class PlotSeries(ChartLine):
     """A line with what is known around it, or points beside one.
 
     Attributes
@@ -60,7 +60,7 @@ class Plot(Chart):
         Axes of dollars per tokens, which are in proportion to the price of a chip: "", "x", "y" or "xy".
     """
 
-    lines: tuple[Series, ...]
+    lines: tuple[PlotSeries, ...]
     bands: str = ""
     from_zero: bool = False
     promises: Mapping[str, float] = field(default_factory=dict)

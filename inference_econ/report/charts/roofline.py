@@ -11,7 +11,7 @@ import altair as alt
 from inference_econ.formulas.roofline import attainable
 from inference_econ.records.texts import prefixed
 from inference_econ.report.charts import marks, theme
-from inference_econ.report.step_pictures import Roofline, RooflinePoint
+from inference_econ.report.step_pictures import RooflinePicture, RooflinePoint
 
 #: What can take longest of an operator, in the order of the palette.
 _BOUNDS = ("memory", "compute", "network", "launch")
@@ -64,7 +64,7 @@ class _Axes(NamedTuple):
 
 
 @marks.quickly
-def roofline_chart(roof: Roofline) -> alt.LayerChart:
+def roofline_chart(roof: RooflinePicture) -> alt.LayerChart:
     """Achieved arithmetic against intensity; the distance to the roof is time that something else takes."""
     axes = _axes(roof)
     layers = [*_roofs(roof, axes), _operators(roof, axes), *_names(roof, axes)]
@@ -73,7 +73,7 @@ def roofline_chart(roof: Roofline) -> alt.LayerChart:
     return alt.LayerChart(layer=layers, title=title, width=theme.WIDE, height=_HEIGHT)
 
 
-def _axes(roof: Roofline) -> _Axes:
+def _axes(roof: RooflinePicture) -> _Axes:
     """Ends beyond all operators and ridges."""
     across = [*(point.flop_per_byte for point in roof.points), *_ridges(roof).values()]
     least, most = min(across) / 3.0, max(across) * 8.0
@@ -81,7 +81,7 @@ def _axes(roof: Roofline) -> _Axes:
     return _Axes(least, most, min([*up, least * roof.bytes_per_second]) / 2.0, max([*up, *roof.peaks.values()]) * 2.5)
 
 
-def _ridges(roof: Roofline) -> dict[str, float]:
+def _ridges(roof: RooflinePicture) -> dict[str, float]:
     """Intensity from which on each maths unit is the limit [FLOP/B]."""
     return {unit: peak / roof.bytes_per_second for unit, peak in roof.peaks.items()}
 
@@ -102,7 +102,7 @@ def _axis(title: str, form: str) -> alt.Axis:
     return alt.Axis(title=title, labelExpr=ten)
 
 
-def _roofs(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
+def _roofs(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
     """The bandwidth's slope, and the peak and ridge of each maths unit in use."""
     ridges, speed = _ridges(roof), roof.bytes_per_second
     rows = [
@@ -125,7 +125,7 @@ def _roofs(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
     yield marks.encoded(words, **_positions(axes), text=alt.Text("text:N"))
 
 
-def _operators(roof: Roofline, axes: _Axes) -> alt.Chart:
+def _operators(roof: RooflinePicture, axes: _Axes) -> alt.Chart:
     """A marker for each operator, in the colour of what takes longest of it."""
     rows = [
         {
@@ -150,7 +150,7 @@ def _operators(roof: Roofline, axes: _Axes) -> alt.Chart:
     return marks.encoded(base, **_positions(axes), color=colour, size=area, tooltip=tooltips)
 
 
-def _names(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
+def _names(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
     """Names beside the markers, largest share first, each where it covers nothing else, or none."""
     rows = list(_placed(roof, axes))
     if not rows:
@@ -168,7 +168,7 @@ def _names(roof: Roofline, axes: _Axes) -> Iterator[alt.Chart]:
     yield marks.encoded(alt.Chart(marks.data(words), mark=mark), **_positions(axes), text=alt.Text("text:N"))
 
 
-def _placed(roof: Roofline, axes: _Axes) -> Iterator[marks.Row]:
+def _placed(roof: RooflinePicture, axes: _Axes) -> Iterator[marks.Row]:
     """Each label with its distance from its marker, at the nearest place that is free."""
     markers = {point.name: _marker(point, axes) for point in roof.points}
     taken = list(_roof_boxes(roof, axes))
@@ -237,7 +237,7 @@ def _around(x: float, y: float, half: float) -> _Box:
     return _Box(x - half, y - half, x + half, y + half)
 
 
-def _roof_boxes(roof: Roofline, axes: _Axes) -> Iterator[_Box]:
+def _roof_boxes(roof: RooflinePicture, axes: _Axes) -> Iterator[_Box]:
     """Boxes that the roofs cover, in small pieces."""
     for piece in range(_PIECES + 1):
         x = axes.least * (axes.most / axes.least) ** (piece / _PIECES)

@@ -12,18 +12,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from inference_econ.errors import InputError
-from inference_econ.serving.simulation.arrivals import Loop, Stream
-from inference_econ.serving.simulation.events import (
-    Engine,
-    Fleet,
-    Router,
-    Server,
-    measured_requests,
-    requests_of,
-)
-from inference_econ.serving.simulation.feeds import feed_of
-from inference_econ.serving.simulation.prefixes import Parts
-from inference_econ.serving.simulation.sessions import Sessions
+from inference_econ.serving.simulation.arrivals import Loop, Parts, Sessions, Stream, feed_of
+from inference_econ.serving.simulation.events import Engine, Router, Server, ServerFleet, measured_requests, requests_of
 from inference_econ.serving.simulation.trace import Trace
 
 
@@ -100,7 +90,7 @@ def simulate_apart(
     return fleet.seen(server, measured, server.slots * instances + writing.server.slots * writing.instances)
 
 
-class _Pools(Fleet):
+class _Pools(ServerFleet):
     """Servers that read, which requests arrive at, and those that decode."""
 
     def __init__(

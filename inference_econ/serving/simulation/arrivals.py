@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +15,331 @@ import numpy.typing as npt
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import queueing
-from inference_econ.inputs import Requests
-from inference_econ.serving.simulation.prefixes import Parts
+from inference_econ.inputs import Length, Requests, SessionSpec, Step
+from inference_econ.serving.lengths import levels, quantiles
+
+#: Sessions that stand for all, and turns of all of them together, about [1].
+_DRAWN, _TURNS = 200, 20_000
+
+
+class Turn(NamedTuple):
+    """A turn of a session."""
+
+    prompt: int
+    """All that its prompt consists of [tokens]."""
+    answer: int
+    """[tokens]"""
+    carries: int
+    """The turn whose prompt and answer it carries on; -1 if it begins with what all sessions share."""
+    waits: int
+    """Turns that must have ended before it [1]."""
+    followers: tuple[int, ...]
+    """Turns that wait for it."""
+    pause: float
+    """From the end of the last of those that it waits for until it is sent; before the first, none [s]."""
+
+
+Session = tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Agents or users, each of whom plays one session after the other; or sessions that begin at a rate.
+
+    Attributes
+    ----------
+    drawn : sequence of Session
+        Sessions that are played, in this order and again from the first, each time with other contents.
+    shared_tokens : int
+        What the prompts of all begin with [tokens].
+    under_way : int
+        Sessions that are under way when a run begins, each at a random turn, what came before in the cache; or agents
+        that rest then, if they do [1].
+    count : int
+        Requests of the run [1].
+    sessions_per_second : float
+        With which further sessions begin, Poisson; 0 if one begins when another has ended [1/s].
+    rest_seconds : float
+        Mean time from the end of a session to the one that follows it, exponential [s].
+    pause_seconds : float
+        From the last token of a turn until the server has the next one, beside the pause of the turn itself [s].
+    said_token_seconds : float
+        What that takes longer per token of the prompt that was said before [s].
+    seed : int
+        Of the random numbers.
+    """
+
+    drawn: Sequence[Session]
+    shared_tokens: int
+    under_way: int
+    count: int
+    sessions_per_second: float = 0.0
+    rest_seconds: float = 0.0
+    pause_seconds: float = 0.0
+    said_token_seconds: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody plays."""
+        if self.under_way < 1 and not self.sessions_per_second > 0.0:
+            raise InputError(f"sessions need at least 1 agent or a positive rate, got {self.under_way} agents")
+
+
+def draw_sessions(spec: SessionSpec, seed: int = 0) -> tuple[Session, ...]:
+    """Draw sessions that stand for all, the same for the same seed.
+
+    Parameters
+    ----------
+    spec : SessionSpec
+        What a session consists of.
+    seed : int
+        Of the random numbers.
+
+    Returns
+    -------
+    tuple of Session
+        Some hundreds, fewer where they are long. Numbers of turns are as often as they occur, in random order, and so
+        are lengths within a session, or over all sessions of a single turn each. Means over sessions of a few turns
+        differ from those of the distributions by chance: of some hundred lognormal ones by 5 % or so.
+    """
+    random = np.random.default_rng([seed, 7])
+    usual = sum(step.agents * step.turns.mean for step in spec.steps)
+    count = int(np.clip(_TURNS / usual, 10, _DRAWN))
+    if usual == 1.0 and spec.steps[0].turns.kind == "fixed" and spec.compacts_at is None:
+        (step,), shared = spec.steps, round(spec.shared_tokens)
+        prompts, answers = (
+            _lengths(length, count, random) for length in (step.first_tokens or step.new_tokens, step.answer_tokens)
+        )
+        return tuple(
+            (Turn(shared + prompt, answer, -1, 0, (), 0.0),) for prompt, answer in zip(prompts, answers, strict=True)
+        )
+    turns = {step.name: _lengths(step.turns, count, random) for step in spec.steps}
+    return tuple(
+        _session(spec, {name: numbers[which] for name, numbers in turns.items()}, random) for which in range(count)
+    )
+
+
+def _session(spec: SessionSpec, turns: dict[str, int], random: np.random.Generator) -> Session:
+    rows: list[tuple[int, int, int, float]] = []
+    waits: list[tuple[int, ...]] = []
+    ends: dict[str, tuple[int, ...]] = {}
+    for step in spec.steps:
+        before = tuple(end for name in step.after for end in ends[name])
+        last = []
+        for _ in range(step.agents):
+            carries = -1 if step.continues is None else ends[step.continues][0]
+            context = round(spec.shared_tokens) if carries < 0 else rows[carries][0] + rows[carries][1]
+            number, after = turns[step.name], before
+            news, answers = _lengths(step.new_tokens, number, random), _lengths(step.answer_tokens, number, random)
+            if step.first_tokens is not None:
+                news[0] = _lengths(step.first_tokens, 1, random)[0]
+            for new, answer, pause in zip(news, answers, _pauses(step, number, random), strict=True):
+                if spec.compacts_at is not None and context + new + answer > spec.compacts_at:
+                    carries, context = -1, round(spec.shared_tokens) + spec.summary_tokens
+                    new = max(min(new, spec.compacts_at - context - answer), 1)
+                rows.append((context + new, answer, carries, pause if after else 0.0))
+                waits.append(after)
+                carries = len(rows) - 1
+                context, after = context + new + answer, (carries,)
+            last.append(carries)
+        ends[step.name] = tuple(last)
+    followers: list[list[int]] = [[] for _ in rows]
+    for turn, after in enumerate(waits):
+        for other in after:
+            followers[other].append(turn)
+    return tuple(
+        Turn(prompt, answer, carries, len(waits[turn]), tuple(followers[turn]), pause)
+        for turn, (prompt, answer, carries, pause) in enumerate(rows)
+    )
+
+
+def _lengths(length: Length, count: int, random: np.random.Generator) -> list[int]:
+    """Whole numbers of a distribution: of many as often as they occur, of few at random."""
+    if length.kind == "fixed":
+        return [max(round(length.mean), 1)] * count
+    shares = random.permutation(levels(count)) + (random.random(count) - 0.5) / count
+    return [max(round(float(value)), 1) for value in quantiles(length, shares)]
+
+
+def _pauses(step: Step, count: int, random: np.random.Generator) -> list[float]:
+    if not step.pause_variation or not step.pause:
+        return [float(step.pause)] * count
+    variance = math.log1p(step.pause_variation**2)
+    drawn = random.lognormal(math.log(step.pause) - variance / 2.0, math.sqrt(variance), count)
+    return [float(pause) for pause in drawn]
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """Means over the turns of sessions.
+
+    Attributes
+    ----------
+    turns : float
+        Requests of a session [1].
+    pause_seconds : float
+        Pauses of a session on its longest way, over its turns on that way [s].
+    side_by_side : float
+        Turns of a session over those on its longest way [1]: above 1 where agents work side by side.
+    prompts, answers, known : ndarray
+        Of every turn: its prompt, its answer, and what of the prompt was there before [tokens].
+    """
+
+    turns: float
+    pause_seconds: float
+    side_by_side: float
+    prompts: Array
+    answers: Array
+    known: Array
+
+
+def usual(drawn: Sequence[Session], shared_tokens: float) -> Usual:
+    """Return the means over some sessions."""
+    turns = [(turn, _carried(session, turn, shared_tokens)) for session in drawn for turn in session]
+    prompts, answers, known = np.array([(turn.prompt, turn.answer, carried) for turn, carried in turns], dtype=float).T
+    ways = [_longest_way(session) for session in drawn]
+    on_the_way = sum(turns for turns, _ in ways)
+    return Usual(
+        prompts.size / len(drawn), sum(pauses for _, pauses in ways) / on_the_way, prompts.size / on_the_way,
+        prompts, answers, known,
+    )  # fmt: skip
+
+
+def _carried(session: Session, turn: Turn, shared_tokens: float) -> float:
+    """Tokens of a prompt that were there before it."""
+    if turn.carries < 0:
+        return shared_tokens
+    before = session[turn.carries]
+    return before.prompt + before.answer
+
+
+def _longest_way(session: Session) -> tuple[int, float]:
+    """Turns of the longest chain of turns that wait for each other, and the pauses in it [s]."""
+    ways = [(0, 0.0)] * len(session)
+    for number, turn in enumerate(session):
+        turns, pauses = ways[number]
+        ways[number] = (turns + 1, pauses + turn.pause)
+        for follower in turn.followers:
+            ways[follower] = max(ways[follower], ways[number])
+    return max(ways)
+
+
+#: Parts of a prompt in their order: the name of each, and its whole blocks [1].
+Parts = Sequence[tuple[int, int]]
+
+
+def joined(before: Parts, name: int, blocks: int) -> Parts:
+    """Return parts with some blocks more at their end: of the last one, if that has the name."""
+    if before and before[-1][0] == name:
+        return (*before[:-1], (name, before[-1][1] + blocks))
+    return (*before, (name, blocks))
+
+
+class Prefixes:
+    """Blocks of one memory that are in use, and those that nobody uses, of which the least recently used go first.
+
+    Engines do so: vLLM, SGLang and TensorRT-LLM free the last blocks of a request first, and take the oldest of those
+    that no request uses when they need room.
+
+    Examples
+    --------
+    >>> memory = Prefixes()
+    >>> memory.take([(0, 10), (1, 5)]), memory.release([(0, 10), (1, 5)])
+    (0, 0)
+    >>> memory.forget(3)
+    >>> memory.found([(0, 10), (1, 5)]), memory.found([(0, 10), (2, 7)]), memory.idle_blocks
+    (12, 10, 12)
+    """
+
+    def __init__(self) -> None:
+        #: Blocks of each part that are there, and requests that use it.
+        self._held: dict[int, int] = {}
+        self._users: dict[int, int] = {}
+        #: Parts that nobody uses, the least recently used first.
+        self._idle: dict[int, None] = {}
+        #: Blocks of these [1].
+        self.idle_blocks = 0
+
+    def found(self, parts: Parts) -> int:
+        """Return the first blocks of a prompt that are there [1]."""
+        total, held = 0, self._held
+        for name, blocks in parts:
+            there = held.get(name, 0)
+            if there < blocks:
+                return total + there
+            total += blocks
+        return total
+
+    def in_use(self, parts: Parts) -> int:
+        """Return the first blocks of a prompt that other requests use [1]."""
+        total, users = 0, self._users
+        for name, blocks in parts:
+            if name not in users:
+                break
+            total += blocks
+        return total
+
+    def take(self, parts: Parts) -> int:
+        """Use all blocks of a prompt, and return those of them that other requests use as well [1]."""
+        shared, held, users, idle = 0, self._held, self._users, self._idle
+        for name, blocks in parts:
+            before = users.get(name, 0)
+            users[name] = before + 1
+            if before:
+                shared += blocks
+                continue
+            there = held.get(name, 0)
+            if name in idle:
+                del idle[name]
+                self.idle_blocks -= there
+            if blocks > there:
+                held[name] = blocks
+        return shared
+
+    def release(self, parts: Parts) -> int:
+        """Use the blocks of a prompt and its answer no longer, and return those that other requests still use [1]."""
+        shared, users = 0, self._users
+        for name, blocks in reversed(parts):
+            left = users[name] - 1
+            if left:
+                users[name] = left
+                shared += blocks
+                continue
+            del users[name]
+            if blocks:
+                self._held[name] = blocks
+                self._idle[name] = None
+                self.idle_blocks += blocks
+            else:
+                self._held.pop(name, None)
+        return shared
+
+    def keep(self, parts: Parts, room: int) -> None:
+        """Note the use of a prompt in a memory of so many blocks that no request runs in."""
+        self.take(parts)
+        self.release(parts)
+        self.forget(self.idle_blocks - room)
+
+    def forget(self, blocks: int) -> None:
+        """Drop some blocks that nobody uses, as far as there are any; nothing if their number is not positive [1]."""
+        while blocks > 0 and self._idle:
+            name = next(iter(self._idle))
+            there = self._held[name]
+            gone = min(there, blocks)
+            if gone == there:
+                del self._idle[name], self._held[name]
+            else:
+                self._held[name] = there - gone
+            self.idle_blocks -= gone
+            blocks -= gone
+
 
 Counts = npt.NDArray[np.int64]
 #: Lengths of some requests [tokens], from how many there are and a source of randomness.
 LengthLaw = Callable[[int, "np.random.Generator"], Counts]
 
 
-class Arrivals(Protocol):
+class ArrivalProcess(Protocol):
     """Arrivals of requests, whatever their rate."""
 
     @property
@@ -31,7 +349,7 @@ class Arrivals(Protocol):
     def times(self, count: int, requests_per_second: float, random: np.random.Generator) -> Array:
         """Return times of arrival at a mean rate [1/s], ascending, shape (count,) [s]."""
 
-    def among(self, instances: float) -> Arrivals:
+    def among(self, instances: float) -> ArrivalProcess:
         """Return those at one of some instances that they are dealt to at random [1]; of 1 / n all that n get."""
 
 
@@ -161,7 +479,7 @@ class Changing:
         return self
 
 
-def arrivals_of(requests: Requests, scv: float) -> Arrivals:
+def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
     """Return how all of some requests arrive: as their traffic says, else independently with some variation [1]."""
     arrivals = requests.arrivals
     if arrivals is None:
@@ -173,7 +491,7 @@ def arrivals_of(requests: Requests, scv: float) -> Arrivals:
     return Changing(float(arrivals.scv), tuple(map(float, arrivals.rates)), arrivals.interval)
 
 
-def calmest(requests: Requests, scv: float) -> Arrivals:
+def calmest(requests: Requests, scv: float) -> ArrivalProcess:
     """Return arrivals that are no burstier, from which closed forms begin that are corrected by playing the others."""
     arrivals = arrivals_of(requests, scv)
     return arrivals if requests.arrivals is None else Gamma(min(arrivals.scv, 1.0))
@@ -263,7 +581,7 @@ def draw(
     isl: LengthLaw,
     osl: LengthLaw,
     *,
-    arrivals: Arrivals = POISSON,
+    arrivals: ArrivalProcess = POISSON,
     seed: int = 0,
 ) -> Stream:
     """Draw a stream of requests, the same for the same seed.
@@ -297,3 +615,226 @@ def draw(
         raise InputError(f"requests_per_second must be a positive number, got {requests_per_second:g}")
     times, prompts, outputs = (np.random.default_rng([seed, stream]) for stream in range(3))
     return Stream(arrivals.times(count, requests_per_second, times), isl(count, prompts), osl(count, outputs))
+
+
+#: What a turn takes, about, where a run begins: how many agents rest then [s].
+_TURN_SECONDS = 5.0
+#: Turns of a session have names up to this number [1].
+_MOST_TURNS = 1 << 24
+
+
+class Sent(NamedTuple):
+    """A request, or what sends one."""
+
+    at: float
+    """When the server has it [s]."""
+    sent: float
+    """When it was sent [s]."""
+    item: int | tuple[_Played, int]
+    """Its number; or a session, and its turn."""
+
+
+class Request(NamedTuple):
+    """Request that a server gets."""
+
+    isl: int
+    """[tokens]"""
+    osl: int
+    """[tokens]"""
+    before: Parts = ()
+    """Parts of earlier prompts that its prompt begins with."""
+    own: int = -1
+    """Name of the part that it adds; -1 if nobody will have it again."""
+    session: int = -1
+    """Number of its session, in the order in which they begin."""
+
+
+class Feed(ABC):
+    """A source of requests."""
+
+    count: int
+
+    @abstractmethod
+    def first(self, block_tokens: int) -> Iterable[Sent]:
+        """Requests that are sent whatever happens; blocks of the cache have so many tokens."""
+
+    @abstractmethod
+    def request(self, sent: Sent) -> Request:
+        """Request as the server gets it."""
+
+    def ended(self, sent: Sent, now: float) -> Iterable[Sent]:  # noqa: ARG002
+        """Requests that are sent because one has ended."""
+        return ()
+
+    def known(self) -> Iterable[Parts]:
+        """Prompts that were read before the run, in the order of their last use."""
+        return ()
+
+
+class _ListedFeed(Feed):
+    """Requests whose lengths are listed, by their numbers."""
+
+    def __init__(self, requests: Stream | Loop) -> None:
+        self.count, self._parts = requests.isl.size, requests.parts
+        self._lengths = list(zip(requests.isl.tolist(), requests.osl.tolist(), strict=True))
+
+    def request(self, sent: Sent) -> Request:
+        """The one of a number."""
+        assert isinstance(sent.item, int)
+        return Request(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
+
+
+class StreamFeed(_ListedFeed):
+    """Requests at times of their own."""
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(stream)
+        self._arrival: list[float] = stream.arrival.tolist()
+
+    def first(self, block_tokens: int) -> Iterator[Sent]:
+        """All of them."""
+        del block_tokens
+        return (Sent(time, time, number) for number, time in enumerate(self._arrival))
+
+
+class LoopFeed(_ListedFeed):
+    """Clients, each of which sends its next request when its last one has ended."""
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__(loop)
+        self._pause, self._sent = loop.pause_seconds, min(loop.clients, self.count)
+
+    def first(self, block_tokens: int) -> Iterator[Sent]:
+        """One of each client."""
+        del block_tokens
+        return (Sent(self._pause, 0.0, number) for number in range(self._sent))
+
+    def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
+        """The next one, if any is left."""
+        del sent
+        if self._sent < self.count:
+            self._sent += 1
+            yield Sent(now + self._pause, now, self._sent - 1)
+
+
+class _Played:
+    """A session under way."""
+
+    def __init__(self, number: int, session: Session) -> None:
+        self.number, self.session = number, session
+        self.waits, self.left = [turn.waits for turn in session], len(session)
+        #: Turns that a turn goes on with alone have one part together, which grows: named by the first of them.
+        carried, self.heads = Counter(turn.carries for turn in session), list(range(len(session)))
+        for turn, carries in enumerate(turn.carries for turn in session):
+            if carries >= 0 and carried[carries] == 1:
+                self.heads[turn] = self.heads[carries]
+        #: Parts of the prompt and answer of each turn that has been sent.
+        self.parts: dict[int, Parts] = {}
+
+
+class SessionFeed(Feed):
+    """Sessions, whose turns are sent when those that they wait for have ended."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.count, self._sessions = sessions.count, sessions
+        self._random = np.random.default_rng([sessions.seed, 8])
+        self._begun, self._block = 0, 1
+        self._known: list[Parts] = []
+
+    def first(self, block_tokens: int) -> Iterator[Sent]:
+        """Turns of the sessions that are under way, and those that begin later whatever happens."""
+        self._block = block_tokens
+        for _ in range(self._sessions.under_way):
+            yield from self._under_way()
+        rate, now, requests = self._sessions.sessions_per_second, 0.0, 0
+        while rate and requests < self.count:
+            now += float(self._random.exponential(1.0 / rate))
+            played = self._next()
+            requests += len(played.session)
+            yield from self._roots(played, now)
+
+    def request(self, sent: Sent) -> Request:
+        """The turn of a session."""
+        assert isinstance(sent.item, tuple)
+        played, number = sent.item
+        turn = played.session[number]
+        before = self._before(played, turn.carries)
+        self._say(played, number, before)
+        return Request(turn.prompt, turn.answer, before, self._name(played, number), played.number)
+
+    def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
+        """Turns that have waited for one; after the last of a session the next session."""
+        assert isinstance(sent.item, tuple)
+        played, number = sent.item
+        played.left -= 1
+        for follower in played.session[number].followers:
+            played.waits[follower] -= 1
+            if not played.waits[follower]:
+                yield self._turn(played, follower, now + played.session[follower].pause)
+        if not played.left and not self._sessions.sessions_per_second:
+            rest = self._sessions.rest_seconds
+            yield from self._roots(self._next(), now + (float(self._random.exponential(rest)) if rest else 0.0))
+
+    def known(self) -> Iterable[Parts]:
+        """Return the prompts that were read before the run."""
+        return self._known
+
+    def _next(self) -> _Played:
+        played = _Played(self._begun, self._sessions.drawn[self._begun % len(self._sessions.drawn)])
+        self._begun += 1
+        return played
+
+    def _roots(self, played: _Played, now: float) -> Iterator[Sent]:
+        for number, turn in enumerate(played.session):
+            if not turn.waits:
+                yield self._turn(played, number, now)
+
+    def _turn(self, played: _Played, number: int, now: float) -> Sent:
+        """A turn that is sent now, and reaches the server when the host is through with its prompt."""
+        carries, sessions = played.session[number].carries, self._sessions
+        last = played.session[carries]
+        said = last.prompt + last.answer if carries >= 0 else sessions.shared_tokens
+        return Sent(now + sessions.pause_seconds + sessions.said_token_seconds * said, now, (played, number))
+
+    def _under_way(self) -> Iterator[Sent]:
+        """A session from a random turn on, with a random part of the pause before it to come; or one after a rest."""
+        played, rest = self._next(), self._sessions.rest_seconds
+        if rest:
+            lasts = sum(turn.pause for turn in played.session) + _TURN_SECONDS * len(played.session)
+            if self._random.random() < rest / (rest + lasts):
+                yield from self._roots(played, float(self._random.exponential(rest)))
+                return
+        start = int(self._random.integers(len(played.session)))
+        for number in range(start):
+            self._say(played, number, self._before(played, played.session[number].carries))
+            played.left -= 1
+            for follower in played.session[number].followers:
+                played.waits[follower] -= 1
+        if start:
+            self._known.append(played.parts[start - 1])
+        for number in range(start, len(played.session)):
+            if not played.waits[number]:
+                pause = played.session[number].pause * float(self._random.random())
+                yield self._turn(played, number, pause)
+
+    def _before(self, played: _Played, carries: int) -> Parts:
+        """Parts that a prompt begins with: of the turn that it carries on, or what all sessions share."""
+        if carries >= 0:
+            return played.parts[carries]
+        return ((0, self._sessions.shared_tokens // self._block),)
+
+    def _say(self, played: _Played, number: int, before: Parts) -> None:
+        """Note the parts of the prompt and answer of a turn; the last token of an answer is never computed."""
+        turn = played.session[number]
+        blocks = (turn.prompt + turn.answer - 1) // self._block - sum(count for _, count in before)
+        played.parts[number] = joined(before, self._name(played, number), blocks)
+
+    def _name(self, played: _Played, number: int) -> int:
+        return (played.number + 1) * _MOST_TURNS + played.heads[number]
+
+
+def feed_of(requests: Stream | Loop | Sessions) -> Feed:
+    """Return what sends some requests."""
+    if isinstance(requests, Stream):
+        return StreamFeed(requests)
+    return LoopFeed(requests) if isinstance(requests, Loop) else SessionFeed(requests)

@@ -20,10 +20,18 @@ import numpy as np
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import Dealing
-from inference_econ.serving.simulation.arrivals import Counts, Loop, Stream
-from inference_econ.serving.simulation.feeds import Request, Sent, feed_of
-from inference_econ.serving.simulation.prefixes import Parts, Prefixes, joined
-from inference_econ.serving.simulation.sessions import Sessions
+from inference_econ.serving.simulation.arrivals import (
+    Counts,
+    Loop,
+    Parts,
+    Prefixes,
+    Request,
+    Sent,
+    Sessions,
+    Stream,
+    feed_of,
+    joined,
+)
 from inference_econ.serving.simulation.trace import Trace, trace
 
 Policy = Literal["prefill_first", "chunked"]
@@ -57,7 +65,7 @@ def _check_least(owner: Cache | Server, whose: str, **least: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
+class KvCacheMemory:
     """Memory for the cache of requests, and whom an engine lets in and out of it.
 
     Attributes
@@ -175,7 +183,7 @@ class Server:
     look_steps: int = 1
     most_prompts: float = math.inf
     held_steps: int = 0
-    cache: Cache | None = None
+    cache: KvCacheMemory | None = None
     tiers: tuple[Tier, ...] = ()
 
     def __post_init__(self) -> None:
@@ -245,10 +253,10 @@ def simulate(
         )
     # Most runs whose prompts repeat nothing never fill the memory, and are faster without counting blocks.
     apart = instances == 1 and not isinstance(requests, Sessions) and getattr(requests, "parts", None) is None
-    fleet = Fleet(replace(server, cache=None) if apart else server, requests, instances, router)
+    fleet = ServerFleet(replace(server, cache=None) if apart else server, requests, instances, router)
     fleet.play(stop_after)
     if apart and server.cache is not None and fleet.engines[0].may_run_out(server.cache):
-        fleet = Fleet(server, requests, instances, router)
+        fleet = ServerFleet(server, requests, instances, router)
         fleet.play(stop_after)
     return fleet.seen(server, measured, server.slots * instances)
 
@@ -270,7 +278,7 @@ def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
     return slice(first, last)
 
 
-class _Part(NamedTuple):
+class _PromptPart(NamedTuple):
     """A part of a prompt that is read in a step."""
 
     tokens: int
@@ -316,7 +324,7 @@ class _Log:
         return number
 
 
-class Fleet:
+class ServerFleet:
     """Servers, and what arrives at them, in the order of time."""
 
     def __init__(self, server: Server, requests: Stream | Loop | Sessions, instances: int, router: Router) -> None:
@@ -445,7 +453,7 @@ def requests_of(engine: Engine) -> int:
 class Engine:
     """The state of a server while requests are played through it."""
 
-    def __init__(self, server: Server, fleet: Fleet) -> None:
+    def __init__(self, server: Server, fleet: ServerFleet) -> None:
         #: When the step ends that is under way; nothing is, where it never ends.
         self.server, self.fleet, self.log, self.now = server, fleet, fleet.log, math.inf
         log = fleet.log
@@ -496,7 +504,7 @@ class Engine:
         #: Of the request that is let in, blocks that each of these memories has to bring.
         self.blocks_to_load: list[int] = []
         #: Steps that prompts by themselves are read in, by their tokens and those before them.
-        self.known: dict[tuple[int, int], _Part] = {}
+        self.known: dict[tuple[int, int], _PromptPart] = {}
 
     def begin(self) -> None:
         """Begin the next step: read prompts, decode, or wait for work."""
@@ -599,7 +607,7 @@ class Engine:
         for tier, memory in zip(self.server.tiers, self.behind, strict=True):
             memory.keep(parts, tier.blocks)
 
-    def may_run_out(self, cache: Cache) -> bool:
+    def may_run_out(self, cache: KvCacheMemory) -> bool:
         """Say whether requests that were in flight together could not all hold their whole answers in a memory."""
         everything = slice(self.log.count)
         held = cache.held(np.array(self.isl[everything]) + np.array(self.osl[everything]))
@@ -640,7 +648,7 @@ class Engine:
             self.admitted[self.group_of[request]].append((request, step))
         self.look()
 
-    def _let_in(self, request: int, group: int, cache: Cache) -> bool:
+    def _let_in(self, request: int, group: int, cache: KvCacheMemory) -> bool:
         """Take the blocks of a prompt, if they are free, and those that are kept free beside them."""
         inside, prefixes, self.blocks_to_load = self.inside[group], self.prefixes[group], []
         parts = self.parts_of(request, self.isl[request])
@@ -719,7 +727,7 @@ class Engine:
             self.look()
         return went
 
-    def _victim(self, group: int, cache: Cache) -> int:
+    def _victim(self, group: int, cache: KvCacheMemory) -> int:
         """The request of a group that has to go."""
         inside = self.inside[group]
         if cache.evicted == "last":
@@ -843,10 +851,10 @@ class Engine:
         self.now += decoding + max(work, min(every, stages * longest))
         self.reading = ready
 
-    def _parts(self, group: int, ready: list[int]) -> list[_Part]:
+    def _parts(self, group: int, ready: list[int]) -> list[_PromptPart]:
         """Return the parts of prompts that a group reads in a step; those that it ends are added to ``ready``."""
         chunk, admitted, reused = self.server.chunk, self.admitted[group], self.log.reused
-        parts: list[_Part] = []
+        parts: list[_PromptPart] = []
         budget, begun = chunk, self.begun[group]
         self.begun[group] = None
         while budget and len(parts) < self.server.most_prompts:
@@ -942,7 +950,7 @@ class Engine:
             _refuse(seconds, f"decode_step_seconds for a batch of {batch} at {context:g} tokens of context")
         return seconds
 
-    def _part(self, request: int, done: int, taken: int) -> _Part:
+    def _part(self, request: int, done: int, taken: int) -> _PromptPart:
         """A part of a prompt, as its share of the steps that the prompt by itself is read in.
 
         Parts of a prompt add up to it, however it is cut; what the host launches for longer than chips work is launched
@@ -960,13 +968,13 @@ class Engine:
             beyond += step.beyond_seconds * (min(end, start + step.tokens) - max(done, start)) / step.tokens
             launching = max(launching, step.launch_seconds)
             start += chunk
-        return _Part(taken, self._usual(taken) + beyond + launching, launching, beyond)
+        return _PromptPart(taken, self._usual(taken) + beyond + launching, launching, beyond)
 
     def _usual(self, tokens: int) -> float:
         """Return the time of the chips for some tokens of usual prompts on one group, if the server knows that [s]."""
         return 0.0 if self.server.together is None else self.server.together(tokens, tokens)
 
-    def _step_of_prompt(self, tokens: int, cached: int) -> _Part:
+    def _step_of_prompt(self, tokens: int, cached: int) -> _PromptPart:
         """A step that a prompt by itself is read in."""
         part = self.known.get((tokens, cached))
         if part is None:
@@ -977,7 +985,7 @@ class Engine:
             if not 0.0 <= working < math.inf:
                 _refuse(working, f"chip_seconds for {tokens} tokens after {cached} cached ones")
             beyond = working - self._usual(tokens)
-            part = self.known[tokens, cached] = _Part(tokens, seconds, seconds - working, beyond)
+            part = self.known[tokens, cached] = _PromptPart(tokens, seconds, seconds - working, beyond)
         return part
 
 

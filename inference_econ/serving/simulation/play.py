@@ -24,25 +24,24 @@ from inference_econ.engine import (
 )
 from inference_econ.inputs import Length, Requests
 from inference_econ.serving.lengths import captured_ends, levels, quantiles
+from inference_econ.serving.prompts import Parts
 from inference_econ.serving.services import Service
-from inference_econ.serving.shared_work import Parts
 from inference_econ.serving.simulation.apart import Writing, simulate_apart
 from inference_econ.serving.simulation.arrivals import (
     POISSON,
-    Arrivals,
+    ArrivalProcess,
     Counts,
     LengthLaw,
     Loop,
     Recorded,
+    Sessions,
     Stream,
     arrivals_of,
     draw,
 )
-from inference_econ.serving.simulation.events import Cache, Router, Server, Tier, simulate
-from inference_econ.serving.simulation.prefixes import Parts as BlockParts
-from inference_econ.serving.simulation.sessions import Sessions
-from inference_econ.serving.simulation.step_table import StepTable
-from inference_econ.serving.simulation.trace import Trace
+from inference_econ.serving.simulation.arrivals import Parts as BlockParts
+from inference_econ.serving.simulation.events import KvCacheMemory, Router, Server, Tier, simulate
+from inference_econ.serving.simulation.trace import StepTable, Trace
 from inference_econ.serving.steady import decode_steps
 
 #: Points of the tables of step times: batches or prompt tokens in equal ratios, and contexts over the mean one.
@@ -137,7 +136,7 @@ def server(
     )
 
 
-def _cache(service: Service, groups: int, cached: float) -> Cache | None:
+def _cache(service: Service, groups: int, cached: float) -> KvCacheMemory | None:
     """Memory of each group as blocks of tokens, from the capacity check; None where requests do not grow.
 
     A request holds a line in its context, through what it holds with its prompt alone and with its whole answer: states
@@ -161,8 +160,8 @@ def _cache(service: Service, groups: int, cached: float) -> Cache | None:
     usual = math.ceil((fixed + requests.mean_context - cached) / block)
     blocks = max(int((available - weights - prefix) / groups / of_a_token / block), usual * batch // groups)
     if rules is None:
-        return Cache(blocks, block, fixed)
-    return Cache(blocks, block, fixed, rules.own_answer, rules.other_answers, rules.evicted)
+        return KvCacheMemory(blocks, block, fixed)
+    return KvCacheMemory(blocks, block, fixed, rules.own_answer, rules.other_answers, rules.evicted)
 
 
 def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) -> tuple[StepTable, StepTable]:
@@ -295,7 +294,7 @@ def rehearse(
     service: Service,
     requests_per_second: float,
     *,
-    arrivals: Arrivals = POISSON,
+    arrivals: ArrivalProcess = POISSON,
     count: int | None = None,
     seed: int = 0,
     simulated: Server | None = None,
@@ -308,7 +307,7 @@ def rehearse(
         One instance.
     requests_per_second : float
         Arrivals at this instance [1/s].
-    arrivals : Arrivals
+    arrivals : ArrivalProcess
         How they arrive.
     count : int, optional
         Requests [1]; by default some thousands, more where many can be in flight.
@@ -357,7 +356,12 @@ def block_tokens(service: Service) -> int:
 
 
 def stream_of(
-    requests: Requests, requests_per_second: float, arrivals: Arrivals, count: int, seed: int = 0, block_tokens: int = 0
+    requests: Requests,
+    requests_per_second: float,
+    arrivals: ArrivalProcess,
+    count: int,
+    seed: int = 0,
+    block_tokens: int = 0,
 ) -> Stream:
     """Some requests at a mean rate [1/s], with the tokens that are new of their prompts.
 

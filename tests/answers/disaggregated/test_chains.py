@@ -9,9 +9,9 @@ import pytest
 
 from inference_econ.answers.disaggregated import load
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.prefill import prefill
 from inference_econ.engine import Setup, Space
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.papers.prefill import prefill
 from inference_econ.inputs import Requests
 from tests.asking import pools_of
 

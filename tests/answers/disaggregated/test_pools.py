@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 from inference_econ._types import Array
-from inference_econ.answers.candidates import Candidate
-from inference_econ.answers.disaggregated import budget, fleets, load
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.serving_frontier import service_frontier
+from inference_econ.answers.disaggregated import fleets, load
+from inference_econ.answers.disaggregated import fleets as budget
+from inference_econ.answers.disaggregated.load import NOTICED, PrefillPools, Terms
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
-from inference_econ.answers.disaggregated.terms import NOTICED, Terms
-from inference_econ.answers.means import Means
-from inference_econ.answers.promises import FILLED, Targets
-from inference_econ.answers.serving_frontier import service_frontier
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HardwareSpec, ProposerName, Requests, catalog
-from inference_econ.serving import Drawn, Gamma, new_tokens
+from inference_econ.serving import Gamma, LengthSample, new_tokens
 from inference_econ.serving.simulation import play
 from tests import asking
 
@@ -279,13 +279,13 @@ def test_more_requests_than_a_pool_completes_wait_for_it() -> None:
 def test_a_place_is_waited_for_as_often_and_as_long_as_its_queue_says() -> None:
     decoding = load.decoder(few(), 0, 0.0).load(0.98 * float(load.decoder(few(), 0, 0.0).requests_per_second[-1]))
     assert 0.05 < decoding.waiting < 1.0
-    waits = load.second_waits(decoding, Drawn(few().requests, 4_000))
+    waits = load.second_waits(decoding, LengthSample(few().requests, 4_000))
     assert np.mean(waits > 0.0) == pytest.approx(decoding.waiting, abs=1e-3)
     assert waits.mean() == pytest.approx(decoding.ttft_seconds["mean"], rel=0.01)
     for share in ("p90", "p99"):
         assert np.quantile(waits, float(share[1:]) / 100.0) == pytest.approx(decoding.ttft_seconds[share], rel=0.02)
     calm = load.decoder(few(), 0, 0.0).load(0.01)
-    assert not load.second_waits(replace(calm, waiting=0.0), Drawn(few().requests, 10)).any()
+    assert not load.second_waits(replace(calm, waiting=0.0), LengthSample(few().requests, 10)).any()
 
 
 @pytest.mark.parametrize(("count", "busy", "within"), [(12, 0.8, 0.04), (2, 0.5, 0.07), (2, 0.8, 0.15)])
@@ -320,7 +320,7 @@ def test_a_long_prompt_makes_those_wait_that_share_its_steps(variation: float, w
     stream = replace(stream, osl=np.ones(count, dtype=np.int64))
     played = play.play(reader, play.server(reader, stream.isl), stream).ttft
     queue = load.prefill_queue(both, 0, 0, 1, rate, 1.0)
-    said = load.until_read(both, (0, 0), 1, queue, Drawn(both.requests, 4_000))
+    said = load.until_read(both, (0, 0), 1, queue, LengthSample(both.requests, 4_000))
     assert said.mean() == pytest.approx(float(np.mean(played)), rel=within)
     assert np.quantile(said, 0.9) == pytest.approx(float(np.quantile(played, 0.9)), rel=within)
 

@@ -9,8 +9,8 @@ import pytest
 
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated import load
+from inference_econ.answers.disaggregated.load import PooledRun, played
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.run import Run, played
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, catalog
 from tests import asking
@@ -26,7 +26,7 @@ def few(*changes: str) -> Pools:
     return asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=assumed, max_accelerators=4)
 
 
-def run(instances: tuple[int, int], concurrency: int, count: int, spread: float = 0.0, *changes: str) -> Run:
+def run(instances: tuple[int, int], concurrency: int, count: int, spread: float = 0.0, *changes: str) -> PooledRun:
     steps = STEPS * (1.0 + spread * np.random.default_rng(1).uniform(-0.5, 0.5, count))
     return played(few(*changes), (0, 0), instances, concurrency, steps)
 

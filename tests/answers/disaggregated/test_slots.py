@@ -9,12 +9,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.disaggregated import budget, fleets, load
+from inference_econ.answers.disaggregated import fleets, load
+from inference_econ.answers.disaggregated import fleets as budget
+from inference_econ.answers.disaggregated.load import Terms, played
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.run import played
-from inference_econ.answers.disaggregated.terms import Terms
-from inference_econ.answers.means import Means
-from inference_econ.answers.promises import FILLED, Targets
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.inputs import Requests, catalog
 from inference_econ.report.service import slots_notes
 from tests import asking

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.disaggregated.load import closed_loop, prefill_queue
+from inference_econ.answers.deployments.candidates import market
+from inference_econ.answers.disaggregated.load import NOTICED, closed_loop, prefill_queue
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.steady import SteadyPools, _instances
-from inference_econ.answers.disaggregated.terms import NOTICED
-from inference_econ.answers.market import market
-from inference_econ.answers.promises import FILLED
+from inference_econ.answers.slo import FILLED
 from inference_econ.inputs import Requests
 from tests.asking import pools_of
 

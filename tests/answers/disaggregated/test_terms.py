@@ -9,12 +9,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.disaggregated import budget, fleets, load
+from inference_econ.answers.disaggregated import fleets, load
+from inference_econ.answers.disaggregated import fleets as budget
+from inference_econ.answers.disaggregated.load import PrefillPools, Terms, fewest_beside
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.answers.disaggregated.prefill_pools import PrefillPools
-from inference_econ.answers.disaggregated.terms import Terms, fewest_beside
-from inference_econ.answers.means import Means
-from inference_econ.answers.promises import Targets
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.slo import Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, catalog
 from inference_econ.serving import loaded

@@ -8,9 +8,8 @@ import re
 import pytest
 
 from inference_econ.answers.launching import plan
-from inference_econ.answers.launching.instance import Limits
-from inference_econ.answers.launching.room import captured, room
-from inference_econ.answers.offer import offer
+from inference_econ.answers.launching.instance import InstanceLimits, captured, room
+from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests
@@ -35,20 +34,20 @@ def test_a_generated_worker_that_did_not_start_is_refused(worker: Service) -> No
     # ai-dynamo/dynamo issue 10104: four prefill workers on eight GPUs with decode beside them, max_model_len 131072;
     # all ran out of memory for the cache at start. 80 layers x 8 heads x 128 x 2 x 2 B x 131072 tokens are 42.9 GB.
     with pytest.raises(InputError, match=r"a request of 131072 tokens needs 42\.9 GB of cache on each NVIDIA H100"):
-        Limits.of(worker, VLLM, "both", 131072)
+        InstanceLimits.of(worker, VLLM, "both", 131072)
 
 
 def test_the_refusal_names_the_longest_request_that_starts(worker: Service) -> None:
     with pytest.raises(InputError, match=r"--max-model-len \d+") as error:
-        Limits.of(worker, VLLM, "both", 131072)
+        InstanceLimits.of(worker, VLLM, "both", 131072)
     (most,) = re.findall(r"at most (\d+) tokens fit", str(error.value))
-    assert Limits.of(worker, VLLM, "both", int(most)).tokens == int(most)
+    assert InstanceLimits.of(worker, VLLM, "both", int(most)).tokens == int(most)
     with pytest.raises(InputError):
-        Limits.of(worker, VLLM, "both", int(most) + 16)
+        InstanceLimits.of(worker, VLLM, "both", int(most) + 16)
 
 
 def test_by_default_the_limit_is_what_the_requests_need(worker: Service) -> None:
-    limits = Limits.of(worker, VLLM, "both")
+    limits = InstanceLimits.of(worker, VLLM, "both")
     assert limits.tokens == math.ceil(1.05 * 3150)
     assert limits.room.request < limits.room.cache
 
@@ -77,4 +76,4 @@ def test_graphs_that_need_more_than_the_head_room_take_it_from_the_cache(worker:
 
 def test_a_request_longer_than_the_model_was_made_for_is_refused(worker: Service) -> None:
     with pytest.raises(InputError, match=r"Llama 3\.1 70B is made for at most 131072 tokens, got 131073"):
-        Limits.of(worker, VLLM, "both", 131073)
+        InstanceLimits.of(worker, VLLM, "both", 131073)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.engine import ContinuousLayouts, Pins, Plans, Setup, WholeLayouts, memory, whole_grid
-from inference_econ.engine.layouts.divisibility import attention_degrees, expert_degrees
+from inference_econ.engine.layouts.startable import attention_degrees, expert_degrees
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.search.fastest import fastest

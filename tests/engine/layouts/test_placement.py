@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference_econ.engine.layouts.placement import domains_spanned
+from inference_econ.engine.layouts.plans import domains_spanned
 
 
 def _packed(ranks: int, stride: int, stage: int, link_domain: int) -> int:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from inference_econ.engine import Plans, indivisible
-from inference_econ.engine.layouts.divisibility import PROBLEMS, ProblemCode
 from inference_econ.engine.layouts.plans import fullest_group
+from inference_econ.engine.layouts.startable import PROBLEMS, ProblemCode
 from inference_econ.inputs import catalog
 from tests.planned import plan_of
 

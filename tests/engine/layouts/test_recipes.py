@@ -6,7 +6,7 @@ import pytest
 
 from inference_econ.engine import Pins, Setup
 from inference_econ.inputs import Precision, _yaml, catalog
-from inference_econ.inputs.recipes import EngineRecipes, Recipe
+from inference_econ.inputs.engine.recipes import EngineRecipes, Recipe
 
 FILES = {path.stem: path for path in sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))}
 

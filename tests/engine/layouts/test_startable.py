@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers.offer import offer
+from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Pins, Plans, Setup, Space, memory
-from inference_econ.engine.layouts import instances, startable
+from inference_econ.engine.layouts import grids as instances
+from inference_econ.engine.layouts import startable
 from inference_econ.engine.layouts.grids import whole_grid
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, ServingEngine, catalog
@@ -131,15 +132,26 @@ def test_the_nearest_can_be_started(tp: int, dp: int, pp: int) -> None:
 
 
 def test_instances_are_parts_of_machines_or_whole_ones() -> None:
-    assert instances.sizes(catalog.hardware("h100_sxm"), 40).tolist() == [1, 2, 4, 8, 16, 32]
-    assert instances.sizes(catalog.hardware("l40s"), 8).tolist() == [1, 2, 4, 8]
-    assert instances.sizes(catalog.hardware("h100_nvl"), 8).tolist() == [1, 2, 4, 8]
-    assert instances.sizes(catalog.hardware("gb200_nvl72"), 300).tolist() == [1, 2, 4, 8, 16, 32, 64, 72, 144, 288]
+    assert instances.instance_sizes(catalog.hardware("h100_sxm"), 40).tolist() == [1, 2, 4, 8, 16, 32]
+    assert instances.instance_sizes(catalog.hardware("l40s"), 8).tolist() == [1, 2, 4, 8]
+    assert instances.instance_sizes(catalog.hardware("h100_nvl"), 8).tolist() == [1, 2, 4, 8]
+    assert instances.instance_sizes(catalog.hardware("gb200_nvl72"), 300).tolist() == [
+        1,
+        2,
+        4,
+        8,
+        16,
+        32,
+        64,
+        72,
+        144,
+        288,
+    ]
 
 
 @pytest.mark.parametrize("largest", [3.0, 7.0, 32.0, 32_776.0, 1e9])
 def test_every_doubling_of_machines_is_a_size(largest: float) -> None:
-    sizes = instances.sizes(catalog.hardware("h100_sxm"), largest)
+    sizes = instances.instance_sizes(catalog.hardware("h100_sxm"), largest)
     assert sizes[0] == 1.0
     np.testing.assert_array_equal(sizes[1:] / sizes[:-1], 2.0)
     assert largest / 2.0 < sizes[-1] <= largest

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inference_econ.answers.offer import offer
+from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Pins, Setup, Space, step_seconds
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.operators.adapters import distinct
-from inference_econ.engine.operators.table import Operator
+from inference_econ.engine.operators.table import Operator, distinct
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 from tests.planned import plan_of

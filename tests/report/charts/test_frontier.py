@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from inference_econ.answers.serving_frontier import ServiceFrontier, frontier
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, frontier
 from inference_econ.engine import Setup, Space
 from inference_econ.inputs import Traffic
-from inference_econ.report.serving_frontier import ServingFrontierPage
+from inference_econ.report.questions.frontier import ServingFrontierPage
 from tests.charted import Spec, hovering, legend, rows_of, sound, views
 
 

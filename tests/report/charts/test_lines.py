@@ -7,10 +7,10 @@ import math
 import pytest
 
 from inference_econ.report import charts
-from inference_econ.report.charts.plot import Band, Plot, Series
+from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from tests.charted import Spec, encodings, legend, rows_of, sound, views
 
-GAP = Series(
+GAP = PlotSeries(
     "a line",
     [1.0, 2.0, 3.0, 4.0],
     [1.0, math.nan, 3.0, 4.0],
@@ -23,10 +23,10 @@ PLOT = Plot(
     "milliseconds",
     (
         GAP,
-        Series("another", [1.0, 2.0], [30.0, 40.0]),
-        Series("measured: A", [1.5], [2.5], points=True, beside="a line"),
-        Series("measured: A", [1.6], [3.5], points=True, beside="another"),
-        Series("the best", [1.5], [2.0], points=True),
+        PlotSeries("another", [1.0, 2.0], [30.0, 40.0]),
+        PlotSeries("measured: A", [1.5], [2.5], points=True, beside="a line"),
+        PlotSeries("measured: A", [1.6], [3.5], points=True, beside="another"),
+        PlotSeries("the best", [1.5], [2.0], points=True),
     ),
     "y",
     {"a limit": 2.5},
@@ -97,7 +97,7 @@ def test_charts_beside_each_other_share_their_colours() -> None:
 
 
 def test_six_series_have_colours_and_dashes_of_their_own() -> None:
-    lines = tuple(Series(f"chip {index}", [1.0, 2.0], [1.0 + index, 2.0]) for index in range(6))
+    lines = tuple(PlotSeries(f"chip {index}", [1.0, 2.0], [1.0 + index, 2.0]) for index in range(6))
     spec = sound(charts.line_chart(Plot("Which?\nOf six", "x", "y", lines, "y")))
     (drawn,) = marked(spec, "line")
     dashes = drawn["encoding"]["strokeDash"]["scale"]["range"]
@@ -107,7 +107,7 @@ def test_six_series_have_colours_and_dashes_of_their_own() -> None:
 def test_labels_count_what_bands_hold() -> None:
     """A narrow line in a band over decades has round labels, none of which touch."""
     band = Band([1.0, 2.0], [5.0, 6.0], [1.0, 2.0], [5000.0, 6000.0])
-    line = Series("a line", [1.0, 2.0], [100.0, 110.0], band=band)
+    line = PlotSeries("a line", [1.0, 2.0], [100.0, 110.0], band=band)
     spec = sound(charts.line_chart(Plot("Which?\nOf two", "x", "y", (line,), "y", bands="80 %")))
     drawn = marked(spec, "line")[0]
     assert "[1, 2, 5]" in drawn["encoding"]["y"]["axis"]["labelExpr"]
@@ -116,7 +116,7 @@ def test_labels_count_what_bands_hold() -> None:
 
 @pytest.mark.parametrize("few", [True, False])
 def test_ticks_of_few_values_are_all_labelled(few: bool) -> None:
-    line = Series("a line", [1.0, 2.0], [100.0, 200.0 if few else 20_000.0])
+    line = PlotSeries("a line", [1.0, 2.0], [100.0, 200.0 if few else 20_000.0])
     spec = sound(charts.line_chart(Plot("Which?\nOf two", "x", "y", (line,), "y")))
     (drawn,) = marked(spec, "line")
     assert ("[1, 2, 5]" not in drawn["encoding"]["y"]["axis"]["labelExpr"]) is few

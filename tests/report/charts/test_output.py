@@ -11,11 +11,13 @@ import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.report import charts
-from inference_econ.report.charts.plot import Plot, Series
+from inference_econ.report.charts.plot import Plot, PlotSeries
 from tests.charted import sound
 
 TITLE = "What does </script> & cost?\nOf a model"
-PLOT = Plot(TITLE, "x", "y", (Series("a $2 line", [1.0, 2.0], [3.0, 4.0], details={"layout": ["tp1", "tp2"]}),), "y")
+PLOT = Plot(
+    TITLE, "x", "y", (PlotSeries("a $2 line", [1.0, 2.0], [3.0, 4.0], details={"layout": ["tp1", "tp2"]}),), "y"
+)
 STARTS = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF", ".html": b"<!DOCTYPE html>"}
 
 

@@ -8,7 +8,7 @@ import math
 import pytest
 
 import inference_econ as ie
-from inference_econ.report.explain import ExplanationPage
+from inference_econ.report.questions.explain import ExplanationPage
 from inference_econ.report.step_pictures import roofline
 from tests import asking
 from tests.charted import Spec, encodings, legend, rows_of, sound, views

@@ -10,10 +10,9 @@ import pytest
 
 import inference_econ as ie
 from inference_econ._shown import Shown
+from inference_econ.extras.web.document import Asked, script, section
 from inference_econ.records.texts import Amount
 from inference_econ.report.pages import page
-from inference_econ.report.web import Asked
-from inference_econ.report.web.section import script, section
 from tests.documents import read
 
 SPACE = ie.Space(ie.Pins(tp=1, dp=1, pp=1))

@@ -7,9 +7,8 @@ import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.serving.simulation.apart import Writing, simulate_apart
-from inference_econ.serving.simulation.arrivals import Loop, Stream
-from inference_econ.serving.simulation.events import Cache, Server, simulate
-from inference_econ.serving.simulation.sessions import Sessions, Turn
+from inference_econ.serving.simulation.arrivals import Loop, Sessions, Stream, Turn
+from inference_econ.serving.simulation.events import KvCacheMemory, Server, simulate
 
 #: A millisecond per token of a prompt, and ten per step however many decode.
 _SERVER = Server(lambda batch, context: 0.01, lambda tokens, cached: 1e-3 * tokens, slots=8, chunk=10_000)  # noqa: ARG005
@@ -21,7 +20,7 @@ def _caching(blocks: int = 10_000) -> Server:
         _SERVER.prefill_seconds,
         slots=8,
         chunk=10_000,
-        cache=Cache(blocks, block_tokens=10),
+        cache=KvCacheMemory(blocks, block_tokens=10),
     )
 
 

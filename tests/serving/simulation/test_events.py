@@ -16,11 +16,10 @@ import pytest
 
 from inference_econ.errors import InputError
 from inference_econ.formulas.queueing import load, wait_quantiles
-from inference_econ.serving import Estimate, Server
+from inference_econ.serving import Server, SimulatedEstimate
 from inference_econ.serving.simulation.arrivals import Gamma, LengthLaw, Loop, Recorded, Stream, draw, fixed
-from inference_econ.serving.simulation.events import Cache, Evicted, Policy, simulate
-from inference_econ.serving.simulation.step_table import StepTable
-from inference_econ.serving.simulation.trace import estimate
+from inference_econ.serving.simulation.events import Evicted, KvCacheMemory, Policy, simulate
+from inference_econ.serving.simulation.trace import StepTable, estimate
 
 
 def exponential(mean: float) -> LengthLaw:
@@ -432,9 +431,9 @@ def test_few_values_have_no_interval() -> None:
     found = estimate(np.array([1.0, np.nan, 3.0]), lambda values: float(np.mean(values)))
     assert found.value == 2.0
     assert math.isnan(found.half_width)
-    assert Estimate(2.0, 0.1).agrees(2.05)
-    assert not Estimate(2.0, 0.1).agrees(2.2)
-    assert Estimate(2.0, 0.1).agrees(2.2, slack=0.05)
+    assert SimulatedEstimate(2.0, 0.1).agrees(2.05)
+    assert not SimulatedEstimate(2.0, 0.1).agrees(2.2)
+    assert SimulatedEstimate(2.0, 0.1).agrees(2.2, slack=0.05)
 
 
 def test_a_table_of_step_times() -> None:
@@ -517,7 +516,7 @@ def test_impossible_tables() -> None:
 def _remembering(**changes: object) -> Server:
     """Steps of 1 s, prompts of 1 s, blocks of 4 tokens."""
     values: dict[str, object] = {"blocks": 6, "block_tokens": 4, **changes}
-    return Server(always(1.0), always(1.0), 4, policy="chunked", chunk=8, cache=Cache(**values))  # type: ignore[arg-type]
+    return Server(always(1.0), always(1.0), 4, policy="chunked", chunk=8, cache=KvCacheMemory(**values))  # type: ignore[arg-type]
 
 
 def test_a_prompt_waits_until_its_blocks_are_free() -> None:
@@ -588,7 +587,7 @@ def test_a_prompt_that_may_join_a_later_step_is_read_when_none_is_left_to_take()
         steps_ahead=1,
         look_steps=4,
         held_steps=5,
-        cache=Cache(blocks=26),
+        cache=KvCacheMemory(blocks=26),
     )
     loop = Loop(2, np.array([4, 2, 4, 18, 1, 17]), np.array([11, 11, 2, 10, 11, 7]))
     played = simulate(server, loop, warm_up=0.0, cool_down=0.0)
@@ -616,6 +615,6 @@ def test_a_run_that_stops_counts_what_is_written_by_then() -> None:
 def test_a_loop_whose_prompts_begin_alike_reads_them_once() -> None:
     parts = [((0, 6),), ((0, 6),), ((1, 6),)]
     loop = Loop(1, np.array([100, 100, 100]), np.array([2, 2, 2]), parts=parts)
-    server = replace(decode_only(1.0, 3), cache=Cache(100, 16))
+    server = replace(decode_only(1.0, 3), cache=KvCacheMemory(100, 16))
     seen = simulate(server, loop, warm_up=0.0, cool_down=0.0)
     assert seen.found_tokens["HBM"].tolist() == [0, 96, 0]

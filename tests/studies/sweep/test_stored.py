@@ -8,12 +8,13 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.errors import InputError
-from inference_econ.inputs import Cheapest, Settings, SweepAsk
+from inference_econ.extras.sweeps.asks import Cheapest, SweepAsk
+from inference_econ.extras.sweeps.combinations import Combinations
+from inference_econ.extras.sweeps.rows import answered
+from inference_econ.extras.sweeps.stored import Sweep
+from inference_econ.extras.sweeps.workers import answers
+from inference_econ.inputs import Settings
 from inference_econ.studies.settings import frontier_of
-from inference_econ.studies.sweep.combinations import Combinations
-from inference_econ.studies.sweep.rows import answered
-from inference_econ.studies.sweep.stored import Sweep
-from inference_econ.studies.sweep.workers import answers
 from tests.sweeps import AXES, COMMON, study
 
 

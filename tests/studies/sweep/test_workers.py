@@ -7,9 +7,9 @@ import signal
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import SweepAsk
-from inference_econ.studies.sweep.combinations import Combinations
-from inference_econ.studies.sweep.workers import answers
+from inference_econ.extras.sweeps.asks import SweepAsk
+from inference_econ.extras.sweeps.combinations import Combinations
+from inference_econ.extras.sweeps.workers import answers
 from tests.sweeps import study
 
 

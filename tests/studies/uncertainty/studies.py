@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inference_econ.extras.uncertainty.answer import Uncertainty, answer
 from inference_econ.inputs import Scenario
-from inference_econ.studies.uncertainty.answer import Uncertainty, answer
 
 #: A small question that is answered quickly, under one profile.
 COMMON = {

@@ -10,13 +10,13 @@ from scipy.stats import norm
 
 import inference_econ as ie
 from inference_econ import _work
-from inference_econ.answers.serving_frontier import ServiceFrontier
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.engine import error_spread
 from inference_econ.engine.bounds import subjects_of
-from inference_econ.inputs import LEVELS, Settings, UncertaintyAsk, catalog
+from inference_econ.extras.uncertainty.answer import answer, errors_of, quantile
+from inference_econ.extras.uncertainty.asks import UncertaintyAsk
+from inference_econ.inputs import LEVELS, Settings, catalog
 from inference_econ.studies.settings import frontier_of
-from inference_econ.studies.uncertainty.answer import answer
-from inference_econ.studies.uncertainty.sampling import errors_of, quantile
 from tests.studies.uncertainty.studies import COMMON, MEMORY_BOUND, TWO, answered, factor, study
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from inference_econ.studies.uncertainty.design import design, shares
+from inference_econ.extras.uncertainty.answer import design, shares
 from tests.studies.uncertainty.studies import MEMORY_BOUND, TWO, answered, factor
 
 #: Of Ishigami and Homma (1990): sin x + a sin^2 y + b z^4 sin x, each from -pi to pi.

@@ -1,0 +1,5 @@
+"""Candidates that compete to serve a load, the SLOs that they must meet, and the choice among them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

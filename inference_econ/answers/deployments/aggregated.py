@@ -1,0 +1,209 @@
+"""The cheapest instances that read prompts and decode, and keep promises at a traffic."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+
+from inference_econ._types import Progress
+from inference_econ.answers.capacity import fewest, fewest_near
+from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.slo import Targets, least_chance, nothing_kept, promised_rates
+from inference_econ.errors import NothingFitsError
+from inference_econ.serving import (
+    Loaded,
+    Service,
+    Services,
+    arrivals_of,
+    calmest,
+    check_rate,
+    is_unproven,
+    loaded,
+    served,
+)
+
+#: What costs more than so many times the cheapest of a chip is no choice [1].
+_DEAREST = 4.0
+#: Where a load is played, instances are counted as finely as one in so many, and up to so many times as many as closed
+#: forms say [1].
+_FINEST, _MOST_MORE = 16, 8
+#: Layouts that are played at most; the next ones that would have to be are not chosen [1].
+_MOST_PLAYED = 12
+
+
+def cheapest(
+    offers: Sequence[Services],
+    requests_per_second: float,
+    targets: Targets,
+    *,
+    arrival_scv: float = 1.0,
+    most: int = 5,
+    play: bool = True,
+    progress: Progress | None = None,
+) -> list[Deployment]:
+    """The cheapest instances that keep some promises, best first; one per offer and size of instance.
+
+    Parameters
+    ----------
+    offers : sequence of Services
+        Layouts to choose from, of one engine on one kind of chip each (:func:`inference_econ.answers.layout_services.offer`).
+    requests_per_second : float
+        The whole traffic [1/s].
+    targets : Targets
+        What is promised.
+    arrival_scv : float
+        Of the times between arrivals of the whole traffic, of which each instance gets a random part [1].
+    most : int
+        Choices wanted, shared evenly among the kinds of chips [1].
+    play : bool
+        Play what closed forms choose where they are not proven, and correct it; otherwise closed forms count.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    list of Deployment
+        Ascending in cost; at equal cost those first that are likelier to keep the promises, then the quicker.
+
+    Raises
+    ------
+    InputError
+        If the rate is not positive.
+    NothingFitsError
+        If no layout keeps the promises even with a single request in flight, with the best that can be reached.
+
+    Notes
+    -----
+    The steady states bound the rate that a layout can promise; only layouts whose bound is cheaper than the choices
+    found so far are put under load: by closed forms, and, where these choose a layout but are not proven, by playing
+    the load and adding instances until the promises hold.
+    """
+    check_rate(requests_per_second)
+    bounds = []
+    for which, layouts in enumerate(offers):
+        rates = promised_rates(layouts, targets)
+        replicas = np.ceil(np.divide(requests_per_second, rates, out=np.ones_like(rates), where=rates > 0.0))
+        sizes = layouts.plans.accelerators
+        cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
+        bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
+    kept: dict[tuple[int, int], Deployment] = {}
+    ranked_by = partial(rank, targets)
+    chips = [layouts.setup.hardware.name for layouts in offers]
+    most_each, played = max(1, most // len(set(chips))), 0
+    for number, (bound, which, index) in enumerate(sorted(bounds)):
+        if progress is not None:
+            progress(number / len(bounds), f"{len(bounds)} layouts")
+        layouts = offers[which]
+        key = which, int(layouts.plans.accelerators[index])
+        rivals = sorted(choice.dollars_per_hour for (rival, _), choice in kept.items() if chips[rival] == chips[which])
+        limit = min(
+            kept[key].dollars_per_hour if key in kept else math.inf,
+            rivals[most_each - 1] if len(rivals) >= most_each else math.inf,
+        )
+        if bound > limit:
+            continue
+        service = layouts.service(index)
+        promised = targets.predicted(service)
+        choice = _fewest(service, requests_per_second, promised, limit, arrival_scv)
+        if choice is not None and key in kept and ranked_by(choice) >= ranked_by(kept[key]):
+            continue
+        if play and choice is not None and is_unproven(choice.service, choice.load):
+            played += 1
+            last = played > _MOST_PLAYED
+            choice = None if last else _played(choice, requests_per_second, promised, limit, arrival_scv)
+        if choice is not None and (key not in kept or ranked_by(choice) < ranked_by(kept[key])):
+            kept[key] = choice
+    if not kept:
+        raise NothingFitsError(nothing_kept(offers, targets, partial(_keeps, requests_per_second, arrival_scv, play)))
+    listed: list[Deployment] = []
+    for chip in dict.fromkeys(chips[which] for which, _ in kept):
+        ranked = sorted((choice for (which, _), choice in kept.items() if chips[which] == chip), key=ranked_by)[
+            :most_each
+        ]
+        listed += [choice for choice in ranked if choice.dollars_per_hour <= _DEAREST * ranked[0].dollars_per_hour]
+    return sorted(listed, key=ranked_by)
+
+
+def rank(targets: Targets, choice: Deployment) -> tuple[float, float, float]:
+    """Key that deployments are ordered by: cost; at equal cost the probability of promises; then the mean TPOT."""
+    return round(choice.dollars_per_hour, 6), -least_chance(choice.chances(targets)), choice.load.tpot_seconds["mean"]
+
+
+def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
+    """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
+    calm = calmest(service.requests, arrival_scv)
+
+    def shared(replicas: int) -> Loaded:
+        return loaded(service, rate / replicas, arrivals=calm.among(replicas))
+
+    def bill(replicas: int) -> float:
+        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
+
+    start = max(1, math.ceil(rate / service.most_requests_per_second))
+    replicas = fewest(
+        lambda replicas: targets.broken(shared(replicas)) is None,
+        start,
+        gives_up=lambda replicas: bill(replicas) > limit or (replicas > start and rate / replicas < 1e-6),
+    )
+    if replicas is None:
+        return None
+    broken = "instance" if replicas == 1 else targets.broken(shared(replicas - 1)) or "capacity"
+    return Deployment(service, replicas, shared(replicas), bill(replicas), broken)
+
+
+def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
+    """Whether some number of instances keeps the promises."""
+    choice = _fewest(service, rate, targets, math.inf, arrival_scv)
+    if choice is not None and play and is_unproven(service, choice.load):
+        choice = _played(choice, rate, targets, math.inf, arrival_scv)
+    return choice is not None
+
+
+def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
+    """A choice with as many instances as its load needs where it is played, at least those of closed forms.
+
+    Of bursty arrivals closed forms may want more than are needed, so that fewer are tried as well. None if these cost
+    more than the limit. Numbers of instances are told apart as finely as one in :data:`_FINEST`.
+    """
+    service, closed_fewest = choice.service, choice.replicas
+    arrivals = arrivals_of(service.requests, arrival_scv)
+    play, grain = served(service, arrivals), -(-closed_fewest // _FINEST)
+    below = max(1, math.ceil(rate / service.most_requests_per_second)) if arrivals.scv > 1.0 else closed_fewest
+    closed_form = (closed_fewest - below) // grain
+    tried = range(closed_fewest - closed_form * grain, _MOST_MORE * (closed_fewest + 1) + 1, grain)
+
+    def bill(replicas: int) -> float:
+        return float(service.setup.dollars_per_hour(replicas, service.accelerators))
+
+    @cache
+    def shared(replicas: int) -> Loaded:
+        return play(rate / replicas, replicas)
+
+    def kept(place: int) -> bool:
+        return targets.broken(shared(tried[place])) is None
+
+    def likely(place: int) -> bool:
+        """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
+        calm = calmest(service.requests, arrival_scv).among(tried[place])
+        closed = loaded(service, rate / tried[place], arrivals=calm)
+        return targets.like(choice.load, shared(closed_fewest)).broken(closed) is None
+
+    affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
+    # Most that are dearer than others show it with as many instances as they could be.
+    if not affordable or (limit < math.inf and not kept(affordable - 1)):
+        return None
+    guess = closed_form
+    if guess >= affordable or not kept(guess):
+        guess = bisect_left(range(closed_form + 1, affordable), True, key=likely) + closed_form + 1
+    place = fewest_near(kept, min(guess, affordable - 1), affordable)
+    if place is None:
+        return None
+    needed = tried[place]
+    fewer = "instance" if needed == 1 else choice.binding if place == closed_form else "capacity"
+    binding = fewer if not place else targets.broken(shared(tried[place - 1])) or "capacity"
+    return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)

@@ -1,0 +1,148 @@
+"""One deployment under its load: equal instances that prefill and decode, or a prefill and a decode pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from inference_econ.answers.deployments.fleet_record import fleet_record
+from inference_econ.answers.deployments.power import fleet_power, power_record, together_watts
+from inference_econ.answers.deployments.service_record import bounded_load, layout_of, service_record, under_load
+from inference_econ.answers.disaggregated.load import PooledFleet
+from inference_econ.answers.slo import Chances, Targets, chances, chances_record
+from inference_econ.engine import Instances, Setup
+from inference_econ.formulas import money
+from inference_econ.records.facts import HEAD, bound, facts
+from inference_econ.serving import Loaded, Service
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Instances of one layout under load, or a pool of prefill and one of decode instances, and their bill.
+
+    Attributes
+    ----------
+    service : Service
+        One instance; of pools a decode instance.
+    replicas : int
+        Instances [1]; 1 for pools, whose instances ``fleet`` counts.
+    load : Loaded
+        Load of one instance; of pools the load of all.
+    dollars_per_hour : float
+        Bill of all instances [USD/h].
+    binding : str
+        What one instance less would break: capacity, ttft or tpot; ``instance``, if there is only one. Of pools the
+        pool with less to spare. Empty if the number of instances was given.
+    fleet : Fleet or None
+        Both pools; None if each instance prefills and decodes.
+    """
+
+    service: Service
+    replicas: int
+    load: Loaded
+    dollars_per_hour: float
+    binding: str = ""
+    fleet: PooledFleet | None = None
+
+    @classmethod
+    def of_pools(cls, fleet: PooledFleet, **fields: Any) -> Self:
+        """Make the deployment that two pools are, with the fields that a subclass has in addition."""
+        writer = fleet.pools.decode.services.service(fleet.decode)
+        return cls(writer, 1, fleet.load, fleet.dollars_per_hour, **{"binding": fleet.binding, **fields}, fleet=fleet)
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of both pools if their chips differ; else the setup alone."""
+        if self.fleet is None or not self.fleet.pools.prefill_chip:
+            return [self.service.setup]
+        return [self.fleet.pools.prefill.setup, self.service.setup]
+
+    @property
+    def requests_per_second(self) -> float:
+        """Requests that all instances get [1/s]."""
+        return self.load.requests_per_second * self.replicas
+
+    @property
+    def output_tokens_per_second(self) -> float:
+        """Output tokens that all instances complete [tokens/s]."""
+        return self.replicas * self.load.completed_per_second * self.service.requests.osl.mean
+
+    @property
+    def instance_load(self) -> Loaded:
+        """Load of one instance; of pools with the concurrent requests of one decode instance."""
+        if self.fleet is None:
+            return self.load
+        return replace(self.load, in_flight=self.load.in_flight / self.fleet.decode_instances)
+
+    @property
+    def accelerators(self) -> int:
+        """Chips of all instances [1]."""
+        return self.replicas * self.service.accelerators if self.fleet is None else sum(self.fleet.accelerators)
+
+    @property
+    def rented(self) -> int:
+        """Chips of the machines that hold all instances [1]."""
+        if self.fleet is not None:
+            return sum(self.fleet.rented)
+        return int(self.service.setup.rented(self.replicas, self.service.accelerators))
+
+    @property
+    def dollars_per_million_output_tokens(self) -> float:
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        if self.fleet is not None:
+            return self.fleet.dollars_per_million_output_tokens
+        return float(money.dollars_per_million(self.dollars_per_hour / 3600.0, self.output_tokens_per_second))
+
+    def chances(self, targets: Targets) -> Chances:
+        """Return the probability that each SLO is met."""
+        if self.fleet is not None:
+            return self.fleet.chances(targets)
+        return chances(self.service, self.load, targets)
+
+    def subjects(self) -> tuple[Instances, ...]:
+        """Return one instance under its load, for the prediction errors that apply to it."""
+        return under_load([(self.service, self.instance_load)])
+
+    def power(self) -> dict[str, float | None]:
+        """Return power and energy as plain data, see :func:`inference_econ.answers.deployments.power.power_record`."""
+        if self.fleet is not None:
+            return fleet_power(self.fleet)
+        watts = together_watts(self.service, self.replicas, self.load)
+        return power_record([(self.service.setup, self.accelerators)], watts, self.output_tokens_per_second)
+
+    def layout(self) -> dict[str, float | str]:
+        """Return the degrees of an instance; of pools those of a decode instance, and the prefill layout in words."""
+        layout = layout_of(self.service)
+        if self.fleet is None:
+            return layout
+        pools = self.fleet.pools
+        return {**layout, "prefill": pools.prefill.layouts[self.fleet.prefill], **pools.prefill_chip}
+
+    def served_record(self, targets: Targets) -> dict[str, object]:
+        """Return the instances, their bill and their load as plain data, named alike with and without pools."""
+        service = self.service
+        if self.fleet is None:
+            return {
+                "serving": "together",
+                **service_record(service, self.replicas, self.load),
+                "dollars_per_hour": self.dollars_per_hour,
+                "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
+                "binding": self.binding,
+                **bounded_load(service, self.load, self.replicas, targets),
+                **self.power(),
+                **chances_record(self.chances(targets)),
+            }
+        named = ("weights", "kv", "isl", "osl", "cached", "shared_prefix")
+        return {
+            "serving": "apart",
+            **facts(service.setup, *HEAD, *named, requests=service.requests),
+            **bound(*self.setups),
+            **self.fleet.pools.prefill_chip,
+            "speculation": None if service.speculation is None else service.speculation.record(),
+            "layout": layout_of(service),
+            "replicas": 1,
+            "binding": self.binding,
+            **fleet_record(self.fleet, targets),
+            "in_flight_per_instance": self.instance_load.in_flight,
+        }

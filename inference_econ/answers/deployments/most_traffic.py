@@ -1,0 +1,284 @@
+"""The most traffic that some chips, or a budget, carry within promises: the inverse of a recommendation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from inference_econ._types import Indices
+from inference_econ.answers import capacity
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.recommend import Recommendation, as_candidates, some_of_each_chip
+from inference_econ.answers.disaggregated.fleets import largest
+from inference_econ.answers.disaggregated.load import NOTICED, Terms
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.slo import Targets, nothing_kept, promised_rates
+from inference_econ.errors import InputError, NothingFitsError, TooLittleError
+from inference_econ.serving import Loaded, Service, Services, arrivals_of, calmest, is_unproven, loaded, served
+
+#: Halvings of the range between a rate that is kept and one that is not [1].
+_HALVINGS = 20
+#: The same where every load is played [1].
+_PLAYED = 7
+#: A little more traffic, which shows what binds [1].
+_MORE = 1.02
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MostTraffic(Recommendation):
+    """Deployments that carry the most within some promises, the best first.
+
+    Attributes
+    ----------
+    means : Means
+        Chips, money or power, for one kind of chip.
+    """
+
+    page = "report.questions.recommend:MostTrafficPage"
+
+    means: Means
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {
+            "means": self.means.record(),
+            "targets": self.targets.record(),
+            "choices": self.records(),
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per deployment."""
+        return [{**choice.served_record(self.targets), **output_record(choice)} for choice in self]
+
+
+def most_traffic(
+    offers: Sequence[Candidate | Services], means: Means, targets: Targets, *, arrival_scv: float = 1.0, most: int = 5
+) -> MostTraffic:
+    """The deployments that carry the most requests with some means, best first.
+
+    Parameters
+    ----------
+    offers : sequence of Candidate or Services
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.deployments.candidates.market`,
+        :func:`inference_econ.answers.layout_services.offer`).
+    means : Means
+        Chips, or money, for one kind of chip.
+    targets : Targets
+        What is promised.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    most : int
+        Choices wanted [1].
+
+    Returns
+    -------
+    MostTraffic
+        Each with as many instances as there is room for, under the largest load that keeps the promises; binding is
+        what a little more would break. Descending in the rate; of equal ones the cheaper first. One per practice and
+        size of instances that do both, and one per practice of pools that carry 5 % more than these on their chip; the
+        best of every chip is there.
+
+    Raises
+    ------
+    InputError
+        If only pools compete, and a time to the last token is promised, of which they know the mean only.
+    NothingFitsError
+        If not one instance can be had, with how many chips it takes; or if no layout keeps the promises.
+
+    Notes
+    -----
+    Layouts are tried in the order of the rates that steady states promise, which no load exceeds; each has first to
+    keep the best rate found for its size.
+    """
+    candidates = as_candidates(offers)
+    arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
+    failures, choices = list[Exception](), list[Deployment]()
+    try:
+        both = [candidate.services for candidate in candidates if candidate.pools is None]
+        choices += _together(both, means, targets, arrival_scv, most) if both else []
+    except NothingFitsError as error:
+        failures.append(error)
+    for candidate in candidates:
+        if candidate.pools is None:
+            continue
+        chip = candidate.services.setup.hardware.name
+        alike = [choice for choice in choices if choice.fleet is None and _chip(choice) == chip]
+        least = (1.0 + NOTICED) * max((choice.requests_per_second for choice in alike), default=0.0)
+        try:
+            terms = Terms(targets, arrival_scv)
+            fuller = replace(terms, fullest=terms.kept.fullest)
+            fleet = largest(candidate.pools.pools, means, fuller, least=least)
+        except (InputError, NothingFitsError) as error:
+            failures.append(error)
+            continue
+        if fleet is not None:
+            choices.append(Deployment.of_pools(fleet))
+    if not choices:
+        raise failures[0] if both else min(failures, key=_lacking)
+    ranked = some_of_each_chip(sorted(choices, key=_rank), most)
+    return MostTraffic(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, means)
+
+
+def _lacking(failure: Exception) -> float:
+    """The means of the smallest pools, where they are more than is given; no end where something else is missing."""
+    return failure.least if isinstance(failure, TooLittleError) else np.inf
+
+
+def _together(
+    offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
+) -> list[Deployment]:
+    """Most traffic of instances that do both; one per offer and size."""
+    within, replicas = affordable(offers, means)
+    bounds = sorted(
+        (
+            (-float(rate), which, index)
+            for which, layouts in enumerate(within)
+            for index, rate in enumerate(replicas[which] * promised_rates(layouts, targets))
+            if rate > 0.0
+        )
+    )
+    kept: dict[tuple[int, int], Deployment] = {}
+    for bound, which, index in bounds:
+        service = within[which].service(index)
+        key = which, service.accelerators
+        chip = service.setup.hardware.name
+        rivals = sorted((choice.requests_per_second for choice in kept.values() if _chip(choice) == chip), reverse=True)
+        least = max(
+            kept[key].requests_per_second if key in kept else 0.0, rivals[most - 1] if len(rivals) >= most else 0.0
+        )
+        if -bound <= least:
+            continue
+        choice = _fullest(service, int(replicas[which][index]), targets.predicted(service), -bound, least, arrival_scv)
+        if choice is not None:
+            kept[key] = choice
+    ranked = some_of_each_chip(sorted(kept.values(), key=_rank), most)
+    best = [_played(choice, targets, arrival_scv) for choice in ranked]
+    carrying = [choice for choice in best if choice is not None]
+    if not carrying:
+        raise NothingFitsError(nothing_kept(within, targets, partial(_keeps, arrival_scv)))
+    return carrying
+
+
+def _chip(choice: Deployment) -> str:
+    """The name of the accelerators of a choice."""
+    return choice.service.setup.hardware.name
+
+
+def most_of_one(service: Service, targets: Targets, arrival_scv: float = 1.0) -> Deployment | None:
+    """One instance under the largest load that keeps some promises; None if not even a small one does.
+
+    Parameters
+    ----------
+    service : Service
+        The instance.
+    targets : Targets
+        What is promised.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    """
+    choice = _fullest(service, 1, targets.predicted(service), service.most_requests_per_second, 0.0, arrival_scv)
+    return None if choice is None else _played(choice, targets, arrival_scv)
+
+
+def _keeps(arrival_scv: float, service: Service, targets: Targets) -> bool:
+    """Whether an instance keeps the promises under some load."""
+    return most_of_one(service, targets, arrival_scv) is not None
+
+
+def _rank(choice: Deployment) -> tuple[bool, float, float]:
+    return choice.service.setup.is_bound, -choice.requests_per_second, choice.dollars_per_hour
+
+
+def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deployment | None:
+    """A choice under the largest rate that keeps the promises where its load is played, at most that of closed forms.
+
+    None if not even a small part of it does.
+    """
+    if not is_unproven(choice.service, choice.load):
+        return choice
+    play = served(choice.service, arrivals_of(choice.service.requests, arrival_scv))
+    most = choice.load.requests_per_second
+    promised = targets.predicted(choice.service)
+
+    def load(rate: float) -> Loaded:
+        return play(rate, choice.replicas)
+
+    @cache
+    def broken(rate: float) -> str | None:
+        return promised.broken(load(rate))
+
+    low, high = capacity.most(lambda rate: broken(rate) is None, 0.0, most, _PLAYED)
+    if low == most:
+        return replace(choice, load=load(most))
+    return None if low == 0.0 else replace(choice, load=load(low), binding=broken(high) or "capacity")
+
+
+def affordable(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
+    """The layouts of which there is room for an instance, and for how many of each.
+
+    Raises
+    ------
+    NothingFitsError
+        If there are none, with how many chips the smallest instance takes.
+    """
+    within, counts = [], []
+    for layouts in offers:
+        sizes = layouts.plans.accelerators.astype(int)
+        room = {size: means.most_instances(layouts.setup, size) for size in set(sizes.tolist())}
+        count = np.array([room[size] for size in sizes.tolist()])
+        chosen = np.flatnonzero(count)
+        if chosen.size:
+            within.append(layouts.take(chosen))
+            counts.append(count[chosen])
+    if not within:
+        smallest: dict[str, Services] = {}
+        for layouts in offers:
+            chip = layouts.setup.hardware.name
+            smallest[chip] = min(smallest.get(chip, layouts), layouts, key=_smallest)
+        needed = (_needed(layouts, means) for layouts in smallest.values())
+        raise NothingFitsError(f"{means.text}: {'; '.join(needed)}")
+    return within, counts
+
+
+def _smallest(layouts: Services) -> int:
+    """Chips of the smallest instance [1]."""
+    return int(layouts.plans.accelerators.min())
+
+
+def _needed(layouts: Services, means: Means) -> str:
+    """How many chips the smallest instance takes, in words, and what of the means."""
+    setup, size = layouts.setup, _smallest(layouts)
+    rented = int(setup.rented(1, size))
+    paid = "" if rented == size else f", which are rented as {rented}"
+    priced = means if means.accelerators is None else Means(dollars_per_hour=1.0)
+    taken = priced.in_words(rented * priced.taken(setup))
+    return f"{setup.model.name} ({setup.precision.weights}) needs at least {size} {setup.hardware.name}{paid} ({taken})"
+
+
+def _fullest(
+    service: Service, replicas: int, targets: Targets, most: float, least: float, arrival_scv: float
+) -> Deployment | None:
+    """Some instances under the largest rate that keeps the promises, if it is more than the least one."""
+    arrivals = calmest(service.requests, arrival_scv).among(replicas)
+
+    def broken(rate: float) -> str | None:
+        return targets.broken(loaded(service, rate / replicas, arrivals=arrivals))
+
+    if least > 0.0 and broken(least) is not None:
+        return None
+    low, high = capacity.most(lambda rate: broken(rate) is None, least, most, _HALVINGS)
+    if low <= least * (1.0 + 1e-6):
+        return None
+    load = loaded(service, low / replicas, arrivals=arrivals)
+    bill = float(service.setup.dollars_per_hour(replicas, service.accelerators))
+    return Deployment(service, replicas, load, bill, broken(max(high, low * _MORE)) or "capacity")
+
+
+def output_record(choice: Deployment) -> dict[str, float]:
+    """Output of a deployment to its users, as plain data."""
+    return {"output_tokens_per_second": choice.requests_per_second * choice.service.requests.osl.mean}

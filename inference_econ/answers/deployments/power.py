@@ -1,0 +1,137 @@
+"""Power of deployments: boards, servers and the facility, which are three quantities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from inference_econ._types import Array, Indices
+from inference_econ.answers.disaggregated.load import PooledFleet
+from inference_econ.engine import Setup, chip_power
+from inference_econ.formulas.power import facility_watts, grams_of_carbon
+from inference_econ.serving import Loaded, Service, Services, request_joules
+
+
+def instance_watts(
+    services: Services | Service,
+    rows: Indices,
+    batch: Array,
+    requests_per_second: Array,
+    *,
+    reads: bool = True,
+    decodes: bool = True,
+) -> Array | None:
+    """Mean power of the boards of instances under load.
+
+    Parameters
+    ----------
+    services : Services or Service
+        Their layouts.
+    rows : ndarray of int, shape (n,)
+        Which layout each has.
+    batch, requests_per_second : ndarray, shape (n,)
+        Decoded together [1], and completed by one instance [1/s].
+    reads, decodes : bool
+        Whether they read prompts, and write answers.
+
+    Returns
+    -------
+    ndarray, shape (n,), or None
+        Of all boards of an instance [W]; None where the hardware file has no watts.
+    """
+    setup, chip = services.setup, chip_power(services.setup.hardware)
+    if chip is None:
+        return None
+    plans = replace(services.plans.at((rows,)), batch=batch)
+    speculation = services.speculation if decodes else None
+    joules = request_joules(setup, chip, plans, services.requests, speculation, reads=reads, decodes=decodes)
+    return np.asarray(plans.accelerators * chip.board_watts(joules * requests_per_second / plans.accelerators, 1.0))
+
+
+def together_watts(service: Service, replicas: int, load: Loaded) -> float | None:
+    """Power of the boards of some instances that read prompts and decode, each under a load [W]."""
+    batch = np.atleast_1d(service.at(load.in_flight).batch)
+    watts = instance_watts(service, np.array([0]), batch, np.array([load.completed_per_second]))
+    return None if watts is None else replicas * float(watts[0])
+
+
+def fleet_watts(fleet: PooledFleet) -> float | None:
+    """Power of the boards of two pools under their load [W]; None where a file of their chips has no watts."""
+    pools, load = fleet.pools, fleet.load
+    batch = np.array([max(load.in_flight / fleet.decode_instances, 1.0)])
+    sides = (
+        (pools.prefill, fleet.prefill, fleet.prefill_instances, True),
+        (pools.decode, fleet.decode, fleet.decode_instances, False),
+    )
+    drawn = 0.0
+    for pool, row, count, reads in sides:
+        rate = np.array([load.completed_per_second / count])
+        chips = pool.processes_of(row)
+        watts = instance_watts(pool.services, np.array([row]), batch, rate / chips, reads=reads, decodes=not reads)
+        if watts is None:
+            return None
+        drawn += count * chips * float(watts[0])
+    return drawn
+
+
+#: What is said of the power of a deployment.
+FIELDS = (
+    "board_watts",
+    "server_watts",
+    "facility_watts",
+    "provisioned_watts",
+    "joules_per_output_token",
+    "facility_joules_per_output_token",
+    "tokens_per_second_per_megawatt",
+)
+
+
+def power_record(
+    parts: Sequence[tuple[Setup, int]], board_watts: float | None, tokens_per_second: float
+) -> dict[str, float | None]:
+    """Power of a deployment, as plain data.
+
+    Parameters
+    ----------
+    parts : sequence of (Setup, int)
+        What it runs on, and how many accelerators of each [1]; emissions are those of the grid of the first.
+    board_watts : float or None
+        Mean power of all its boards [W]; None where a file of them has no watts, which leaves everything null.
+    tokens_per_second : float
+        Output tokens [tokens/s].
+
+    Returns
+    -------
+    dict of str to float
+        :data:`FIELDS`, and emissions of a million output tokens [g] where a grid is named.
+    """
+    if board_watts is None:
+        return dict.fromkeys(FIELDS)
+    chips = [(chip, number) for setup, number in parts if (chip := chip_power(setup.hardware)) is not None]
+    hosts = sum(number * chip.host_watts for chip, number in chips)
+    provisioned = sum(number * chip.provisioned_watts for chip, number in chips)
+    facility = float(facility_watts(board_watts, hosts, chips[0][0].pue))
+    values = (
+        board_watts,
+        board_watts + hosts,
+        facility,
+        provisioned,
+        board_watts / tokens_per_second,
+        facility / tokens_per_second,
+        1e6 * tokens_per_second / provisioned,
+    )
+    record: dict[str, float | None] = dict(zip(FIELDS, values, strict=True))
+    grid = parts[0][0].grid
+    if grid is not None:
+        grams = grams_of_carbon(1e6 * facility / tokens_per_second, grid.grams_per_kwh)
+        record["grams_co2e_per_million_output_tokens"] = float(grams)
+    return record
+
+
+def fleet_power(fleet: PooledFleet) -> dict[str, float | None]:
+    """Power of two pools, as plain data; see :func:`power_record`."""
+    setups = (fleet.pools.prefill.setup, fleet.pools.decode.setup)
+    rate = fleet.load.completed_per_second * fleet.pools.requests.osl.mean
+    return power_record(list(zip(setups, fleet.accelerators, strict=True)), fleet_watts(fleet), rate)

@@ -1,0 +1,409 @@
+"""The cheapest deployment that keeps its promises at a traffic: every engine's practice, together or apart."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from inference_econ._shown import Shown
+from inference_econ._types import Progress
+from inference_econ.answers.deployments.aggregated import cheapest, rank
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.service_record import finite, layout_of
+from inference_econ.answers.disaggregated.fleets import smallest
+from inference_econ.answers.disaggregated.load import NOTICED, PooledFleet, Terms
+from inference_econ.answers.slo import FILLED, Targets, chance_below, least_chance, of_throughput, promised_rates
+from inference_econ.engine import Setup
+from inference_econ.errors import InputError, NothingFitsError, TooMuchError
+from inference_econ.serving import (
+    Gamma,
+    Loaded,
+    Service,
+    Services,
+    arrivals_of,
+    check_rate,
+    is_unproven,
+    loaded,
+    served,
+)
+
+#: Squared coefficients of variation of the times between arrivals: of independent users, and of users that come in
+#: crowds, where so many is a choice of ours and not a measurement [1].
+POISSON, CROWDS = 1.0, 10.0
+#: Load at which a fleet is looked at that nobody chose, over what it completes [1].
+_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Burstiness:
+    """An instance under one load with two kinds of arrivals.
+
+    Attributes
+    ----------
+    requests_per_second : float
+        Offered to the fleet [1/s].
+    assumed_scv, other_scv : float
+        Squared coefficients of variation of the times between arrivals: as assumed, and another [1].
+    assumed, other : Loaded
+        An instance under both.
+    traffic : str
+        What the traffic is called that says how requests arrive; nothing where that is assumed.
+    """
+
+    requests_per_second: float
+    assumed_scv: float
+    other_scv: float
+    assumed: Loaded
+    other: Loaded
+    traffic: str = ""
+
+
+def other_scv(arrival_scv: float) -> float:
+    """Variation that an assumed one is held against: crowds, or Poisson arrivals if more than these are assumed [1]."""
+    return CROWDS if arrival_scv <= POISSON else POISSON
+
+
+def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
+    """A fleet at 80 % of what it completes, under arrivals as they are assumed, and under others.
+
+    Parameters
+    ----------
+    service : Service
+        One instance.
+    replicas : int
+        Instances that share the traffic evenly [1].
+    arrival_scv : float
+        As assumed [1].
+    """
+    rate = _SHARE * service.most_requests_per_second
+    assumed = served(service, arrivals_of(service.requests, arrival_scv))(rate, replicas)
+    return burstiness_at(service, assumed, replicas=replicas, arrival_scv=arrival_scv)
+
+
+def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
+    """Burstiness at a load of an instance that is known; both are played if one of them has to be."""
+    rate, other = load.requests_per_second, other_scv(arrival_scv)
+    player = served(service, Gamma(max(other, load.arrivals.scv)))
+    others = loaded(service, rate, arrivals=Gamma(other).among(replicas))
+    if is_unproven(service, others) or load.played:
+        # What closed forms and the player differ in is no effect of bursts.
+        others, load = player.played(others), load if load.played else player.played(load)
+    return Burstiness(rate * replicas, arrival_scv, other, load, others, service.requests.traffic)
+
+
+def burstiness_record(compared: Burstiness) -> dict[str, object]:
+    """Burstiness as plain data."""
+    return {
+        "request_rate": compared.requests_per_second,
+        "loads": [
+            {
+                "arrival_scv": scv,
+                "saturated": load.saturated,
+                "played": load.played,
+                "ttft_seconds": finite(load.ttft_seconds),
+                "tpot_seconds": finite(load.tpot_seconds),
+            }
+            for scv, load in ((compared.assumed_scv, compared.assumed), (compared.other_scv, compared.other))
+        ],
+    }
+
+
+#: Fleets within this factor cost the same [1]; from this probability on a promise is likely to be kept [1].
+_EQUAL, _LIKELY = 1.001, 0.5
+
+DeploymentT = TypeVar("DeploymentT", bound=Deployment)
+
+
+@dataclass(frozen=True, repr=False)
+class Recommendation(Shown, Sequence[Deployment]):
+    """Deployments that keep some promises, the best first.
+
+    Attributes
+    ----------
+    choices : tuple of Deployment
+        The deployments; the answer itself is a sequence of them.
+    targets : Targets
+        What is promised.
+    layouts : int
+        Layouts that were tried [1].
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals, as assumed [1].
+    startable : Deployment or None
+        Beside layouts that no engine can start, the cheapest deployment that one can, if that is compared.
+    """
+
+    page = "report.questions.recommend:RecommendationPage"
+
+    choices: tuple[Deployment, ...]
+    targets: Targets
+    layouts: int
+    arrival_scv: float
+    startable: Deployment | None = field(default=None, kw_only=True)
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of all deployments."""
+        return [setup for choice in self for setup in choice.setups]
+
+    def __len__(self) -> int:
+        return len(self.choices)
+
+    @cached_property
+    def bursts(self) -> Burstiness | None:
+        """The best deployment under arrivals as assumed and under others; None of pools."""
+        best = self[0]
+        if best.fleet is not None:
+            return None
+        return burstiness_at(best.service, best.load, replicas=best.replicas, arrival_scv=self.arrival_scv)
+
+    @overload
+    def __getitem__(self, index: int) -> Deployment: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Deployment, ...]: ...
+    def __getitem__(self, index: int | slice) -> Deployment | tuple[Deployment, ...]:
+        return self.choices[index]
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        record = recommend_record(self, self.targets)
+        if self.bursts is not None:
+            record["burstiness"] = burstiness_record(self.bursts)
+        if self.startable is not None:
+            record["startable"] = {
+                "layout": layout_of(self.startable.service),
+                "accelerators": self.startable.accelerators,
+                "dollars_per_hour": self.startable.dollars_per_hour,
+            }
+        return record
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per deployment."""
+        return [choice.served_record(self.targets) for choice in self]
+
+
+def recommend(
+    offers: Sequence[Candidate | Services],
+    requests_per_second: float | None,
+    targets: Targets,
+    *,
+    arrival_scv: float = 1.0,
+    most: int = 5,
+    play: bool = True,
+    progress: Progress | None = None,
+) -> Recommendation:
+    """The cheapest deployments that keep some promises, best first.
+
+    Parameters
+    ----------
+    offers : sequence of Candidate or Services
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.deployments.candidates.market`,
+        :func:`inference_econ.answers.layout_services.offer`).
+    requests_per_second : float or None
+        The whole traffic [1/s]; None for what fills one instance, or group of pools, of the cheapest layout
+        (:func:`natural_rate`).
+    targets : Targets
+        What is promised.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    most : int
+        Choices wanted, of instances that do both shared evenly among the kinds of chips [1].
+    play : bool
+        Play what closed forms choose where they are not proven, and correct it; otherwise closed forms count.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    Recommendation
+        Ascending in cost, and at equal cost descending in the least probability that an SLO is met; one per practice
+        and size of instances that do both, and one per practice of pools that are cheaper than those on their chip by
+        5 %; if there are none, the best that cost no more, where one of the cheapest instances is unlikely to meet an
+        SLO. Chips that no server was fitted with come last: their numbers are bounds.
+
+    Raises
+    ------
+    InputError
+        If the rate is not positive.
+    NothingFitsError
+        If nothing keeps the promises even with a single request in flight, with the best that can be reached.
+    """
+    candidates = as_candidates(offers)
+    arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
+    both = [candidate.services for candidate in candidates if candidate.pools is None]
+    rate = natural_rate(candidates, targets) if requests_per_second is None else requests_per_second
+    check_rate(rate)
+    choices: list[Deployment] = []
+    failure: Exception | None = None
+    try:
+        if both:
+            choices += cheapest(both, rate, targets, arrival_scv=arrival_scv, most=most, play=play, progress=progress)
+    except NothingFitsError as error:
+        failure = error
+    # What a chip does is asked of each by itself: the answer is the same whatever else competes.
+    for chip in dict.fromkeys(candidate.setup.hardware.name for candidate in candidates):
+        several = [candidate for candidate in candidates if candidate.setup.hardware.name == chip]
+        alike = [choice for choice in choices if choice.service.setup.hardware.name == chip]
+        fitted = [choice for choice in alike if not choice.service.setup.is_bound]
+        try:
+            choices += _worthwhile(several, rate, targets, fitted or alike, arrival_scv)
+        except (InputError, NothingFitsError) as error:
+            failure = failure or error
+    if not choices:
+        assert failure is not None
+        raise failure
+    ranked = some_of_each_chip(sorted(choices, key=partial(_rank, targets)), most)
+    return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv)
+
+
+def natural_rate(candidates: Sequence[Candidate], targets: Targets) -> float:
+    """Rate that fills an instance, or the smallest group of pools, whose requests are the cheapest, as planned [1/s].
+
+    Pools have to be cheaper by 5 %. Where nothing keeps the promises, it is said of any rate.
+    """
+    usual = [_naturally_filled(candidate, targets) for candidate in candidates]
+    rate, per_dollar = max(usual, key=lambda filled: filled[1])
+    return rate if per_dollar > 0.0 else FILLED
+
+
+def _naturally_filled(candidate: Candidate, targets: Targets) -> tuple[float, float]:
+    """Rate planned for the layout whose requests are the cheapest within promises, and that over its price.
+
+    In requests per second [1/s], and [1/s per USD/h]; 0 if no layout keeps them. Pools keep them as a mean.
+    """
+    layouts, handicap = candidate.services, 1.0
+    if candidate.pools is None:
+        rates, chips = FILLED * promised_rates(layouts, targets), layouts.plans.accelerators
+    else:
+        kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.seen, 1.0 + NOTICED
+        if not kept.any():
+            return 0.0, 0.0
+        rates, chips = FILLED * seen.requests_per_second[kept], candidate.paid_chips[kept]
+    per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(chips) / handicap
+    index = int(np.argmax(per_dollar))
+    rate = float(rates[index])
+    if candidate.pools is None:
+        # What states promise is a bound: crowds at the slots take a little of it.
+        rate = min(rate, FILLED * layouts.service(index).most_requests_per_second)
+    return rate, float(per_dollar[index])
+
+
+def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[DeploymentT]:
+    """The first choices, and of every chip at least its first."""
+    firsts = {choice.service.setup.hardware.name: choice for choice in reversed(ranked)}.values()
+    others = [choice for choice in ranked if all(choice is not first for first in firsts)]
+    chosen = [*firsts, *others[: max(most - len(firsts), 0)]]
+    return [choice for choice in ranked if any(choice is kept for kept in chosen)]
+
+
+def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Candidate]:
+    """Candidates; layouts of a single setup are one.
+
+    Raises
+    ------
+    InputError
+        If they are something else, with how offers are made.
+    """
+    several = list(offers) if isinstance(offers, (list, tuple)) else [offers]
+    candidates = [Candidate(offer) if isinstance(offer, Services) else offer for offer in several]
+    right = [offer for offer in candidates if isinstance(offer, Candidate)]
+    if not right or len(right) < len(candidates):
+        wrong = next((offer for offer in candidates if not isinstance(offer, Candidate)), offers)
+        raise InputError(
+            f"offers: got {reprlib.repr(wrong)}; give what market(setup, requests) makes, for example "
+            "market(Setup.of('llama_3_70b', 'h100_sxm'), Requests(2000, 500))"
+        )
+    return right
+
+
+def _rank(targets: Targets, choice: Deployment) -> tuple[bool, tuple[float, float, float]]:
+    """Whether the numbers are a bound, which comes last, and what deployments are ordered by."""
+    return any(setup.is_bound for setup in choice.setups), rank(targets, choice)
+
+
+def _worthwhile(
+    candidates: Sequence[Candidate], rate: float, targets: Targets, others: Sequence[Deployment], arrival_scv: float
+) -> list[Deployment]:
+    """Fleets of pools that are cheaper than others by 5 %; else the best of the same cost, if it is worth it.
+
+    It is where one of the cheapest others is unlikely to meet an SLO, and the pools are likelier than all of them.
+
+    Raises
+    ------
+    InputError, NothingFitsError
+        See :func:`fleets`.
+    """
+    least = min((choice.dollars_per_hour for choice in others), default=math.inf)
+    level = [choice for choice in others if choice.dollars_per_hour <= least * _EQUAL]
+    likely = [least_chance(choice.chances(targets)) for choice in level]
+    noticed = least / (1.0 + NOTICED)
+    if min(likely, default=1.0) >= _LIKELY:
+        return [Deployment.of_pools(fleet) for fleet in fleets(candidates, rate, targets, noticed, arrival_scv)]
+    level_fleets = fleets(candidates, rate, targets, least * _EQUAL, arrival_scv)
+    pooled = sorted(map(Deployment.of_pools, level_fleets), key=partial(_rank, targets))
+    cheaper = [choice for choice in pooled if choice.dollars_per_hour < noticed]
+    better = (choice for choice in pooled if least_chance(choice.chances(targets)) > max(*likely, _LIKELY))
+    return cheaper or list(better)[:1]
+
+
+def fleets(
+    candidates: Sequence[Candidate], rate: float, targets: Targets, limit: float, arrival_scv: float
+) -> list[PooledFleet]:
+    """The cheapest fleet of every practice with pools that costs less than a limit [USD/h].
+
+    Raises
+    ------
+    InputError
+        If there is no limit, and a time to the last token is promised, of which pools know the mean only.
+    NothingFitsError
+        If there is no limit, and no fleet keeps the promises.
+    """
+    cheapest_fleets: list[PooledFleet] = []
+    failures: list[Exception] = []
+    for candidate in candidates:
+        if candidate.pools is None:
+            continue
+        try:
+            fleet = smallest(candidate.pools.pools, rate, Terms(targets, arrival_scv), limit=limit)
+        except TooMuchError:
+            raise
+        except (InputError, NothingFitsError) as error:
+            failures.append(error)
+            continue
+        if fleet is not None:
+            cheapest_fleets.append(fleet)
+    if math.isinf(limit) and failures and not cheapest_fleets:
+        raise failures[0]
+    return cheapest_fleets
+
+
+def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, int]:
+    """The probability that the first choice is cheaper than the next that costs more, and which that is.
+
+    None where there is none, or nobody knows errors.
+    """
+    first = choices[0]
+    dearer = (
+        place for place, choice in enumerate(choices) if choice.dollars_per_hour > first.dollars_per_hour * _EQUAL
+    )
+    place = next(dearer, 0)
+    if not place:
+        return None, 0
+    likely = [of_throughput(choice.dollars_per_hour, choice.subjects()[0]) for choice in (first, choices[place])]
+    return chance_below(*likely), place
+
+
+def recommend_record(choices: Sequence[Deployment], targets: Targets) -> dict[str, object]:
+    """Choices as plain data."""
+    chance, place = first_before_second(choices)
+    return {
+        "targets": targets.record(),
+        "choices": [choice.served_record(targets) for choice in choices],
+        "first_is_cheaper": None if chance is None else {"than_choice": place + 1, "probability": chance},
+    }

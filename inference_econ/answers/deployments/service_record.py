@@ -1,0 +1,126 @@
+"""Services under load as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from inference_econ.answers.deployments.candidates import label_of
+from inference_econ.answers.slo import NAMES, Targets
+from inference_econ.engine import Instances, bounds, layout_keys
+from inference_econ.records.deviations import SERVED, calibration_record
+from inference_econ.records.facts import HEAD, facts
+from inference_econ.records.plain import finite_or_none
+from inference_econ.serving import Loaded, Service, listed
+
+
+def under_load(shown: Iterable[tuple[Service, Loaded]]) -> tuple[Instances, ...]:
+    """Instances of services under load, by kind of chip.
+
+    Parameters
+    ----------
+    shown : iterable of (Service, Loaded)
+        Services that serve the same model to the same requests, each with its load.
+
+    Returns
+    -------
+    tuple of Instances
+        One entry per kind of chip and practice, labelled if there are several.
+    """
+    kinds: dict[tuple[str, str], list[tuple[Service, Loaded]]] = {}
+    for service, load in shown:
+        practice = label_of(service.setup, service.speculation, apart=False)
+        kinds.setdefault((service.setup.hardware.name, practice), []).append((service, load))
+    several = [len({kind[part] for kind in kinds}) > 1 for part in (0, 1)]
+    return tuple(
+        _alike(pairs, ", ".join(name for name, shown in zip(kind, several, strict=True) if shown))
+        for kind, pairs in kinds.items()
+    )
+
+
+def _alike(pairs: list[tuple[Service, Loaded]], label: str) -> Instances:
+    service, _ = pairs[0]
+    return Instances(
+        service.setup,
+        [float(service.accelerators) for service, _ in pairs],
+        [load.in_flight for _, load in pairs],
+        service.requests.isl.mean,
+        service.requests.osl.mean,
+        speculates=service.speculation is not None,
+        label=label,
+        layouts=[
+            key
+            for layouts_alike, _ in pairs
+            for key in layout_keys(layouts_alike.plans, layouts_alike.setup.assumptions.layout)
+        ],
+    )
+
+
+def layout_of(service: Service) -> dict[str, float | str]:
+    """The degrees of a service, under the names that people use."""
+    return service.setup.layout_record(service.plans, service.setup.assumptions.layout.tensor_layouts[0])
+
+
+def statistics(load: Loaded, name: str, targets: Targets) -> dict[str, float]:
+    """Mean and percentiles of one latency [s]; that which is promised of it is among them."""
+    return listed(getattr(load, f"{name}_seconds"), *([targets.percentile_of(name)] if name in targets.given else []))
+
+
+def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
+    """A load as plain data, percentiles that are promised among its latencies."""
+    return {
+        "request_rate": load.requests_per_second * replicas,
+        "completed_requests_per_second": load.completed_per_second * replicas,
+        "utilization": load.utilization,
+        "saturated": load.saturated,
+        "in_flight_per_instance": load.in_flight,
+        "probability_of_waiting": load.waiting,
+        "played": load.played,
+        **{f"{name}_seconds": finite(statistics(load, name, targets)) for name in NAMES},
+        "e2e_seconds_per_output_token": finite(load.e2e_seconds_per_output_token),
+    }
+
+
+def bounded_load(service: Service, load: Loaded, replicas: int, targets: Targets) -> dict[str, object]:
+    """A load as plain data, and how far off its latencies may be."""
+    (instances,) = under_load([(service, load)])
+    return bounds.bounded(load_record(load, replicas, targets), bounds.ends(instances, bounds.LOAD))
+
+
+def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str, object]:
+    """Instances, their layout, what they serve, and how far off they may be under some loads, as plain data."""
+    (instances,) = under_load((service, load) for load in loads)
+    record = {
+        **facts(
+            service.setup, *HEAD, "weights", "kv", "isl", "osl", "cached", "shared_prefix", requests=service.requests
+        ),
+        "speculation": None if service.speculation is None else service.speculation.record(),
+        "layout": layout_of(service),
+        "replicas": replicas,
+        "accelerators_per_instance": service.accelerators,
+        "accelerators": replicas * service.accelerators,
+        "accelerators_rented": int(service.setup.rented(replicas, service.accelerators)),
+        "slots": service.slots,
+        "requests_per_second_when_full": service.most_requests_per_second * replicas,
+        "calibration": calibration_record(instances, SERVED),
+    }
+    return bounds.bounded(record, bounds.ends(instances, bounds.LOAD))
+
+
+def pick_record(pick: Pick | None) -> dict[str, object]:
+    """Return how a deployment was chosen as plain data; nothing where nothing was left open."""
+    return {} if pick is None else {"picked": pick._asdict()}
+
+
+def finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as plain data: those without an end are null."""
+    return {name: finite_or_none(value) for name, value in values.items()}
+
+
+class Pick(NamedTuple):
+    """By which rule one layout of several was taken."""
+
+    rule: str
+    """Rule that it is best by, in words."""
+    layouts: int
+    """Layouts of which it was taken [1]."""

@@ -1,0 +1,814 @@
+"""Frontier of what users see of a service against its cost: the layouts and batches that nothing beats."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ._shown import Shown
+from inference_econ._types import Array, Indices
+from inference_econ.answers.deployments.candidates import (
+    RECIPE,
+    Arrangement,
+    Candidate,
+    Pooling,
+    Proposer,
+    Seen,
+    market,
+)
+from inference_econ.answers.disaggregated.load import FASTER, NOTICED
+from inference_econ.answers.slo import Likely, Targets, check_mean, kept_states, likely_ends, why_none_is_kept
+from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds, evaluate, power
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.formulas import money, pareto
+from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HardwareSpec, ModelSpec, Requests, Traffic
+from inference_econ.inputs.catalog import Name
+from inference_econ.records.deviations import SERVED, calibration_record
+from inference_econ.records.facts import HEAD, bound, facts
+from inference_econ.records.sources import UsedSource, power_sources, priced_sources, source_records
+from inference_econ.search import Choosable, Metric, Saving
+
+#: Where frontiers begin that nobody promises anything on: slower services are not sold [s].
+SLOWEST = 0.1
+#: Halvings that find the speed of a cost between two points [1].
+_HALVINGS = 20
+#: Lengths that are asked where nobody says others.
+_USUAL = Traffic(DEFAULT_ISL, DEFAULT_OSL)
+Mask = npt.NDArray[np.bool_]
+
+
+class _Place(NamedTuple):
+    """A state of a candidate, or a place between two."""
+
+    number: int
+    """Of the candidate."""
+    row: int
+    """Of the layout."""
+    column: int
+    """Of the batch, or of the one before the place."""
+    share: float | None
+    """Of the way to the next batch, in logarithms of speed [1]; None at a batch."""
+    dollars: float
+    """The cost there [USD per 1e6 output tokens]."""
+
+
+def _between(values: Array, share: float) -> Array:
+    """Value a share of the way from one positive value to the next, in logarithms, shape (1,)."""
+    low, high = np.log(values)
+    return np.array([np.exp(low + share * (high - low))])
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePoint:
+    """One service on a frontier: a layout with so many requests in flight all the time.
+
+    Attributes
+    ----------
+    tokens_per_second_per_user : float
+        One over the TPOT, prefill of others included [tokens/s].
+    ttft_seconds, tpot_seconds, e2e_seconds, e2e_seconds_per_output_token : float
+        Means, without a queue; to the last token, and that over the number of output tokens [s].
+    dollars_per_million_output_tokens : float
+        The whole bill over output tokens [USD per 1e6 tokens].
+    dollars_per_million_tokens : float
+        The same over input and output together [USD per 1e6 tokens].
+    tokens_per_second_per_accelerator : float
+        Output tokens [tokens/s].
+    tokens_per_second_per_megawatt : float or None
+        Output tokens over the power of the facility [tokens/s/MW]; None where the hardware file has no watts.
+    joules_per_output_token : float or None
+        Energy of the boards [J]; None where the hardware file has no watts.
+    requests_per_second, accelerators, concurrency, batch : float
+        Of an instance: completed [1/s], its size, requests in flight, and those decoded together [1].
+    layout : dict
+        Degrees, and the engines that can start it; of pools those of instances that decode, and ``prefill``,
+        ``prefill_instances`` and ``decode_instances``.
+    practice : str
+        The format of the cache, and who proposes tokens.
+    kv : str
+        The format of the cache.
+    speculation : dict or None
+        Who proposes tokens, as plain data.
+    """
+
+    tokens_per_second_per_user: float
+    ttft_seconds: float
+    tpot_seconds: float
+    e2e_seconds: float
+    e2e_seconds_per_output_token: float
+    dollars_per_million_output_tokens: float
+    dollars_per_million_tokens: float
+    tokens_per_second_per_accelerator: float
+    tokens_per_second_per_megawatt: float | None
+    joules_per_output_token: float | None
+    requests_per_second: float
+    accelerators: float
+    concurrency: float
+    batch: float
+    layout: Mapping[str, float | str]
+    practice: str = ""
+    kv: str = ""
+    speculation: Mapping[str, object] | None = None
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"layout": dict(self.layout)}
+
+
+#: The fields of a point that are numbers, which a frontier has as arrays.
+_NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ServiceFrontier(Shown, Choosable[ServicePoint]):
+    """Steady states of services that no other one beats in both speed and cost, the slowest and cheapest first.
+
+    All arrays have shape (n,). Cost and tokens per accelerator or megawatt order them alike: the price and the power of
+    a chip are the same for all.
+
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+        Where the points come from: engines with their recipes, together or apart.
+    which, rows, states : ndarray of int
+        The candidate of each point, its layout in it, and its batch among those of the layout.
+    tokens_per_second : ndarray
+        Of a user: one over the TPOT, prefill of others included [tokens/s].
+    ttft_seconds, tpot_seconds : ndarray
+        Means, without a queue [s].
+    requests_per_second, accelerators, concurrency, batch : ndarray
+        Completed by what is deployed together [1/s]; its chips; in flight, and decoded together as one of them sees
+        it [1].
+    promises : Targets
+        What every point keeps, as a mean and without a queue.
+    saving : Saving or None
+        Of layouts that no engine can start, what they save over those that one can, if that is compared.
+    """
+
+    page = "report.questions.frontier:ServingFrontierPage"
+
+    candidates: tuple[Candidate, ...]
+    which: Indices
+    rows: Indices
+    states: Indices
+    tokens_per_second: Array
+    ttft_seconds: Array
+    tpot_seconds: Array
+    requests_per_second: Array
+    accelerators: Array
+    concurrency: Array
+    batch: Array
+    promises: Targets
+    saving: Saving | None = None
+
+    def __len__(self) -> int:
+        return self.batch.size
+
+    @property
+    def setup(self) -> Setup:
+        """Model, chip and formats of the preferred point; model, chip, price and weights are those of all."""
+        return self.candidate(self.preferred_index()).setup
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of every candidate that has a point."""
+        return [setup for number in self.shown for setup in self.candidates[number].setups]
+
+    @property
+    def shown(self) -> list[int]:
+        """The candidates that have a point, by number."""
+        return sorted(set(self.which.tolist()))
+
+    def candidate(self, index: int) -> Candidate:
+        """Who serves a point."""
+        return self.candidates[int(self.which[index])]
+
+    @property
+    def requests(self) -> Requests:
+        """Requests of users."""
+        return self.candidates[0].requests
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """Who proposes tokens to the preferred point, if anybody."""
+        return self.candidate(self.preferred_index()).speculation
+
+    @property
+    def dollars_per_accelerator_hour(self) -> float:
+        """The price of a chip [USD/h]."""
+        return self.candidates[0].setup.dollars_per_accelerator_hour
+
+    def axes(self) -> tuple[Array, Array]:
+        """Speed of a user [tokens/s] and cost [USD per 1e6 output tokens] of every point, shape (n,) each."""
+        return self.tokens_per_second, self.dollars
+
+    @property
+    def e2e_seconds(self) -> Array:
+        """Time to the last token, a mean [s]."""
+        return self.ttft_seconds + self.requests.decode_steps * self.tpot_seconds
+
+    @property
+    def e2e_seconds_per_output_token(self) -> Array:
+        """The mean time to the last token over the mean number of output tokens [s]."""
+        return self.e2e_seconds / self.requests.osl.mean
+
+    @property
+    def output_tokens_per_second(self) -> Array:
+        """Of an instance [tokens/s]."""
+        return self.requests_per_second * self.requests.osl.mean
+
+    @property
+    def dollars_per_million_tokens(self) -> Array:
+        """Over input and output together [USD per 1e6 tokens]."""
+        requests = self.requests
+        return self.dollars * (requests.osl.mean / (requests.isl.mean + requests.osl.mean))
+
+    @property
+    def dollars(self) -> Array:
+        """The whole bill, prefill included, over output tokens [USD per 1e6 tokens]."""
+        prefill = self._other_prefill_chips
+        paid = self.accelerators
+        if prefill is not None:
+            relative = prefill[0].dollars_per_accelerator_hour / self.dollars_per_accelerator_hour
+            paid = paid + (relative - 1.0) * prefill[1]
+        return money.dollars_per_million_tokens(
+            paid, 1.0, self.output_tokens_per_second, self.dollars_per_accelerator_hour
+        )
+
+    @property
+    def _other_prefill_chips(self) -> tuple[Setup, Array] | None:
+        """The setup of prefill pools on another kind of chip, and their chips at every point, shape (n,) [1].
+
+        None if all chips are of one kind; every candidate has the same two kinds otherwise.
+        """
+        pools = self.candidates[0].pools
+        if pools is None or not pools.pools.prefill_chip:
+            return None
+        decoding = np.empty(len(self))
+        for number in self.shown:
+            mine, candidate = self.which == number, self.candidates[number]
+            rows, states = self.rows[mine], self.states[mine]
+            decoding[mine] = candidate.decoders(rows, states) * candidate.plans.accelerators[rows]
+        return pools.pools.prefill.setup, self.accelerators - decoding
+
+    @property
+    def tokens_per_second_per_accelerator(self) -> Array:
+        """Output tokens [tokens/s]."""
+        return np.asarray(self.output_tokens_per_second / self.accelerators)
+
+    @property
+    def tokens_per_second_per_megawatt(self) -> Array | None:
+        """Output tokens over the power of the facility [tokens/s/MW]; None where the hardware file has no watts."""
+        chip, tokens = self.candidates[0].setup.hardware, self.output_tokens_per_second
+        other = self._other_prefill_chips
+        if other is None:
+            return power.tokens_per_second_per_megawatt(chip, tokens, self.accelerators)
+        prefill = power.tokens_per_second_per_megawatt(other[0].hardware, tokens, other[1])
+        decode = power.tokens_per_second_per_megawatt(chip, tokens, self.accelerators - other[1])
+        return None if prefill is None or decode is None else 1.0 / (1.0 / prefill + 1.0 / decode)
+
+    @property
+    def joules_per_output_token(self) -> Array | None:
+        """Energy of the boards over output tokens [J]; None where the hardware file has no watts."""
+        joules = np.empty(len(self))
+        for number in self.shown:
+            mine, candidate = np.flatnonzero(self.which == number), self.candidates[number]
+            batch, rate = self.batch[mine], self.requests_per_second[mine]
+            watts = candidate.board_watts(self.rows[mine], self.states[mine], batch, rate)
+            if watts is None:
+                return None
+            joules[mine] = watts / rate / self.requests.osl.mean
+        return joules
+
+    def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances, ...]:
+        """Points as instances that may be unlike what was measured, by candidate, labelled if there are several."""
+        chosen = np.arange(len(self)) if points is None else self._positions(points)
+        shown = np.unique(self.which[chosen]).tolist()
+        labels = [self.candidates[number].label if len(shown) > 1 else "" for number in shown]
+        return tuple(
+            self._instances(number, chosen[self.which[chosen] == number], label)
+            for number, label in zip(shown, labels, strict=True)
+        )
+
+    def _positions(self, points: Sequence[ServicePoint]) -> Indices:
+        """Where some points are; speeds tell them apart."""
+        return np.array([int(np.argmin(np.abs(self.tpot_seconds - point.tpot_seconds))) for point in points])
+
+    def _instances(self, number: int, at: Indices, label: str = "") -> Instances:
+        """Points of a candidate as instances; of pools those that decode."""
+        return self._as_instances(number, self.rows[at], self.states[at], self.concurrency[at], label)
+
+    def _as_instances(self, number: int, rows: Indices, columns: Indices, concurrency: Array, label: str) -> Instances:
+        """States of a candidate with so many requests in flight [1] as instances; of pools those that decode."""
+        candidate = self.candidates[number]
+        return Instances(
+            candidate.setup,
+            candidate.plans.accelerators[rows].tolist(),
+            (concurrency / candidate.decoders(rows, columns)).tolist(),
+            self.requests.isl.mean,
+            self.requests.osl.mean,
+            speculates=candidate.speculation is not None,
+            label=label,
+            layouts=candidate.keys(rows),
+        )
+
+    def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
+        """Functions of what can be held against speed, shape (n,) each; None without watts in the hardware file."""
+        return {
+            "cost": lambda: self.dollars,
+            "blended": lambda: self.dollars_per_million_tokens,
+            "throughput": lambda: self.tokens_per_second_per_accelerator,
+            "power": lambda: self.tokens_per_second_per_megawatt,
+            "joules": lambda: self.joules_per_output_token,
+            "gpus": lambda: self.accelerators,
+        }
+
+    def columns(self) -> dict[str, Array | None]:
+        """Every number of a point, by its name; see :class:`ServicePoint`."""
+        others = {"tokens_per_second_per_user": "tokens_per_second", "dollars_per_million_output_tokens": "dollars"}
+        return {name: getattr(self, others.get(name, name)) for name in _NUMBERS}
+
+    def points(self, chosen: Sequence[int] | None = None) -> list[ServicePoint]:
+        """Every point with its layout, the fastest last; or some of them, by position."""
+        at = np.arange(len(self)) if chosen is None else np.asarray(chosen, dtype=np.intp)
+        columns = {name: values for name, values in self.columns().items() if values is not None}
+        rows = zip(*(values[at].tolist() for values in columns.values()), strict=True)
+        none: dict[str, Any] = dict.fromkeys(("tokens_per_second_per_megawatt", "joules_per_output_token"))
+        named = [none | dict(zip(columns, row, strict=True)) for row in rows]
+        return [
+            ServicePoint(
+                **row,
+                layout=layout,
+                practice=candidate.practice,
+                kv=candidate.setup.precision.kv,
+                speculation=None if candidate.speculation is None else candidate.speculation.record(),
+            )
+            for row, layout, candidate in zip(named, self._layouts(at), map(self.candidate, at.tolist()), strict=True)
+        ]
+
+    def plan(self, index: int) -> Plans:
+        """The layout of a point, of shape (1,); of pools that of an instance that decodes."""
+        at = np.array([index])
+        return replace(self.candidate(index).plans.at((self.rows[at],)), batch=self.batch[at])
+
+    def _layouts(self, at: Indices) -> list[dict[str, float | str]]:
+        """The degrees of some points, under the names that people use."""
+        layouts: dict[int, dict[str, float | str]] = {}
+        for number in np.unique(self.which[at]).tolist():
+            mine = at[self.which[at] == number]
+            records = self.candidates[number].layouts(self.rows[mine], self.states[mine])
+            layouts.update(zip(mine.tolist(), records, strict=True))
+        return [layouts[index] for index in at.tolist()]
+
+    @property
+    def sources(self) -> tuple[UsedSource, ...]:
+        """Every source that the frontier rests on."""
+        shown = [self.candidates[number] for number in self.shown]
+        priced = [(setup, candidate.speculation) for candidate in shown for setup in candidate.setups]
+        every = [used for setup, speculation in priced for used in priced_sources(setup, speculation)]
+        drawn = [used for setup in self.candidates[0].setups for used in power_sources(setup.hardware)]
+        return tuple(dict.fromkeys([*every, *drawn]))
+
+    def record(self) -> dict[str, Any]:
+        """Return every point as plain data, the fastest last; null where the hardware file has no watts."""
+        return {
+            **facts(
+                self.setup,
+                *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached", "shared_prefix"),
+                requests=self.requests,
+            ),
+            **bound(*self.candidate(self.preferred_index()).setups),
+            "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
+            "speculation": None if self.speculation is None else self.speculation.record(),
+            "promises": self.promises.record(),
+            "calibration": {instances.label: calibration_record(instances, SERVED) for instances in self.subjects()},
+            "summary": self.summary_record(),
+            "points": [record for record, _ in self.bounded_points()],
+            "sources": source_records(self.sources),
+            **self.saving_record(),
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per point, with low and high beside what is uncertain."""
+        rows = [{**record, **layout} for record, layout in self.bounded_points()]
+        return [{name: value for name, value in row.items() if name not in ("layout", "speculation")} for row in rows]
+
+    def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
+        """Every point as plain data with low and high beside what is uncertain, and its layout."""
+        for point, factors in zip(self.points(), self.ends_each(), strict=True):
+            yield bounds.bounded(point.record(), factors), point.layout
+
+    def at_speed(self, tokens_per_second: float) -> Likely | None:
+        """The least cost of a speed, between batches that were calculated as well, and where it probably is.
+
+        Between two batches of a layout cost is a power of speed; between layouts nothing is interpolated. The ends of
+        its interval are those of :func:`inference_econ.answers.slo.likely_ends`.
+
+        Parameters
+        ----------
+        tokens_per_second : float
+            Of a user [tokens/s].
+
+        Returns
+        -------
+        Likely or None
+            [USD per 1e6 output tokens]; None where nothing is as fast.
+        """
+        least = self._least(tokens_per_second)
+        if least is None:
+            return None
+        dollars, instances = least
+        low, high = likely_ends(self._least, tokens_per_second, instances) or (None, None)
+        return Likely(dollars, low, high, instances)
+
+    def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:
+        """The least costs of many speeds, each as :meth:`at_speed` has it.
+
+        Parameters
+        ----------
+        tokens_per_second : array_like, shape (...)
+            Of a user [tokens/s].
+
+        Returns
+        -------
+        ndarray, shape (...)
+            [USD per 1e6 output tokens]; infinite where nothing is as fast.
+        """
+        speeds = np.asarray(tokens_per_second, dtype=float)
+        together, apart = np.full(speeds.shape, np.inf), np.full(speeds.shape, np.inf)
+        for candidate in self.candidates:
+            costs = together if candidate.pools is None else apart
+            curves = 1.0 / candidate.seen.tpot_seconds, candidate.kept_dollars(self.promises)
+            np.minimum(costs, pareto.least_at(*curves, speeds), out=costs)
+        best = np.where(apart * (1.0 + NOTICED) < together, apart, together)
+        # What is on the frontier beats what is slower and dearer, by however little.
+        whole = np.append(self.dollars, np.inf)[np.searchsorted(self.tokens_per_second, speeds)]
+        return np.asarray(np.minimum(best, whole))
+
+    def cheapest(self, tokens_per_second: float = 0.0) -> ServicePoint:
+        """The cheapest service with a speed, between batches that were calculated as well.
+
+        Parameters
+        ----------
+        tokens_per_second : float
+            Of a user [tokens/s]; below that of the slowest point, that point.
+
+        Raises
+        ------
+        InputError
+            If nothing is that fast.
+        """
+        place = self.place(tokens_per_second)
+        least = self._place(tokens_per_second)
+        if tokens_per_second <= float(self.tokens_per_second[0]) or least is None or least.share is None:
+            return self.point(place)
+        candidate, row, column, share = self.candidates[least.number], least.row, least.column, least.share
+        at = np.array([row, row]), np.array([column, column + 1])
+        tpot, rate, chips, flight, batch = (_between(values[at], share) for values in candidate.seen)
+        # Pools of as many instances as with the next batch, at the same cost.
+        whole = candidate.seen.accelerators[row, column + 1] / chips
+        rate, chips, flight = rate * whole, chips * whole, flight * whole
+        waits = _between(candidate.ttft_seconds(*at), share)
+        which, rows, states = (np.array([value]) for value in (least.number, row, column + 1))
+        alone = ServiceFrontier(
+            self.candidates, which, rows, states, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, self.promises
+        )
+        return alone.point(0)
+
+    def fastest_at(self, dollars: float) -> ServicePoint | None:
+        """The fastest service at or below a cost, between batches that were calculated as well.
+
+        Parameters
+        ----------
+        dollars : float
+            [USD per 1e6 output tokens]
+
+        Returns
+        -------
+        ServicePoint or None
+            None where no service is as cheap.
+        """
+        cheap = np.flatnonzero(self.dollars <= dollars * (1.0 + 1e-9))
+        if not cheap.size or cheap[-1] == len(self) - 1:
+            return self.point(int(cheap[-1])) if cheap.size else None
+        slow, fast = self.tokens_per_second[cheap[-1] : cheap[-1] + 2]
+        for _ in range(_HALVINGS):
+            middle = math.sqrt(slow * fast)
+            least = self._place(middle)
+            slow, fast = (middle, fast) if least is not None and least.dollars <= dollars else (slow, middle)
+        return self.cheapest(slow)
+
+    def _least(self, tokens_per_second: float, measured: bool = False) -> tuple[float, Instances] | None:
+        """The least cost of a speed [USD per 1e6 output tokens], and whose it is; of measured layouts alone if so."""
+        least = self._place(tokens_per_second, measured=measured)
+        return None if least is None else (least.dollars, self._state(least.number, least.row, least.column))
+
+    def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
+        """Where the least cost of a speed is; pools must be cheaper by 5 % than anything as fast.
+
+        Of layouts alone that some measured server had, if they are meant.
+        """
+        best: tuple[float, _Place] | None = None
+        for number, candidate in enumerate(self.candidates):
+            speeds = 1.0 / candidate.seen.tpot_seconds
+            costs = candidate.kept_dollars(self.promises)
+            if measured:
+                costs = np.where(candidate.measured_rows[:, None], costs, np.nan)
+            least = pareto.least_from(speeds, costs, tokens_per_second)
+            if least is None:
+                continue
+            dollars, row, place = least
+            handicapped = dollars * (1.0 + NOTICED * (candidate.pools is not None))
+            if best is None or handicapped < best[0]:
+                between, column = divmod(place, speeds.shape[1])
+                share = None
+                if between:
+                    low, high, at = np.log([*speeds[row, column : column + 2], tokens_per_second])
+                    share = float((at - low) / (high - low))
+                best = handicapped, _Place(number, row, column, share, dollars)
+        if best is None or measured:
+            return None if best is None else best[1]
+        # What is on the frontier beats what is slower and dearer, by however little.
+        for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
+            if self.dollars[at] < best[1].dollars:
+                number, row, column = (int(places[at]) for places in (self.which, self.rows, self.states))
+                return _Place(number, row, column, None, float(self.dollars[at]))
+        return best[1]
+
+    def _state(self, number: int, row: int, column: int) -> Instances:
+        """A state of a candidate as an instance; of pools one that decodes."""
+        candidate, at = self.candidates[number], (np.array([row]), np.array([column]))
+        return self._as_instances(number, *at, candidate.seen.concurrency[at], candidate.label)
+
+    def ends(self) -> bounds.Ends:
+        """Factors from columns to where measured values of each point probably lie, shape (n,) [1]; None if unknown."""
+        every_end = self.ends_each()
+        factors: dict[str, bounds.Factors] = {}
+        for name in bounds.FULL:
+            pairs = [ends[name] for ends in every_end]
+            low, high = (np.array([math.nan if pair[end] is None else pair[end] for pair in pairs]) for end in (0, 1))
+            factors[name] = (None, None) if np.isnan(low).any() else (low, high)
+        return factors
+
+    def ends_at(self, index: int) -> bounds.Ends:
+        """Ends of one point."""
+        return self._ends_of(int(self.which[index]))
+
+    def ends_each(self) -> list[bounds.Ends]:
+        """Ends of every point."""
+        by_candidate = {number: self._ends_of(number) for number in self.shown}
+        return [by_candidate[number] for number in self.which.tolist()]
+
+    def _ends_of(self, number: int) -> bounds.Ends:
+        """The factors of one candidate, by all of its points."""
+        return bounds.ends(self._instances(number, np.flatnonzero(self.which == number)), bounds.FULL)
+
+
+@overload
+def frontier(
+    setup: Setup,
+    traffic: Traffic | Requests = ...,
+    space: Space | None = ...,
+    *,
+    speculation: Proposer = ...,
+    arrangement: Arrangement = ...,
+    pooling: Pooling | None = ...,
+    promises: Targets | None = ...,
+    slots: int | None = ...,
+) -> ServiceFrontier: ...
+@overload
+def frontier(setup: ModelSpec | Name, traffic: HardwareSpec | Name) -> ServiceFrontier: ...
+def frontier(
+    setup: Setup | ModelSpec | Name,
+    traffic: Traffic | Requests | HardwareSpec | Name = _USUAL,
+    space: Space | None = None,
+    *,
+    speculation: Proposer = RECIPE,
+    arrangement: Arrangement = "both",
+    pooling: Pooling | None = None,
+    promises: Targets | None = None,
+    slots: int | None = None,
+) -> ServiceFrontier:
+    """The cost-speed frontier of services: continuous batching with the prefill of its requests.
+
+    Parameters
+    ----------
+    setup : Setup, or a model
+        What is served, on what, how; where it leaves the engine open, the best practice of every engine that can. With
+        a model (or its name or path) the next argument is the chip: everything else is as usual, and whoever wants
+        more makes a :class:`inference_econ.Setup` of them.
+    traffic : Traffic or Requests, or a chip
+        Lengths, with cached and shared tokens as requests; by default 2000 tokens of prompt and 500 of answer.
+    space : Space, optional
+        Which instances are tried; by default every whole-number one.
+    speculation : Speculation, None or 'recipe'
+        Who proposes tokens, on the same chips; nobody if None; by default as engines' recipes have it.
+    arrangement : {'both', 'together', 'apart'}
+        Whether instances read prompts and decode, or pools do one of both.
+    pooling : Pooling, optional
+        What is asked of prefill and decode pools; other chips for decoding only with ``apart``.
+    promises : Targets, optional
+        Points whose mean TTFT or TPOT is longer are left out; of the percentile ``mean``.
+    slots : int, optional
+        Requests in flight of an instance at most [1].
+
+    Returns
+    -------
+    ServiceFrontier
+        Slowest and cheapest point first.
+
+    Raises
+    ------
+    InputError
+        If nobody knows the price, the traffic is one of decode steps alone, it is none, or something else cannot be
+        used.
+    NothingFitsError
+        If no layout fits, or none keeps the promises, with the least that would have to be promised.
+
+    Examples
+    --------
+    >>> from inference_econ.engine import Setup, Space
+    >>> front = frontier(Setup.of("llama_3_8b", "h100_sxm"), Traffic(isl=1000, osl=200), Space(max_accelerators=2))
+    >>> round(1e3 * float(front.fastest().tpot_seconds), 1)
+    1.9
+    >>> frontier("llama_3_8b", "h100_sxm").fastest().layout["tp"]
+    8
+    """
+    if not isinstance(setup, Setup):
+        if space is not None:
+            raise InputError(
+                f"frontier takes a model and a chip alone, got {reprlib.repr(space)} as well; give whatever else "
+                "after a setup: frontier(Setup.of('llama_3_70b', 'h100_sxm'), Traffic(3000, 800), Space(pins))"
+            )
+        setup, traffic = _setup_of(setup, traffic), _USUAL
+    if not isinstance(traffic, (Traffic, Requests)):
+        raise InputError(
+            f"traffic: got {reprlib.repr(traffic)}; give lengths after a setup, for example Traffic(2000, 500), or a "
+            "model and a chip: frontier('llama_3_70b', 'h100_sxm')"
+        )
+    promised = check_mean(promises)
+    offered = market(
+        setup, traffic, space, speculation=speculation, arrangement=arrangement, pooling=pooling, slots=slots,
+        ttft_seconds=promised.ttft_seconds,
+    )  # fmt: skip
+    return service_frontier(offered, promised)
+
+
+def _setup_of(model: ModelSpec | Name, hardware: object) -> Setup:
+    """A model on a chip, everything else as usual.
+
+    Raises
+    ------
+    InputError
+        If the second is no chip.
+    """
+    if isinstance(hardware, (HardwareSpec, str, PathLike)) and isinstance(model, (ModelSpec, str, PathLike)):
+        return Setup.of(model, hardware)
+    raise InputError(
+        f"frontier takes a Setup and a Traffic, or a model and a chip, got {reprlib.repr(model)} and "
+        f"{reprlib.repr(hardware)}; write frontier('llama_3_70b', 'h100_sxm') or "
+        "frontier(Setup.of('llama_3_70b', 'h100_sxm'), Traffic(3000, 800))"
+    )
+
+
+def service_frontier(
+    candidates: Sequence[Candidate], promises: Targets | None = None, *, ends: bool = True
+) -> ServiceFrontier:
+    """The frontier over all layouts and batches of candidates, each in the steady state of continuous batching.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        Of one model on one chip (:func:`inference_econ.answers.deployments.candidates.market`).
+    promises : Targets, optional
+        Points whose mean TTFT or TPOT is longer are left out; of the percentile ``mean``.
+    ends : bool
+        Without a promised TPOT, leave out what nobody sells: a TPOT above 100 ms where some are below.
+
+    Returns
+    -------
+    ServiceFrontier
+        Exact for the layouts and batches. Pools are on it where they are cheaper by 5 %, and with twice the chips of
+        something cheaper faster by 2 %.
+
+    Raises
+    ------
+    InputError
+        If answers have a single token, which comes with the prompt: there is no speed then; or if something else than
+        means is promised.
+    NothingFitsError
+        If no point keeps the promises, with the least that would have to be promised.
+    """
+    requests = candidates[0].requests
+    if not requests.decode_steps > 0:
+        raise InputError(f"osl must be more than 1 token for a speed, got {requests.osl.mean:g}")
+    if len({tuple(setup.hardware.name for setup in candidate.setups) for candidate in candidates}) > 1:
+        raise InputError(
+            "a frontier is of one kind of chip, or of pools of the same two kinds; add --apart, or ask 'recommend' for "
+            "the cheapest of several",
+            option="apart",
+        )
+    promised = check_mean(promises)
+    seen = [candidate.means(promised.given) for candidate in candidates]
+    kept = [kept_states(times, promised) for times in seen]
+    if ends and "tpot" not in promised.given:
+        usual = [mask & (times["tpot"] <= SLOWEST) for mask, times in zip(kept, seen, strict=True)]
+        kept = usual if any(mask.any() for mask in usual) else kept
+    if not any(mask.any() for mask in kept):
+        raise NothingFitsError(why_none_is_kept(candidates[0].setup, _joined(seen), promised))
+    best = _undominated(candidates, kept)
+    which, rows, columns = (np.array(column, dtype=np.intp) for column in zip(*best, strict=True))
+    waits = np.empty(which.size)
+    for number in np.unique(which).tolist():
+        mine = which == number
+        waits[mine] = candidates[number].ttft_seconds(rows[mine], columns[mine])
+    states = [Seen(*(values[row, column] for values in candidates[number].seen)) for number, row, column in best]
+    tpot, rate, chips, flight, batch = (np.array(column) for column in zip(*states, strict=True))
+    return ServiceFrontier(
+        tuple(candidates), which, rows, columns, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, promised
+    )
+
+
+def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:
+    """The states that nothing beats, the slowest first: candidate, layout and batch.
+
+    Pools have to be cheaper by :data:`NOTICED`, and with twice the chips of something cheaper faster by :data:`FASTER`.
+    """
+    places: list[tuple[int, int, int]] = []
+    times, costs, handicaps, sizes = [], [], [], []
+    for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
+        rows, columns = np.nonzero(mask)
+        places += zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True)
+        seen = candidate.seen
+        times.append(seen.tpot_seconds[mask])
+        costs.append(candidate.paid_chips[mask] / seen.requests_per_second[mask])
+        handicaps.append(np.full(rows.size, 1.0 + NOTICED * (candidate.pools is not None)))
+        sizes.append(seen.accelerators[mask])
+    seconds, chips, handicap, deployed = (np.concatenate(values) for values in (times, costs, handicaps, sizes))
+    noticed = pareto.undominated(seconds, chips * handicap)
+    # Pools that are cheap enough to be noticed beat what is slower and dearer, by however little.
+    best = noticed[pareto.undominated(seconds[noticed], chips[noticed])][::-1]
+    order = np.argsort(seconds)
+
+    def as_good(at: int) -> bool:
+        """Whether half of the chips, or fewer, are cheaper and hardly slower."""
+        first, end = np.searchsorted(seconds, [seconds[at], (1.0 + FASTER) * seconds[at]], sorter=order)
+        near = order[first:end]
+        return bool(np.any((chips[near] < chips[at]) & (2.0 * deployed[near] <= deployed[at])))
+
+    return [places[at] for at in best.tolist() if not (handicap[at] > 1.0 and as_good(at))]
+
+
+def _joined(seen: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Latencies and rates of all candidates, as one list of states."""
+    return {name: np.concatenate([times[name].ravel() for times in seen]) for name in seen[0]}
+
+
+#: What waiting for the prompts of others is called among the parts of a step.
+PROMPTS = "prefill"
+#: What sums of parts may be off by, over the whole [1]: pools read no prompts between steps, exactly.
+_ROUNDING = 1e-9
+
+
+def token_parts(front: ServiceFrontier) -> Mapping[str, Array]:
+    """The parts of a decode step of each point, and what the prefill of other requests adds to it.
+
+    Parameters
+    ----------
+    front : ServiceFrontier
+        Its points take one step per token.
+
+    Returns
+    -------
+    mapping of str to ndarray, shape (n,)
+        Seconds by part, that add up to the time per output token [s]; nothing if points speculate, as rounds of
+        proposals take the place of steps there.
+    """
+    if any(front.candidates[number].speculation is not None for number in front.shown):
+        return {}
+    parts: dict[str, Array] = {}
+    for number in front.shown:
+        at = np.flatnonzero(front.which == number)
+        of_points = step_parts(front.candidates[number], front.rows[at], front.batch[at], front.tpot_seconds[at])
+        for name, seconds in of_points.items():
+            parts.setdefault(name, np.zeros(len(front)))[at] = seconds
+    return parts
+
+
+def step_parts(candidate: Candidate, rows: Indices, batch: Array, tpot_seconds: Array) -> dict[str, Array]:
+    """Parts of a step of some layouts of a candidate that does not speculate, by their batch [1] and TPOT [s]."""
+    setup, plans = candidate.setup, candidate.plans.at((rows,))
+    # Every stage has a sequence.
+    plans = replace(plans, batch=np.maximum(batch, plans.pp))
+    steps = [evaluate(setup, plans, cut) for cut in setup.assumptions.layout.tensor_layouts]
+    best = np.argmin([step.seconds for step in steps], axis=0)
+    parts = {name: np.choose(best, [step.parts[name] for step in steps]) for name in steps[0].parts}
+    rest = tpot_seconds - np.sum(list(parts.values()), axis=0)
+    return {**parts, PROMPTS: np.where(rest > _ROUNDING * tpot_seconds, rest, 0.0)}

@@ -1,0 +1,237 @@
+"""Layouts that run no more requests at a time than they are told."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from dataclasses import replace
+
+import numpy as np
+
+from inference_econ.engine import (
+    Pins,
+    Setup,
+    Space,
+    Speculation,
+    WholeLayouts,
+    check_pins,
+    has_experts,
+    memory,
+    whole_grid,
+)
+from inference_econ.engine.layouts import plans
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import ModelSpec, Requests, Traffic
+from inference_econ.search import common_problems, why_nothing_fits
+from inference_econ.serving import Services, Steady, every_service
+from inference_econ.serving import services as services_offer
+from inference_econ.serving.services import services
+
+
+def with_slots(layouts: Services, slots: int) -> Services:
+    """Layouts with a limit on the requests in flight of an instance; others wait, first come, first served.
+
+    Parameters
+    ----------
+    layouts : Services
+        To choose from (:func:`inference_econ.answers.layout_services.offer`).
+    slots : int
+        Requests in flight of an instance at most [1]; where memory holds fewer, memory decides.
+
+    Returns
+    -------
+    Services
+        With their steady states up to that many.
+
+    Raises
+    ------
+    InputError
+        If the limit is not positive, or more than one step's tokens: an engine gives each request one.
+    """
+    if slots < 1:
+        raise InputError(f"slots must be a whole number from 1 on, got {slots:g}")
+    chunk = layouts.setup.assumptions.serving.prefill_chunk
+    if 0 < chunk < slots:
+        raise InputError(
+            f"a step of at most {chunk:g} tokens (--token-budget) cannot work on {slots} requests (--slots), each of "
+            "which has a token in it; give a larger budget or fewer slots",
+            option="token_budget",
+        )
+    most = np.minimum(layouts.slots, float(slots))
+    setup, requests, speculation = layouts.setup, layouts.requests, layouts.speculation
+    wider = services(setup, requests, layouts.plans, most, speculation=speculation)
+
+    def states() -> Steady:
+        # Those that are being read are in flight too, so that the largest batch is a little smaller.
+        rows = zip(wider.running, wider.states.concurrency, wider.states.batch, strict=True)
+        batch = [np.exp(np.interp(np.log(limit), np.log(flight), np.log(values))) for limit, flight, values in rows]
+        shares = np.linspace(0.0, 1.0, wider.states.batch.shape[1])
+        return wider.states_at(np.array(batch)[:, None] ** shares)
+
+    return replace(wider, steady=states, limit=float(slots))
+
+
+def check_space(setup: Setup, space: Space) -> None:
+    """Refuse pinned degrees that cannot be, as far as that is seen without trying.
+
+    Raises
+    ------
+    InputError
+        If they are no whole numbers where those are needed, or contradict each other, the model, the engines or the
+        largest instance.
+    """
+    pins, largest = space.pins, space.max_accelerators
+    if space.grid == "whole":
+        pins.check_whole()
+        check_pins(setup.model, pins)
+        setup.check_startable(pins)
+    if pins.ep is not None and pins.ep > 1 and not has_experts(setup.model):
+        raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
+    if not space.pipeline and pins.pp is not None and pins.pp > 1:
+        raise InputError(f"pp={pins.pp} contradicts 'no pipeline': leave one of them out")
+    needed = pins.size or pins.chips
+    if pins.given() and largest is not None and needed > largest:
+        raise InputError(f"{pins.text}: {needed:g} accelerators are needed, and at most {largest:g} are allowed")
+
+
+def refuse_impossible(setup: Setup, space: Space) -> None:
+    """Say so if what is pinned divides nothing, whatever the memory: each axis by itself, then all together.
+
+    Raises
+    ------
+    InputError
+        With the degrees, and what they do not divide; nothing is said where none is pinned.
+    """
+    pinned = space.pins.given()
+    for some in (*({name: value} for name, value in pinned.items()), pinned):
+        alone = Pins(**{**dict.fromkeys(("tp", "dp", "pp"), "any"), **some})  # type: ignore[arg-type]
+        problems = common_problems(setup, whole_grid(1.0, pipeline=space.pipeline, pins=alone)) if some else ()
+        if problems:
+            raise InputError(f"{setup.model.name} cannot be laid out with {alone.text}: {problems[0]}")
+
+
+def deployments(setup: Setup, pins: Pins) -> plans.Plans:
+    """Pinned layouts, with experts over every number of ranks that divides them if that is open; shape (n,)."""
+    tp, dp, pp, batch = pins.tp or 1, pins.dp or 1, pins.pp or 1, pins.batch or 1.0
+    if pins.accelerators is not None and pins.accelerators != tp * dp * pp:
+        raise InputError(f"accelerators={pins.accelerators:g} contradicts tp={tp}, dp={dp}, pp={pp}")
+    if pins.ep is not None and pins.ep > 1 and not plans.has_experts(setup.model):
+        raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
+    single = np.ones(1)
+    bare = plans.Plans(single * tp * dp * pp, single * batch, single * pp, single * tp, single)
+    layouts = WholeLayouts(pipeline=True, pins=Pins(tp, dp, pp, pins.ep, dcp=pins.dcp))
+    variants = layouts.variants(setup.model, setup.assumptions, bare)
+    return variants.at(np.nonzero(np.ones(variants.shape, dtype=bool)))
+
+
+def offer(
+    setup: Setup, traffic: Traffic | Requests, space: Space | None = None, speculation: Speculation | None = None
+) -> Services:
+    """Every layout of a model on a chip as a service.
+
+    Parameters
+    ----------
+    setup : Setup
+        What is served, on what, how; at the mean context of the requests.
+    traffic : Traffic or Requests
+        Lengths and cached tokens.
+    space : Space, optional
+        Which instances are tried; whole numbers of chips.
+    speculation : Speculation, optional
+        Who proposes tokens, on the same chips.
+
+    Returns
+    -------
+    Services
+        Smallest instances first.
+
+    Raises
+    ------
+    InputError
+        If nobody knows the price, a degree, number or speculation cannot be used, or pinned degrees do not divide what
+        they must.
+    NothingFitsError
+        If no layout fits.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs.workload.traffic import Requests
+    >>> setup = Setup.of("llama_3_8b", "h100_sxm", weights="fp8")
+    >>> len(offer(setup, Requests(isl=1000, osl=200), Space(max_accelerators=2)))
+    2
+    """
+    check_setup(setup)
+    tried, requests = Space() if space is None else space, Requests.of(traffic)
+    served = replace(
+        setup,
+        context=requests.mean_context,
+        spread=requests.spread,
+        price=setup.hour_price,
+        shared_prefix=requests.shared_prefix,
+    )
+    check_space(served, tried)
+    _check_contexts(setup, requests)
+    usable = served.hardware.hbm_bytes * served.assumptions.capacity.usable_memory
+    if not usable > 0.0:
+        raise NothingFitsError(
+            f"nothing fits: of the {served.hardware.hbm_bytes / 1e9:.3g} GB of {served.hardware.name} nothing is left "
+            f"for a model under {served.assumptions.name}"
+        )
+    smallest = memory.weight_bytes(served.model, served.precision, served.assumptions.capacity.host_weights) / usable
+    largest = None if tried.max_accelerators is None else int(tried.max_accelerators)
+    chips = served.hardware if served.engines else None
+    grid = whole_grid(smallest, pipeline=tried.pipeline, largest=largest, pins=tried.pins, hardware=chips)
+    if not grid.accelerators.size:
+        raise NothingFitsError(
+            f"nothing fits: the weights of {served.model.name} ({served.precision.weights}) alone need "
+            f"{math.ceil(smallest)} accelerators ({served.hardware.name}); {_allowed(tried.pins, largest)}"
+        )
+    try:
+        return every_service(served, requests, grid, speculation)
+    except NothingFitsError as error:
+        refuse_impossible(served, tried)
+        laid_out = services_offer.layouts(served, grid).accelerators.size
+        reason = str(error) if laid_out else why_nothing_fits(served, grid, speculation=speculation)
+        too_long = beyond_model(setup.model, requests)
+        raise NothingFitsError(f"{reason}; {too_long}, or larger chips" if too_long else reason) from None
+
+
+def beyond_model(model: ModelSpec, requests: Requests) -> str:
+    """Return that requests are longer than a model was made for, and what to do; empty where they are not."""
+    tokens, most = requests.isl.mean + requests.osl.mean, model.max_context
+    if most is None or tokens <= most:
+        return ""
+    return (
+        f"these requests have {tokens:,.0f} tokens, and {model.name} was made for {most:,} at most; give shorter ones "
+        "(--isl, --osl), take another model"
+    )
+
+
+def check_setup(setup: object) -> None:
+    """Refuse what is no setup, such as names of a model and a chip.
+
+    Raises
+    ------
+    InputError
+        With how one is made.
+    """
+    if not isinstance(setup, Setup):
+        raise InputError(
+            f"setup: got {reprlib.repr(setup)}; make one of a model and a chip: Setup.of('llama_3_70b', 'h100_sxm')"
+        )
+
+
+def _check_contexts(setup: Setup, requests: Requests) -> None:
+    """Refuse a recorded traffic with requests that are longer than the model was made for."""
+    most = setup.model.max_context
+    if requests.table is not None and most is not None and requests.longest > most:
+        raise InputError(
+            f"{requests.traffic}: prompt and answer of its longest request are {requests.longest:,.0f} tokens, and "
+            f"{setup.model.name} was made for {most:,} at most; take another model, or leave such requests out"
+        )
+
+
+def _allowed(pins: Pins, largest: int | None) -> str:
+    if pins.given():
+        return f"{pins.text} leaves no instance of that size"
+    return f"at most {largest} are allowed (--max-instance-gpus allows more)"

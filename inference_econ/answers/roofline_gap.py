@@ -1,0 +1,601 @@
+"""Where a deployment was measured: speed and cost, from a speed and one more number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.engine import (
+    Instances,
+    Interval,
+    Pins,
+    Plans,
+    Setup,
+    Subject,
+    evaluate,
+    interval,
+    mfu,
+    recorded_key,
+)
+from inference_econ.errors import InputError
+from inference_econ.formulas import money, pareto
+from inference_econ.inputs import Requests
+from inference_econ.search import Frontier, Point
+
+#: Larger speeds, batches and throughputs are typing errors.
+_MOST = 1e9
+#: What says how full a deployment is: one of them.
+_FULLNESS = ("utilization", "batch", "throughput")
+#: Rounding [1].
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """State of a deployment under a load.
+
+    Attributes
+    ----------
+    accelerators : int
+        All chips [1].
+    tokens_per_second_per_user : float
+        Speed [tokens/s].
+    batch : float
+        Sequences served at the same time by all of them [1]; of a service its requests in flight.
+    throughput : float
+        Output tokens of all [tokens/s].
+    mfu : float
+        Useful arithmetic over the dense peak [1].
+    dollars_per_million_output_tokens : float
+        Cost [USD per 1e6 tokens].
+    instances : int
+        Equal instances that these chips are [1].
+    """
+
+    accelerators: int
+    tokens_per_second_per_user: float
+    batch: float
+    throughput: float
+    mfu: float
+    dollars_per_million_output_tokens: float
+    instances: int = 1
+
+    @property
+    def instance_accelerators(self) -> int:
+        """Chips of one instance [1]."""
+        return self.accelerators // self.instances
+
+    @property
+    def instance_batch(self) -> float:
+        """Sequences that one instance serves at the same time [1]."""
+        return self.batch / self.instances
+
+    @property
+    def seconds(self) -> float:
+        """Time per output token of a user [s]."""
+        return 1.0 / self.tokens_per_second_per_user
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Observation of a deployment: how fast it is, and one number that says how full it is.
+
+    Attributes
+    ----------
+    tokens_per_second : float
+        Speed of one user [tokens/s].
+    accelerators : int
+        All chips of what was measured [1].
+    utilization : float, optional
+        Useful arithmetic over the dense peak (MFU) [1]: of output tokens, and of a service of its prompts too.
+    batch : float, optional
+        Sequences served at the same time by all chips, on average [1]: of a service its requests in flight.
+    throughput : float, optional
+        Output tokens of all chips [tokens/s].
+    instances : int
+        Equal instances that the chips are [1].
+
+    Raises
+    ------
+    InputError
+        If not exactly one of utilization, batch and throughput is given, or a number cannot be.
+    """
+
+    tokens_per_second: float
+    accelerators: int
+    utilization: float | None = None
+    batch: float | None = None
+    throughput: float | None = None
+    instances: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        accelerators: int,
+        *,
+        tokens_per_second: float | None = None,
+        utilization: float | None = None,
+        batch: float | None = None,
+        throughput: float | None = None,
+        instances: int = 1,
+    ) -> Observation:
+        """An observation whose speed may follow from throughput and batch together; see the class.
+
+        Raises
+        ------
+        InputError
+            If the speed is not given and does not follow.
+        """
+        if tokens_per_second is not None:
+            return cls(tokens_per_second, accelerators, utilization, batch, throughput, instances)
+        if batch is None or throughput is None or utilization is not None:
+            raise InputError(
+                "how fast is a user served? give tokens_per_second (1 / TPOT), or throughput and batch, whose quotient "
+                "it is",
+                option="tokens_per_second",
+            )
+        if not 0.0 < batch <= _MOST:
+            raise InputError(f"batch must be positive and at most {_MOST:g}, got {batch:g}", option="batch")
+        return cls(throughput / batch, accelerators, batch=batch, instances=instances)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        measured = [name for name in _FULLNESS if getattr(self, name) is not None]
+        if len(measured) != 1:
+            got = " and ".join(measured) or "none"
+            raise InputError(f"give one of utilization, batch and throughput (the others follow from it), got {got}")
+        if self.utilization is not None and not 0.0 < self.utilization <= 1.0:
+            raise InputError(f"utilization must be above 0 and at most 1 (0.15 is 15 %), got {self.utilization:g}")
+        for name in ("tokens_per_second", *measured):
+            if not 0.0 < getattr(self, name) <= _MOST:
+                raise InputError(f"{name} must be positive and at most {_MOST:g}, got {getattr(self, name):g}")
+        if self.instances != 1 and (self.instances < 1 or self.accelerators % self.instances):
+            raise InputError(f"{self.accelerators} accelerators are no {self.instances} equal instances")
+
+    @property
+    def instance_accelerators(self) -> int:
+        """Chips of one instance [1]."""
+        return self.accelerators if self.instances == 1 else self.accelerators // self.instances
+
+    @property
+    def fullness(self) -> tuple[str, float]:
+        """Quantity that says how full the deployment is, and its number."""
+        return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
+
+
+def instances_of(accelerators: int, pins: Pins) -> int:
+    """Equal instances that some chips are [1]: one, unless what is pinned decides the size.
+
+    Raises
+    ------
+    InputError
+        If they are no whole number of them.
+
+    Examples
+    --------
+    >>> instances_of(8, Pins(tp=4)), instances_of(8, Pins(tp=4, dp="any"))
+    (2, 1)
+    """
+    size = pins.size
+    if size is None:
+        return 1
+    if accelerators % size or accelerators < size:
+        raise InputError(
+            f"{accelerators} GPUs are no whole number of instances of {size:g} ({pins.text}); give all chips of what "
+            "was measured, and the degrees or the size of one instance"
+        )
+    return round(accelerators / size)
+
+
+def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
+    """All of an operating point from what was observed of it.
+
+    Parameters
+    ----------
+    setup : Setup
+        What, on what, how: decides the useful arithmetic of a token, the peak that it is held against, and the price.
+    observed : Observation
+        Speed, chips, and utilisation, batch or throughput.
+
+    Returns
+    -------
+    OperatingPoint
+        throughput = batch x speed; MFU by :func:`inference_econ.engine.step.mfu`; dollars by eq. (2) of Erdil (2025).
+
+    Raises
+    ------
+    InputError
+        If less than one sequence would be served, or nobody knows the price.
+    """
+    accelerators, tokens_per_second = observed.accelerators, observed.tokens_per_second
+    name, value = observed.fullness
+    single = float(mfu(setup, accelerators, 1.0, 1.0 / tokens_per_second))
+    sequences = {"utilization": value / single, "batch": value, "throughput": value / tokens_per_second}[name]
+    least = observed.instances
+    if sequences < least * (1.0 - ROUNDING):
+        every = " for every instance" if least > 1 else ""
+        raise InputError(
+            f"{name}={value:g} at {tokens_per_second:g} tokens/s per user on {accelerators} x {setup.hardware.name} "
+            f"means a batch of {sequences:.2g}, less than one sequence{every}; a batch of {least} has a throughput of "
+            f"{least * tokens_per_second:g} tokens/s and a utilization of {least * single:.2g}"
+        )
+    dollars = money.dollars_per_million_tokens(
+        accelerators, 1.0 / tokens_per_second, sequences, setup.dollars_per_accelerator_hour
+    )
+    throughput, useful = sequences * tokens_per_second, single * sequences
+    return OperatingPoint(
+        accelerators, tokens_per_second, sequences, throughput, useful, float(dollars), observed.instances
+    )
+
+
+#: Measurements are not better than this: so near to a frontier a point is on it [1].
+NEAR = 0.02
+
+Verdict = Literal["behind", "on", "ahead"]
+#: A measured time per token beside the predicted one.
+Expected = Literal["faster", "as expected", "slower"]
+
+
+def useful_seconds(setup: Setup, requests: Requests) -> float:
+    """Time that the useful arithmetic of a request takes one chip at its peaks, of prompt and answer [s]."""
+    reading = replace(setup, context=requests.cached, spread=0.0, shared_prefix=0.0)
+    prompt = float(mfu(reading, 1.0, 1.0, 1.0, prompt=requests.new_tokens))
+    return prompt + requests.decode_steps * float(mfu(setup, 1.0, 1.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyService:
+    """A service with a constant number of requests in flight, beside a measured one.
+
+    Attributes
+    ----------
+    setup : Setup
+        What, on what, how, at the mean context of the requests.
+    requests : Requests
+        Lengths.
+    plans : Plans
+        The layout, of shape (1,), with the batch of its decode steps.
+    batch : float
+        Requests in flight [1].
+    ttft_seconds, tpot_seconds, decode_seconds : float
+        Time to first token, per output token after it, and of a decode step without prefill [s].
+    requests_per_second : float
+        Completed [1/s].
+    """
+
+    setup: Setup
+    requests: Requests
+    plans: Plans
+    batch: float
+    ttft_seconds: float
+    tpot_seconds: float
+    decode_seconds: float
+    requests_per_second: float
+
+    @property
+    def accelerators(self) -> float:
+        """Chips of the instance [1]."""
+        return float(self.plans.accelerators[0])
+
+    @property
+    def tokens_per_second_per_user(self) -> float:
+        """Speed [tokens/s]."""
+        return 1.0 / self.tpot_seconds
+
+    @property
+    def throughput(self) -> float:
+        """Output tokens of the instance [tokens/s]."""
+        return self.requests_per_second * self.requests.osl.mean
+
+    @property
+    def dollars_per_million_output_tokens(self) -> float:
+        """The whole bill over output tokens [USD per 1e6 tokens]."""
+        rate = self.setup.dollars_per_accelerator_hour
+        return float(money.dollars_per_million_tokens(self.accelerators, 1.0, self.throughput, rate))
+
+    @property
+    def mfu(self) -> float:
+        """Useful arithmetic of prompts and answers over the theoretical peak [1]."""
+        return self.requests_per_second * useful_seconds(self.setup, self.requests) / self.accelerators
+
+    @property
+    def layout(self) -> Mapping[str, float | str]:
+        """Degrees under the names that people use."""
+        return self.setup.layout_record(self.plans, self.setup.assumptions.layout.tensor_layouts[0])
+
+    @property
+    def parts(self) -> Mapping[str, float]:
+        """Seconds per token: the decode step by part, and the prompts of others."""
+        plans = replace(self.plans, batch=np.maximum(self.plans.batch, self.plans.pp))
+        step = evaluate(self.setup, plans, self.setup.assumptions.layout.tensor_layouts[0])
+        # Steady states are read between those that were calculated.
+        scale = self.decode_seconds / float(step.seconds[0])
+        decode = {name: scale * float(seconds[0]) for name, seconds in step.parts.items()}
+        return {**decode, "prompts": self.tpot_seconds - self.decode_seconds}
+
+    def record(self) -> dict[str, object]:
+        """Plain data, for JSON."""
+        return {
+            "tokens_per_second_per_user": self.tokens_per_second_per_user,
+            "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
+            "accelerators": self.accelerators,
+            "batch": self.batch,
+            "layout": dict(self.layout),
+            "mfu": self.mfu,
+            "ttft_seconds": self.ttft_seconds,
+            "tpot_seconds": self.tpot_seconds,
+            "requests_per_second": self.requests_per_second,
+            "seconds_per_token": dict(self.parts),
+        }
+
+
+#: Deployment that a measured point is put beside: a decode step of an instance, or a service.
+ComparedPoint = Point | SteadyService
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The measured point beside one frontier.
+
+    Attributes
+    ----------
+    measured : OperatingPoint
+        The point.
+    setup : Setup
+        What the frontier is of: under its profile, or the bound.
+    frontier : Frontier or ServiceFrontier
+        With the measured batch, or requests in flight, among those that were tried.
+    speeds, dollars : ndarray, shape (n,)
+        Its points [tokens/s], [USD per 1e6 tokens].
+    faster : ComparedPoint or None
+        The fastest deployment that costs no more; None if none is as cheap.
+    cheaper : ComparedPoint or None
+        The cheapest deployment that is at least as fast; None if none is as fast.
+    on_it_seconds : float
+        Time per token with which the measured chips and batch would lie on the frontier [s].
+    subject : Subject
+        What was measured.
+    """
+
+    measured: OperatingPoint
+    setup: Setup
+    frontier: Frontier | ServiceFrontier
+    speeds: Array
+    dollars: Array
+    faster: ComparedPoint | None
+    cheaper: ComparedPoint | None
+    on_it_seconds: float
+    subject: Subject
+
+    def instances(self, deployment: ComparedPoint) -> Instances:
+        """One of its deployments as an instance that may be unlike what was measured."""
+        size, load, key = deployment.accelerators, deployment.batch, recorded_key(deployment.layout)
+        return Instances(self.setup, [size], [load], self.subject.isl, self.subject.osl, layouts=[key])
+
+    @property
+    def speed_factor(self) -> float | None:
+        """Speed at equal cost over the measured one [1]: above 1 it is lost; None if nothing is as cheap."""
+        if self.faster is None:
+            return None
+        return self.faster.tokens_per_second_per_user / self.measured.tokens_per_second_per_user
+
+    @property
+    def cost_factor(self) -> float | None:
+        """Measured cost over that at equal speed [1]: above 1 it is lost; None if nothing is as fast."""
+        if self.cheaper is None:
+            return None
+        return self.measured.dollars_per_million_output_tokens / self.cheaper.dollars_per_million_output_tokens
+
+    @property
+    def speed_lost(self) -> float | None:
+        """Speed at equal cost beyond the measured one [tokens/s], negative if the point is ahead."""
+        if self.faster is None:
+            return None
+        return self.faster.tokens_per_second_per_user - self.measured.tokens_per_second_per_user
+
+    @property
+    def dollars_lost(self) -> float | None:
+        """Measured cost beyond that at equal speed [USD per 1e6 tokens], negative if the point is ahead."""
+        if self.cheaper is None:
+            return None
+        return self.measured.dollars_per_million_output_tokens - self.cheaper.dollars_per_million_output_tokens
+
+    @property
+    def seconds(self) -> float:
+        """Measured time per token beyond that on the frontier with the same chips and batch [s]."""
+        return self.measured.seconds - self.on_it_seconds
+
+    @property
+    def likely_seconds(self) -> Interval | None:
+        """Where 80 % of times per token lie that are predicted on the frontier [s]; None if nobody knows."""
+        return interval(self.on_it_seconds, self.setup.assumptions, subjects=[self.subject])
+
+    @property
+    def certain(self) -> bool | None:
+        """Whether the point differs from the frontier by more than predictions usually do; None if nobody knows."""
+        likely = self.likely_seconds
+        return None if likely is None else not likely.low <= self.measured.seconds <= likely.high
+
+    @property
+    def verdict(self) -> Verdict:
+        """Where the point lies: behind the frontier, on it (within 2 %), or ahead of it."""
+        # Both factors are above 1, or neither is.
+        most = max(self.speed_factor or 0.0, self.cost_factor or 0.0)
+        if most > 1.0 + NEAR:
+            return "behind"
+        return "on" if most >= 1.0 - NEAR else "ahead"
+
+
+@dataclass(frozen=True, slots=True)
+class StepPart:
+    """One part of the step of the measured deployment.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``.
+    seconds : float
+        Under the profile [s]; the unexplained time is what was measured beyond all parts, negative if less.
+    ideal_seconds : float
+        The same part of the ideal step with the same chips and batch [s].
+    """
+
+    name: str
+    seconds: float
+    ideal_seconds: float
+
+    def closes(self, gap: Gap) -> float:
+        """Share of a gap that is closed if this part alone shrinks to the ideal one [1]; 0 if there is no gap."""
+        if gap.seconds <= 0.0:
+            return 0.0
+        return min(max(self.seconds - self.ideal_seconds, 0.0) / gap.seconds, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A measured batch that the memory cannot hold.
+
+    Attributes
+    ----------
+    batch : float
+        Sequences [1].
+    needed_bytes, available_bytes : float
+        Weights and cache of the deployment, in the layout that lacks least, and what it has [B].
+    most : int
+        Sequences that fit in that layout [1].
+    """
+
+    batch: float
+    needed_bytes: float
+    available_bytes: float
+    most: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Assessed:
+    """A measured deployment held against frontiers and a bound, before anything is said of it.
+
+    Attributes
+    ----------
+    setup : Setup
+        What, on what, how: under the profile.
+    requests : Requests or None
+        Lengths of the service that is compared; None where decode steps at the context are.
+    measured : OperatingPoint
+        The measured point.
+    anywhere : Gap
+        Against deployments of any number of chips, under the profile.
+    same_size : Gap
+        Against deployments of the same number of chips, under the profile.
+    ideal : Gap
+        Against the bound ``ideal`` for the same number of chips.
+    predicted : ComparedPoint or None
+        The measured chips, batch and layout (the fastest one, where it is open) as the profile predicts them; None
+        for decode steps whose batch does not fit.
+    tried : int
+        Layouts of which that is the fastest [1].
+    parts : tuple of StepPart
+        The predicted step by part, prompts of others, and the unexplained time: the measured time per token.
+    shortage : Shortage or None
+        Why there is no prediction, or one of fewer requests in flight.
+    """
+
+    setup: Setup
+    requests: Requests | None
+    measured: OperatingPoint
+    anywhere: Gap
+    same_size: Gap
+    ideal: Gap
+    predicted: ComparedPoint | None
+    tried: int
+    parts: tuple[StepPart, ...]
+    shortage: Shortage | None
+
+    def subjects(self) -> tuple[Instances]:
+        """The measured deployment."""
+        subject = self.anywhere.subject
+        assert subject.accelerators is not None and subject.concurrency is not None
+        return (Instances(self.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl),)
+
+    @property
+    def likely_seconds(self) -> Interval | None:
+        """Where 80 % of times per token lie that are predicted as this one is [s]; None if nobody knows."""
+        if self.predicted is None:
+            return None
+        return interval(self._predicted_seconds, self.setup.assumptions, subjects=[self.anywhere.subject])
+
+    @property
+    def expected(self) -> Expected | None:
+        """Beside the prediction: inside its interval, or within 2 % where none is known; None without one."""
+        if self.predicted is None:
+            return None
+        likely = self.likely_seconds or Interval(*(share * self._predicted_seconds for share in (1 - NEAR, 1 + NEAR)))
+        if self.measured.seconds > likely.high:
+            return "slower"
+        return "as expected" if self.measured.seconds >= likely.low else "faster"
+
+    @property
+    def _predicted_seconds(self) -> float:
+        assert self.predicted is not None
+        return 1.0 / self.predicted.tokens_per_second_per_user
+
+    @property
+    def unexplained_seconds(self) -> float | None:
+        """Measured time per token beyond the predicted one [s], negative if it is less; None without a prediction."""
+        return self.parts[-1].seconds if self.parts else None
+
+    @property
+    def gaps(self) -> dict[str, Gap]:
+        """Gaps to the frontiers by their names in records."""
+        return {"any_size": self.anywhere, "same_size": self.same_size, "ideal": self.ideal}
+
+
+def step_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:
+    """The parts of a predicted step beside ideal ones, the largest first, and what is left of the measured time [s]."""
+    shown = [
+        StepPart(name, seconds, ideal[name])
+        for name, seconds in sorted(parts.items(), key=lambda item: -item[1])
+        if seconds > 0.0 or ideal[name] > 0.0
+    ]
+    return (*shown, StepPart("unexplained", unexplained, 0.0))
+
+
+def gap(
+    measured: OperatingPoint,
+    setup: Setup,
+    front: Frontier | ServiceFrontier,
+    curve: tuple[Array, Array],
+    point: Callable[[int], ComparedPoint],
+    subject: Subject,
+) -> Gap:
+    """The measured point beside a frontier.
+
+    Parameters
+    ----------
+    measured : OperatingPoint
+        The point.
+    setup : Setup
+        What the frontier is of.
+    front : Frontier or ServiceFrontier
+        The frontier.
+    curve : tuple of ndarray, shape (n,)
+        Its speeds [tokens/s], ascending, and costs [USD per 1e6 tokens].
+    point : callable
+        Gives one of its deployments by position.
+    subject : Subject
+        What was measured.
+    """
+    speeds, costs = curve
+    speed, dollars = measured.tokens_per_second_per_user, measured.dollars_per_million_output_tokens
+    as_cheap = np.flatnonzero(costs <= dollars * (1.0 + ROUNDING))
+    as_fast = np.flatnonzero(speeds >= speed * (1.0 - ROUNDING))
+    faster = point(int(as_cheap[-1])) if as_cheap.size else None
+    cheaper = point(int(as_fast[0])) if as_fast.size else None
+    # With chips and batch as they are, cost is proportional to time.
+    on_it = pareto.ceiling(1.0 / speeds[::-1], costs[::-1], dollars * speed)
+    return Gap(measured, setup, front, speeds, costs, faster, cheaper, float(on_it), subject)

@@ -1,0 +1,170 @@
+"""Levels of measured servers where a setup is like them: what steps take over what operators say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inference_econ.engine.layouts.pins import bare_key, key_degrees
+from inference_econ.engine.layouts.plans import Plans, attention_groups, has_experts
+from inference_econ.inputs import (
+    HardwareSpec,
+    LayoutAssumptions,
+    MeasuredDeployment,
+    MeasuredLevel,
+    MeasuredLevels,
+    MeasuredVersion,
+    MeasuredWay,
+    ModelSpec,
+    Precision,
+    SharedLevel,
+    Unseen,
+    catalog,
+)
+
+if TYPE_CHECKING:
+    from inference_econ._types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class SetupLevels:
+    """Levels of measured servers of an engine that a model on a chip has: factors of every step of a setup.
+
+    Attributes
+    ----------
+    engine : str
+        Of the measurements.
+    widest : MeasuredLevel or None
+        Of the version that is asked about, or, where that was not measured, of the model on the chip; None where the
+        two were not measured.
+    versions : tuple of MeasuredVersion
+        That were measured of the model on the chip.
+    ways : tuple of MeasuredWay
+        Ways of serving that were measured of the version; none where it was not.
+    shared : tuple of SharedLevel
+        Levels of all models and chips, which count where tokens are proposed.
+    weights : str
+        Number format that is asked about.
+    apart, speculates : bool
+        The way of serving that is asked about.
+    """
+
+    engine: str
+    widest: MeasuredLevel | None
+    versions: tuple[MeasuredVersion, ...]
+    ways: tuple[MeasuredWay, ...]
+    shared: tuple[SharedLevel, ...]
+    weights: str
+    apart: bool = False
+    speculates: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        levels: MeasuredLevels | None,
+        model: ModelSpec,
+        hardware: HardwareSpec,
+        precision: Precision,
+        version: str | None,
+    ) -> SetupLevels | None:
+        """The levels of a model on a chip under a version of the engine; None where nothing like it was measured.
+
+        Where no version is meant, or it was not recorded, and no measurement lacks it either, the newest that facts are
+        known of is taken.
+        """
+        if levels is None:
+            return None
+        weights, shared = precision.experts if has_experts(model) else precision.weights, levels.shared
+        subject = levels.of(model.name, hardware.name)
+        if subject is None:
+            return cls(levels.engine, None, (), (), shared, weights) if shared else None
+        measured = next((entry for entry in subject.versions if entry.version == version), None)
+        if measured is None and not version:
+            newest = catalog.engine(levels.engine).at().version
+            measured = next((entry for entry in subject.versions if entry.version == newest), None)
+        ways = () if measured is None else measured.ways
+        return cls(levels.engine, measured or subject, subject.versions, ways, shared, weights)
+
+    @property
+    def version(self) -> str | None:
+        """The version, if it was measured."""
+        return self.widest.version if isinstance(self.widest, MeasuredVersion) else None
+
+    @property
+    def _way(self) -> MeasuredWay | None:
+        ways = (way for way in self.ways if (way.apart, way.speculates) == (self.apart, self.speculates))
+        return next(ways, None)
+
+    @property
+    def _deployments(self) -> tuple[MeasuredDeployment, ...]:
+        deployments = () if self._way is None else self._way.deployments
+        return tuple(deployment for deployment in deployments if deployment.weights == self.weights)
+
+    @property
+    def deployed(self) -> frozenset[str]:
+        """Layouts that were measured of this way of serving, in this format, under any version."""
+        ways = (way for version in self.versions for way in version.ways)
+        alike = (way for way in ways if (way.apart, way.speculates) == (self.apart, self.speculates))
+        return frozenset(entry.layout for way in alike for entry in way.deployments if entry.weights == self.weights)
+
+    @property
+    def counted(self) -> tuple[SharedLevel, ...]:
+        """Levels of all models and chips that count for this way of serving."""
+        return self.shared if self.speculates else ()
+
+    @property
+    def _beside(self) -> float:
+        return sum(level.decode for level in self.counted)
+
+    def level(self, layout: str) -> MeasuredLevel | None:
+        """The nearest to an instance of some layout, as :func:`layout_key` has it; those of all models beside it."""
+        nearest = self._nearest(layout)
+        if nearest is not None:
+            return nearest.replace(decode=nearest.decode + self._beside) if self.counted else nearest
+        rows = sum(level.rows for level in self.counted)
+        return MeasuredLevel(rows=rows, decode=self._beside, prefill=0.0) if rows else None
+
+    def _nearest(self, layout: str) -> MeasuredLevel | None:
+        bare = bare_key(layout)
+        return next((level for level in self._deployments if level.layout == bare), self._way or self.widest)
+
+    def unseen(self, layouts: Sequence[str]) -> Unseen | None:
+        """Return what the level of the least known of some layouts has not seen; of none, of a new layout.
+
+        None where the model was not measured on the chip: errors of the profile speak for it.
+        """
+        if self.widest is None:
+            return None
+        nearest = [self._nearest(layout) for layout in layouts]
+        if nearest and all(isinstance(level, MeasuredDeployment) for level in nearest):
+            return "load"
+        if self._way is not None:
+            return "deployment"
+        return "version" if self.version is None else "way"
+
+    def factor(self, plans: Plans, layout: LayoutAssumptions, *, prefill: bool) -> Array | float:
+        """Seconds over those that operators say, of steps that decode or read prompts, broadcastable to (...) [1]."""
+        widest, beside = self._way or self.widest, 0.0 if prefill else self._beside
+        log = 0.0 if widest is None else widest.prefill if prefill else widest.decode
+        factor: Array | float = math.exp(log + beside)
+        if not self._deployments:
+            return factor
+        groups = attention_groups(plans, layout)
+        for level in self._deployments:
+            degrees = key_degrees(level.layout)
+            same = (plans.attention_ranks == degrees["tp"]) & (plans.pp == degrees["pp"])
+            of_setup = math.exp(beside + (level.prefill if prefill else level.decode))
+            factor = np.where(same & (groups == degrees["dp"]), of_setup, factor)
+        return factor
+
+    def takes_as(self, other: SetupLevels) -> bool:
+        """Return whether every step takes as long as under the levels of another way of serving the same setup."""
+        return (self._way or self.widest, self._deployments) == (other._way or other.widest, other._deployments)
+
+    def served(self, *, apart: bool = False, speculates: bool = False) -> SetupLevels:
+        """Return the levels for instances that only read prompts or only decode, or that speculate."""
+        return replace(self, apart=self.apart or apart, speculates=self.speculates or speculates)

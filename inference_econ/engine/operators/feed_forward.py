@@ -1,0 +1,348 @@
+"""Rows of dense feed-forward blocks, and the matrices that experts have like them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ._types import Array
+from inference_econ.engine.layouts.plans import expert_ranks, expert_slots
+from inference_econ.engine.operators.table import Adapted, Collective, Operator, OperatorTable, Rates
+from inference_econ.formulas.experts import expected_largest, touched_fraction
+from inference_econ.formulas.grouped_matmul import padded_share
+from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
+    WIRE_BYTES_PER_ELEMENT,
+    DenseFeedForward,
+    ExpertAssumptions,
+    ExpertFeedForward,
+    ExpertKernel,
+    GroupedKernel,
+    ModelSpec,
+    WireFormat,
+    family,
+)
+
+
+def dense_rows(table: OperatorTable, spec: DenseFeedForward) -> Iterator[Operator]:
+    """Both sides, cut over all chips of a stage, or over those of a group that holds copies."""
+    width, dtype = float(spec.intermediate_size), table.precision.weights
+    cut = table.ranks if table.copied else table.stage
+    yield from both_sides(table, "ff", spec, width, dtype, cut, cut, grouped=table.copied)
+
+
+def both_sides(
+    table: OperatorTable,
+    name: str,
+    spec: DenseFeedForward | ExpertFeedForward,
+    width: float,
+    dtype: str,
+    ranks: Array,
+    summing: Array,
+    *,
+    grouped: bool,
+) -> Iterator[Operator]:
+    """Both sides of a block that every token goes through, cut over ``ranks`` of the chips of a stage.
+
+    ``summing`` of them sum the output, all of them but where another operator does it. ``grouped`` if each group of
+    attention ranks holds a copy for its own tokens.
+    """
+    for side, matrices, output in sides(spec, width, table.hidden):
+        weights = matrices * table.hidden * width
+        moved = matrices * table.moved_elements(table.hidden, width, ranks)
+        inputs, outputs = matrices * (table.hidden if side == "in" else width), matrices * output
+        # An adapter is cut like its matrix, and only on the side that is cut.
+        shrunk, expanded = (inputs, outputs / ranks) if side == "in" else (inputs / ranks, outputs)
+        yield Operator(
+            f"{name} {side}",
+            dtype,
+            flop_per_token=2.0 * weights / table.stage,
+            weight_bytes=weights * (table.stage / ranks) * (BYTES_PER_ELEMENT[dtype] / table.stage),
+            activation_bytes_per_token=moved * (table.activation_width / table.stage),
+            collectives=table.all_reduces(summing, table.stage, output * matrices, only_2d=side == "in"),
+            grouped=grouped,
+            adapted=Adapted(shrunk, expanded, ranks / table.stage),
+        )
+
+
+def sides(
+    spec: DenseFeedForward | ExpertFeedForward, width: float, hidden: float
+) -> tuple[tuple[str, int, float], tuple[str, int, float]]:
+    """Both sides of a block: name, matrices, and the width of what comes out."""
+    return ("in", spec.input_matrices, width), ("out", spec.output_matrices, hidden)
+
+
+#: How tokens travel to experts whose weights are narrow floats, by the format of these.
+_WIRE_FORMATS: Mapping[str, WireFormat] = {"fp8": "fp8_g128", "fp8_block": "fp8_g128", "nvfp4": "nvfp4"}
+
+
+def expert_rows(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
+    """Router, shared expert, and routed experts over what expert parallelism leaves of the stage."""
+    if spec.router:
+        # The matrix, then the choice of experts.
+        yield _shared_matrix(table, "router", spec.experts, launches=2.0)
+    if spec.latent_size is not None:
+        yield _shared_matrix(table, "expert latent", 2.0 * spec.latent_size)
+    if table.assumptions.experts.shared == "apart" and spec.shared_intermediate_size is not None:
+        width, dtype = float(spec.shared_intermediate_size), table.precision.shared_experts
+        # It works where attention does: groups with sequences of their own hold a copy each.
+        together = table.assumptions.layout.attention_groups == "idle"
+        ranks = table.stage if together else table.ranks
+        # Its sum rides along with that of the experts where there is one.
+        summing = ranks if table.summed is None else np.where(table.summed, 1.0, ranks)
+        apart = not together
+        yield from both_sides(table, "shared expert", spec, width, dtype, ranks, summing, grouped=apart)
+    yield from _routed_experts(table, spec)
+
+
+def _shared_matrix(table: OperatorTable, name: str, width: float, launches: float = 1.0) -> Operator:
+    """A small matrix from the residual stream: every chip of a stage holds a part of it, or the whole.
+
+    Where it is whole, each rank of a group multiplies all of the group's tokens.
+    """
+    count = table.hidden * width
+    parts, work = (1.0, table.groups) if table.copied else (table.stage, table.stage)
+    return Operator(
+        name,
+        table.precision.weights,
+        flop_per_token=2.0 * count / work,
+        weight_bytes=np.asarray(count * BYTES_PER_ELEMENT[table.precision.weights] / parts),
+        activation_bytes_per_token=(table.hidden + width) * table.activation_width / work,
+        launches=launches,
+        grouped=table.copied,
+    )
+
+
+def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[Operator]:
+    """Routed experts: dispatch, both sides over the ranks that share an expert, combine."""
+    assumptions = table.assumptions
+    different, active, kept = _routed(spec, assumptions.experts)
+    spread = expert_ranks(table.plans, spec.experts, kept, assumptions.experts)
+    ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
+    routed, sparsity = _with_copies(different, kept, spread, assumptions.experts)
+    touched = touched_fraction(sparsity, table.tokens, assumptions.experts.popularity_scv) * routed
+    hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
+    width = float(spec.intermediate_size)
+    moved = touched if assumptions.experts.activations == "touched" else routed
+    # The busiest rank's tokens; with one rank there is nothing to be uneven.
+    busiest = np.where(spread > 1.0, assumptions.experts.imbalance, 1.0) if assumptions.experts.imbalance > 1 else 1.0
+    if assumptions.experts.spread == "random":
+        busiest = busiest * _busiest_tokens(table, routed, active, spread)
+        touched = _touched_by_busiest(touched, routed, spread)
+    summing, exchanging = ranks, spread
+    summed = table.summed
+    if summed is not None:
+        if assumptions.experts.replicated_tokens == "gathered":
+            summed = summed | (spread < table.stage)
+        summing, exchanging = np.where(summed, table.stage, ranks), np.where(summed, 1.0, spread)
+    stride = _strides(table, ranks, spread)
+    copies = _summed_copies(table, active, exchanging)
+    dtype = table.precision.experts
+    kernel = assumptions.experts.kernel(dtype)
+    curve = None if kernel is None else _curve(kernel, np.asarray(exchanging) > 1.0, prompts=table.plans.prefill)
+    rows = np.maximum(table.tokens * active * busiest, 1.0) / touched
+    vendor = kernel.unit.vendor if kernel is not None and kernel.unit is not None else ""
+    for side, matrices, output in sides(spec, width, hidden):
+        collectives = table.all_reduces(
+            summing, table.stage, copies * output * matrices, only_2d=side == "in", stride=stride[0]
+        )
+        sent = _dispatched_width(table) if side == "in" else table.activation_width
+        exchange = _exchange(table, spec, active, exchanging, hidden * sent * busiest, stride[1])
+        exchange = replace(exchange, busiest=busiest)
+        for layout in assumptions.layout.tensor_layouts:
+            collectives[layout] = (*collectives.get(layout, ()), exchange)
+        elements = matrices * hidden * width
+        traffic = matrices * table.moved_elements(hidden, width, ranks) * (moved / sparsity * busiest)
+        shape = (hidden, matrices * width / ranks) if side == "in" else (width / ranks, hidden)
+        if curve is not None:
+            # Gathered by expert and quantised, or added up, by kernels beside the products.
+            passed = np.asarray(curve.passes * traffic) * (table.activation_width / table.stage)
+            yield Operator(f"expert tokens {side}", table.precision.activations, activation_bytes_per_token=passed)
+        yield Operator(
+            f"experts {side}",
+            dtype,
+            "experts",
+            flop_per_token=2.0 * (elements * (routed / sparsity) * busiest) / table.stage,
+            weight_bytes=elements * touched * (BYTES_PER_ELEMENT[dtype] / table.stage),
+            activation_bytes_per_token=0.0 if curve is not None else traffic * (table.activation_width / table.stage),
+            collectives=collectives,
+            # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
+            launches=2.0 if curve is None else 1.0,
+            padding=_tiled(assumptions.experts, rows) if curve is None else curve.padding(rows, *shape),
+            rates=None if curve is None else curve.rates(vendor, rows, *shape),
+        )
+
+
+def _with_copies(
+    routed: float, sparsity: float, spread: Array, assumed: ExpertAssumptions
+) -> tuple[Array | float, Array | float]:
+    """Routed experts that ranks hold, copies included, and their number over the active ones [1]."""
+    if assumed.redundant is None:
+        return routed, sparsity
+    slots = expert_slots(routed, spread, assumed)
+    return slots, sparsity * slots / routed
+
+
+def _strides(table: OperatorTable, cut: Array, spread: Array) -> tuple[Array | float, Array | float]:
+    """How far apart the chips lie that hold the parts of an expert, and those that hold experts of their own [1]."""
+    if table.assumptions.network.inner_group == "tensor":
+        return 1.0, cut
+    return spread, 1.0
+
+
+def _summed_copies(table: OperatorTable, active: float, spread: Array) -> Array | float:
+    """Outputs per token that chips which share experts sum: the study's choices, or one per copy of the token."""
+    kind = table.assumptions.experts.all_reduce
+    if kind == "every_copy":
+        return np.minimum(active, spread)
+    return active if kind == "every_active_expert" else 1.0
+
+
+def _dispatched_width(table: OperatorTable) -> float:
+    """Width of an element on the way to its experts [B]."""
+    kind, dtype = table.assumptions.experts.dispatch, table.precision.experts
+    if kind == "eight_bit":
+        return min(table.activation_width, 1.0)
+    if kind == "weights" and family(dtype) in _WIRE_FORMATS:
+        return min(table.activation_width, WIRE_BYTES_PER_ELEMENT[_WIRE_FORMATS[family(dtype)]])
+    return table.activation_width
+
+
+class _Curve(NamedTuple):
+    """Constants of the kernel that each plan has, see :class:`inference_econ.inputs.ExpertKernel`."""
+
+    math: Array | float
+    memory: Array | float
+    overlap: Array | float
+    extra_tokens: Array | float
+    extra_elements: Array | float
+    passes: Array | float
+    unit: Array | float
+    per_vector: Array | float
+
+    @classmethod
+    def of(cls, kernel: GroupedKernel) -> _Curve:
+        """Constants of a kernel."""
+        extra = kernel.extra_tokens, kernel.extra_elements, kernel.passes
+        unit = (kernel.unit.efficiency, kernel.unit.per_vector) if kernel.unit else (1.0, 1.0)
+        return cls(kernel.math_efficiency, kernel.hbm_efficiency, kernel.overlap, *extra, *unit)
+
+    def padding(self, tokens: Array, depth: Array | float, width: Array | float) -> Array:
+        """Arithmetic that products take the time of, over what is needed, by the tokens of an expert [1]."""
+        return padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=self.extra_elements)
+
+    def rates(self, vendor: str, tokens: Array, depth: Array | float, width: Array | float) -> Rates:
+        """Shares that are reached, on chips of a vendor; the maths unit multiplies tiles that are not full, too."""
+        tiles = self.math * padded_share(tokens, width, depth, extra_tokens=self.extra_tokens, extra_elements=0.0)
+        share = np.minimum(tiles / (self.unit * self.padding(tokens, depth, width)), 1.0)
+        return Rates(self.math, self.memory, self.overlap, share, self.per_vector, vendor)
+
+
+def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: bool) -> _Curve:
+    """Constants of each plan: where ranks exchange tokens, those of an engine's kernels for it, if it has some."""
+    curve = _Curve.of(kernel)
+    if kernel.exchanged is None or not exchanged.any():
+        return curve
+    other = _Curve.of(kernel.exchanged.prompts if prompts else kernel.exchanged.decode)
+    return _Curve(*(np.where(exchanged, theirs, ours) for ours, theirs in zip(curve, other, strict=True)))
+
+
+def _tiled(assumed: ExpertAssumptions, tokens: Array) -> Array | float:
+    """Arithmetic that products without a curve do over what is needed, by the tokens of an expert [1]."""
+    return 1.0 + assumed.tile / 2.0 / tokens if assumed.tile else 1.0
+
+
+def _touched_by_busiest(touched: Array, routed: Array | float, spread: Array) -> Array:
+    """Experts touched in all if every rank touched as many as the one that touches most [1].
+
+    Each of a rank's experts is touched or not, so that their number is about binomial.
+    """
+    held, share = routed / spread, touched / routed
+    most = held * share + expected_largest(spread) * np.sqrt(held * share * (1.0 - share))
+    return np.asarray(spread * np.minimum(most, held))
+
+
+def _busiest_tokens(table: OperatorTable, routed: Array | float, active: float, spread: Array) -> Array:
+    """Tokens of the rank that gets most of them over the mean [1]: chance, and what its experts are chosen more."""
+    assumed, mean = table.assumptions.experts, np.maximum(table.tokens, 1.0) * active / spread
+    uneven: Array = np.asarray(assumed.popularity_scv * spread / routed)
+    if assumed.balanced_from:
+        uneven = np.where(spread >= assumed.balanced_from, np.minimum(assumed.balanced_scv, uneven), uneven)
+    variation = np.sqrt(1.0 / mean + uneven)
+    return np.asarray(np.minimum(1.0 + expected_largest(spread) * variation, spread))
+
+
+def _exchange(
+    table: OperatorTable,
+    spec: ExpertFeedForward,
+    active: float,
+    spread: Array,
+    token_bytes: Array | float,
+    stride: Array | float,
+) -> Collective:
+    """Dispatch or combine: an all-to-all of one copy of a token per rank that it reaches."""
+    reached = np.minimum(active, spread)
+    ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
+    copies = _copies_sent(table, active, spread)
+    size = token_bytes * copies / table.stage
+    domains = table.domains(ranks, stride)
+    own_link = table.assumptions.experts.all_to_all_traffic == "own_link"
+    crossing: Array | float = 1.0
+    once = table.assumptions.experts.all_to_all_crossing
+    if once == "per_domain" or (once == "by_phase" and table.plans.prefill):
+        crossing = np.minimum(_domains_reached(spec, active, domains) / copies, 1.0)
+    return Collective("all_to_all", ranks, domains, size, own_link=own_link, crossing=crossing)
+
+
+def _copies_sent(table: OperatorTable, active: float, spread: Array) -> Array:
+    """Copies of a token that leave its rank, or would if none stayed [1]."""
+    kind = table.assumptions.experts.all_to_all_copies
+    if kind == "reached":
+        return np.asarray(np.minimum(active, spread))
+    if kind == "by_phase" and table.plans.prefill:
+        return np.asarray(spread * touched_fraction(spread, active))
+    return np.full((), active)
+
+
+def _domains_reached(spec: ExpertFeedForward, active: float, domains: Array) -> Array:
+    """Link domains that hold the experts of a token, on average; node-limited routing caps them [1].
+
+    As if experts were drawn evenly from all domains, and then capped: up to 16 % too many where a domain holds
+    several groups or a part of one.
+    """
+    reached = domains * touched_fraction(domains, active)
+    if spec.routing_groups is None or spec.active_groups is None:
+        return reached
+    # A domain holds whole groups, or a part of one.
+    most: Array = spec.active_groups * np.maximum(domains / spec.routing_groups, 1.0)
+    return np.minimum(reached, most)
+
+
+def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
+    """Experts over active experts of the sparsest block, as the assumptions count them; 1 for a dense model [1]."""
+    return max([1.0, *_sparsities(model, assumed)])
+
+
+def expert_thresholds(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
+    """Micro-batches at which expert parallelism starts, over the blocks of a model [1]."""
+    requests = assumed.parallel_min_requests_per_sparsity
+    return [requests * sparsity for sparsity in _sparsities(model, assumed)]
+
+
+def _sparsities(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
+    return [_routed(spec, assumed)[2] for spec in model.mixtures]
+
+
+def _routed(spec: ExpertFeedForward, assumed: ExpertAssumptions) -> tuple[float, float, float]:
+    """Routed and active experts, shared ones among them if they count as routed, and their sparsity."""
+    extra = 0.0
+    if assumed.shared == "routed" and spec.shared_intermediate_size is not None:
+        extra = spec.shared_intermediate_size / spec.intermediate_size
+    exact = (spec.experts + extra) / (spec.active_experts + extra)
+    sparsity = float(math.floor(exact)) if assumed.sparsity == "floor" else exact
+    return spec.experts + extra, spec.active_experts + extra, sparsity

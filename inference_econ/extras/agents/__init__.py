@@ -1,0 +1,1 @@
+"""Sessions of agents and users: simulated deployments, capacity, prices, purchases and days."""

@@ -1,0 +1,373 @@
+"""Agents on fleets: how many are carried, what tasks cost, what of prompts is found, as tables and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.launching.plan import Start
+from inference_econ.answers.notes import doubts, grounds, heading
+from inference_econ.answers.slo import Targets
+from inference_econ.engine import Setup
+from inference_econ.extras.agents.agents import AgentPurchase, DayOfAgents
+from inference_econ.extras.agents.simulation import (
+    AgentCurve,
+    AgentDeployment,
+    AgentPoint,
+    AgentRecommendation,
+    AgentSheet,
+    MostAgents,
+    Use,
+    use_record,
+)
+from inference_econ.extras.fleets.buy_page import BuyPage
+from inference_econ.extras.fleets.day_page import FleetPage
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import amount, assumptions_label, dollars, per_hour
+from inference_econ.report import charts
+from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.deployment_reader import agents_said, start_of
+from inference_econ.report.fields import view
+from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.questions.price import PricePage
+from inference_econ.report.questions.recommend import (
+    RecommendationPage,
+    choice_label,
+    choices_table,
+    several_chips,
+    shown_record,
+)
+from inference_econ.report.service import chances_column, fleet_label, fleet_name, milliseconds, picked
+
+#: What all tables say of agents, and which of it a narrow page leaves out.
+_UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_hour")
+_LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "in_flight_per_instance")
+#: Requests of a session that a picture shows at most [1].
+_SHOWN = 40
+
+
+class AgentCurvePage(AnswerPage[AgentCurve]):
+    """A fleet with more and more agents, ready to be shown."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per number of agents."""
+        answer, targets = self.answer, self.answer.targets
+        bill, use = answer.points[0].sheet, answer.points[0].use
+        shown = [f"{name}_seconds.{which}" for name in ("ttft", "tpot") for which in _percentiles(name, targets)]
+        columns = (
+            "agents", "request_rate", "in_flight_per_instance", *_UNITS, "task_seconds", *shown,
+            *(("kept_share",) if targets.given else ()),
+        )  # fmt: skip
+        subjects = under_load((point.sheet.service, point.load) for point in answer.points)
+        notes = [
+            f"{fleet_label(bill.service, bill.replicas)}: ${bill.dollars_per_hour:,.2f} per hour, idle or not.",
+            *picked(bill.service, answer.pick),
+            *_notes(*(point.use for point in answer.points)),
+            *doubts([bill.service.setup], subjects),
+        ]
+        rows = [{**record, **record["agent_use"]} for record in answer.records()]
+        title = _title("A fleet of agents", [bill.service.setup], use, targets)
+        why = [_meaning(self.setups()), *grounds(self.setups(), subjects, SEEN)]
+        return (view(title, rows, columns, notes=notes, why=why, least=_LEAST),)
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """Charts of caches and waits by the number of agents, and of the turns of one session in time."""
+        points = self.answer.points
+        title = _title("A fleet of agents", self.setups(), points[0].use, self.answer.targets)
+        plots, middle = load_plots(self.answer), points[len(points) // 2]
+        return {
+            "agents": charts.line_charts(plots, f"What do agents find and wait for as they become more?\n{title}"),
+            "session": charts.line_charts([session_plot(middle.use)], f"One session in time\n{title}"),
+        }
+
+    def question(self) -> str:
+        """Question about what agents see as they become more."""
+        bill, use = self.answer.points[0].sheet, self.answer.points[0].use
+        fleet = fleet_name(bill.service, bill.replicas)
+        return f"What do agents ({use.work.name}) on {fleet} find in caches, wait and pay as they become more?"
+
+    def start(self) -> Start:
+        """The fleet with the most agents within promises."""
+        point = self._kept
+        start = start_of(point.sheet, self.answer.targets, f"the fleet with {point.use.agents:,.0f} agents")
+        replicas = point.sheet.replicas
+        return replace(start, said=agents_said(point.use.record(point.sheet, replicas), replicas))
+
+    @property
+    def _kept(self) -> AgentPoint:
+        """The most agents within promises, else the fewest."""
+        targets, points = self.answer.targets, self.answer.points
+        kept = [point for point in points if not targets.broken(point.load)]
+        return kept[-1] if kept else points[0]
+
+    def conclusion(self) -> Pieces:
+        """Sentence on what the most agents within promises see."""
+        point = self._kept
+        record = point.use.record(point.sheet, point.sheet.replicas)
+        return (
+            f"{point.use.agents:,.0f} agents find {100 * record['hit_rate']:.0f} % of their prompts, 90 % of requests "
+            f"wait {milliseconds(point.load.ttft_seconds['p90'])} ms or less, and a task costs $",
+            dollars(record["dollars_per_task"]), ".",
+        )  # fmt: skip
+
+
+class AgentChoicesPage(RecommendationPage):
+    """Deployments that carry some agents, ready to be shown."""
+
+    answer: AgentRecommendation
+
+    @property
+    def proportional(self) -> bool:
+        """Unless money is given: at other prices it buys other fleets."""
+        return not isinstance(self.answer, MostAgents) or self.answer.means.dollars_per_hour is None
+
+    @property
+    def _best(self) -> AgentDeployment:
+        """First row."""
+        return self.answer.choices[0]
+
+    @property
+    def _counted(self) -> str:
+        """Words for the quantity that is looked for."""
+        if isinstance(self.answer, MostAgents):
+            return f"Most agents for {self.answer.means.text}"
+        return f"Cheapest for {self._best.use.agents:,.0f} agents"
+
+    def tables(self) -> Sequence[Table]:
+        """One row per deployment."""
+        answer, targets = self.answer, self.answer.targets
+        choices, setups, use = answer.choices, self.setups(), self._best.use
+        kept = [choice.chances(targets) for choice in choices]
+        columns = (
+            *several_chips(answer), *(("agents",) if isinstance(answer, MostAgents) else ()), "accelerators",
+            "replicas", "layout", "dollars_per_hour", *_UNITS,
+            "agents_per_accelerator", "agents_per_megawatt", f"ttft_seconds.{targets.percentile_of('ttft')}",
+            f"tpot_seconds.{targets.percentile_of('tpot')}", *chances_column(targets, kept), "binding",
+        )  # fmt: skip
+        promising = "carry most agents" if isinstance(answer, MostAgents) else "carry as many for least"
+        notes = [
+            f"Of {answer.layouts} layouts those that {promising} by closed forms were played with as many agents as "
+            "keep the SLOs.",
+            *_reread([choice.fleet for choice in choices]),
+            *_notes(*(choice.use for choice in choices)),
+        ]
+        title = _title(self._counted, setups, use, targets)
+        rows = [{**shown_record(choice, targets), **use_record(choice)} for choice in choices]
+        least = (*_LEAST, "hit_rate", "agents_per_accelerator")
+        why = ["Agents per MW: of the facility as provisioned, boards at their limit.", _meaning(setups)]
+        table = choices_table(title, choices, rows, columns, notes=notes, why=why, least=least)
+        if table.least[-1] == "recipe":
+            # Only recipes tell rows of one engine apart: a column that is nearly in proportion to another makes room.
+            table = replace(table, least=(*table.least[:-1], "$/task", "recipe"))
+        return (table,)
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """The turns of one session on the cheapest in time."""
+        best = self._best
+        title = _title(self._counted, [best.service.setup], best.use, self.answer.targets)
+        return {"session": charts.line_charts([session_plot(best.use)], f"One session in time\n{title}")}
+
+    def start(self) -> Start:
+        """The cheapest."""
+        best = self._best
+        behind_router = best.replicas if best.fleet is None else best.fleet.prefill_instances
+        return replace(super().start(), said=agents_said(use_record(best), behind_router))
+
+    def question(self) -> str:
+        """Question about the cheapest deployment, or about how many agents the means carry."""
+        best = self._best
+        model = best.service.setup.model.name
+        if isinstance(self.answer, MostAgents):
+            return f"How many agents ({best.use.work.name}) with {model} do {self.answer.means.text} carry?"
+        return f"Which deployment of {model} carries {best.use.agents:,.0f} agents ({best.use.work.name}) for least?"
+
+    def conclusion(self) -> Pieces:
+        """The best, and what a task costs on it."""
+        best = self._best
+        record = use_record(best)
+        most = f"carries most, {best.use.agents:,.0f} agents"
+        rank = most if isinstance(self.answer, MostAgents) else "is the cheapest"
+        return (
+            f"{choice_label(best)} {rank}: $", per_hour(best.dollars_per_hour),
+            " per hour, $", dollars(record["dollars_per_task"]), " per task, $",
+            dollars(record["dollars_per_agent_hour"]), " per hour of an agent.",
+        )  # fmt: skip
+
+
+class AgentSheetPage(PricePage):
+    """The bill of a fleet of agents, ready to be shown."""
+
+    answer: AgentSheet
+
+    def tables(self) -> Sequence[Table]:
+        """Costs of tasks, hours of agents and requests, then of kinds of tokens."""
+        sheet, use = self.answer, self.answer.use
+        record = use_record(sheet)
+        tasks = record["tasks_per_hour"]
+        counts = {"task": tasks, "hour of an agent": use.agents, "request": tasks * record["requests_per_task"]}
+        rows = tuple((name, amount(count), dollars(sheet.dollars_per_hour / count)) for name, count in counts.items())
+        title = _title(f"{use.agents:,.0f} agents", [sheet.service.setup], use, sheet.targets)
+        notes = (
+            *_reread([sheet.fleet]),
+            *_notes(use),
+            f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
+        )
+        return (Table(title, ("what", "an hour", "$ each"), rows, notes), *super().tables())
+
+    def start(self) -> Start:
+        """Start of the fleet that is priced."""
+        sheet = self.answer
+        behind_router = sheet.replicas if sheet.fleet is None else sheet.fleet.prefill_instances
+        return replace(super().start(), said=agents_said(use_record(sheet), behind_router))
+
+
+class AgentDayPage(FleetPage):
+    """A day of a fleet of agents, ready to be shown."""
+
+    answer: DayOfAgents
+
+    def _title(self) -> str:
+        title = f"The cheapest fleet of {self._span()} of agents"
+        return _title(title, self.setups(), self.answer.use, self.answer.targets)
+
+    def _scaled(self) -> str:
+        said = super()._scaled().replace("requests that come", "agents in session")
+        return f"{said} An agent waits for its answer before it goes on: where there is no room, all are slower."
+
+
+class AgentBuyPage(BuyPage):
+    """Ways to have the answers that agents need for a month, ready to be shown."""
+
+    answer: AgentPurchase
+    fleet = "as many lots as carry the agents"
+
+    def tables(self) -> Sequence[Table]:
+        """One row per fleet and offer."""
+        answer, use, requests = self.answer, self.answer.use, self.answer.use.work.requests
+        columns = (
+            "hardware", "paid", "agents", "accelerators", "dollars_per_month", "offer", "offer_dollars_per_month",
+            "cheaper_from_agents", "always_cheaper_from_agents", "probability",
+        )  # fmt: skip
+        counted = "" if answer.agents is None else f" for {answer.agents:,} agents"
+        title = _title(f"Buy tokens, rent or own{counted}", self.setups(), use, answer.targets)
+        notes = (
+            *_reread(getattr(lot, "pools", None) for lot in answer.lots),
+            "Both bills are of as many requests as agents send at the pace of a lot that is full of them; offers are "
+            f"taken to find all in their caches that was there before, "
+            f"{100 * requests.cached / requests.isl.mean:.1f} %, and charge it as input where it "
+            "has no price.",
+            *_notes(use),
+        )
+        rows = [{**record, **record["agent_bill"]} for record in answer.records()]
+        return (self.table(title, rows, columns, *notes, least=("accelerators", "always_cheaper_from_agents")),)
+
+    def question(self) -> str:
+        """Question about how many agents make machines pay."""
+        model = self.answer.lots[0].setup.model.name
+        return (
+            f"From how many agents ({self.answer.use.work.name}) on is {model} cheaper on machines than by the token?"
+        )
+
+
+def load_plots(answer: AgentCurve) -> list[Plot]:
+    """Plots of prompts found in each memory, TTFT, TPOT and cost by the number of agents."""
+    points, targets = answer.points, answer.targets
+    agents = [float(point.use.agents) for point in points]
+    lines = tuple(
+        PlotSeries(f"found in {name}", agents, [100.0 * point.use.trace.hit_rates[name] for point in points])
+        for name in points[0].use.trace.hit_rates
+    )
+    times = [
+        Plot(
+            title, "agents", "milliseconds",
+            tuple(
+                PlotSeries(which, agents, [1e3 * getattr(point.load, f"{name}_seconds")[which] for point in points])
+                for which in _percentiles(name, targets)
+            ),
+            "y",
+            promises={f"promised: {1e3 * targets.every[name]:.4g} ms": 1e3 * targets.every[name]}
+            if name in targets.given
+            else {},
+        )
+        for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token"))
+    ]  # fmt: skip
+    costs = [point.use.record(point.sheet, point.sheet.replicas)["dollars_per_task"] for point in points]
+    return [
+        Plot("Found in caches", "agents", "% of prompt tokens", lines, "", from_zero=True),
+        *times,
+        Plot("Cost", "agents", "US dollars per task", (PlotSeries("$ per task", agents, costs),), "y", dollars="y"),
+    ]
+
+
+def session_plot(use: Use) -> Plot:
+    """Turns of the session that has most of them: context over time, and while the server reads and writes."""
+    trace = use.trace
+    numbers, counts = np.unique(trace.sessions, return_counts=True)
+    turns = np.flatnonzero(trace.sessions == numbers[np.argmax(np.minimum(counts, _SHOWN))])[:_SHOWN]
+    sent, prompt = trace.arrival[turns] - trace.arrival[turns[0]], trace.prompt_tokens[turns]
+    reused = sum(tokens[turns] for tokens in trace.found_tokens.values())
+    lines = []
+    for label, begin, end, low, high in (
+        ("reads", sent, sent + trace.ttft[turns], reused, prompt),
+        ("writes", sent + trace.ttft[turns], sent + trace.e2e[turns], prompt, prompt + trace.output_tokens[turns]),
+    ):
+        gap = np.full(turns.size, np.nan)
+        x, y = (np.stack(part, axis=1).ravel().tolist() for part in ((begin, end, gap), (low, high, gap)))
+        lines.append(PlotSeries(label, x, y))
+    return Plot("Tokens of a session, without those found", "seconds", "tokens", tuple(lines), "")
+
+
+def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
+    """Percentiles of a latency that are shown."""
+    promised = (targets.percentile_of(name),) if name in targets.given else ()
+    return tuple(dict.fromkeys(("p50", *promised, "p90" if not promised else "p99")))
+
+
+def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) -> str:
+    requests, turns = use.work.requests, use.work.means.turns
+    helpers = max(step.agents for step in use.work.spec.steps)
+    beside = f", up to {helpers} side agents at a time" if helpers > 1 else ""
+    label = (
+        f"{use.work.name}: {turns:.3g} turn{'s' * (turns != 1)}{beside}, mean prompt {requests.isl.mean:,.0f}, new "
+        f"{requests.new_tokens:,.0f}, answer {requests.osl.mean:,.0f} tokens, pause "
+        f"{use.work.means.pause_seconds:.3g} s"
+    )
+    return heading(counted, setups, [label], promises=[targets])
+
+
+def _reread(pools: Iterable[object]) -> list[str]:
+    """Sentence on how pools treat answers; none where there are no pools."""
+    if not any(pools):
+        return []
+    return [
+        "P: instances that read prompts and keep them, and read again what was answered; D: instances that decode, "
+        "which get the cache of each prompt whole."
+    ]
+
+
+def _notes(*uses: Use) -> list[str]:
+    """Sentences on how fleets were played."""
+    use, traces = uses[0], [use.trace for use in uses]
+    ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))
+    shares = " to ".join(list(ideal)[:: max(len(ideal) - 1, 1)])
+    preempted = max(trace.preemptions / trace.ttft.size for trace in traces)
+    together = "" if use.instances == 1 else f", {use.instances} instances together, router {use.router}"
+    notes = [
+        f"Simulated turn by turn with the blocks of their prompts{together}; a cache that forgets nothing would find "
+        f"{shares} %."
+    ]
+    if preempted:
+        notes.append(f"Memory ran out for up to {100 * preempted:.2g} % of requests, which were read again.")
+    return notes
+
+
+def _meaning(setups: Sequence[Setup]) -> str:
+    """Sentences on what columns mean, and on the assumptions."""
+    return (
+        "hit: share of prompt tokens found in any memory; a task is a session from its first to its last turn. Prompts "
+        "wait for blocks that come from memories behind HBM; writing blocks there takes no time. "
+        f"Assumptions: {assumptions_label(setups)}."
+    )

@@ -1,0 +1,863 @@
+"""Sessions of agents or users of a traffic, their means, and how many of them send requests at a rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from inference_econ import _work
+from inference_econ._types import Array, Indices
+from inference_econ.answers.capacity import NEAR, bracket_capacity
+from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.recommend import Recommendation
+from inference_econ.answers.disaggregated.load import PooledFleet, Terms, rented
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.load import LoadCurve, LoadPoint
+from inference_econ.answers.prefix_cache import behind
+from inference_econ.answers.price import Sheet, sheet
+from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.slo import FILLED, Targets, chances, promised_rates
+from inference_econ.engine import Setup, chip_power
+from inference_econ.errors import InputError
+from inference_econ.inputs import Requests, SessionSpec, TierSpec, catalog
+from inference_econ.inputs.catalog import Name
+from inference_econ.serving import (
+    Gamma,
+    Loaded,
+    Router,
+    Server,
+    Service,
+    Services,
+    Session,
+    Sessions,
+    Trace,
+    Usual,
+    Writing,
+    draw_sessions,
+    usual,
+)
+from inference_econ.serving.simulation import play
+
+
+@dataclass(frozen=True)
+class AgentSessions:
+    """Sessions that agents or users play, one after the other; see :class:`inference_econ.Agents`."""
+
+    name: str
+    spec: SessionSpec
+    place: str = ""
+
+    @classmethod
+    def of(cls, traffic: Name) -> Self:
+        """Return those of a traffic with sessions, by name or path (``--traffic``).
+
+        Raises
+        ------
+        InputError
+            If it is unknown, or has no sessions.
+        """
+        sessions = catalog.traffic(traffic).sessions
+        if sessions is None:
+            raise InputError(
+                f"{traffic} has no sessions that agents could play; name coding_agent, chat, rag or batch, or a file "
+                "with sessions"
+            )
+        return cls(str(traffic), sessions, catalog.place("traffic", traffic, ("sessions",)))
+
+    @cached_property
+    def drawn(self) -> tuple[Session, ...]:
+        """Sessions that stand for all."""
+        return draw_sessions(self.spec)
+
+    @cached_property
+    def means(self) -> Usual:
+        """Means over their turns."""
+        return usual(self.drawn, self.spec.shared_tokens)
+
+    @property
+    def requests(self) -> Requests:
+        """The mean turn, with all in the cache that was there before; layouts are offered for it."""
+        isl, osl, known = (
+            round(float(np.mean(tokens))) for tokens in (self.means.prompts, self.means.answers, self.means.known)
+        )
+        # Few sessions are drawn of short ones: what most of them do not reach follows from their lengths.
+        longest = max(self.longest, math.ceil(self.spec.longest_context))
+        return Requests(isl, osl, cached=min(known, isl - 1), longest_turn=longest)
+
+    @property
+    def longest(self) -> int:
+        """Prompt and answer of the longest turn of all that are drawn [tokens]."""
+        return int(np.max(self.means.prompts + self.means.answers))
+
+    def check(self, layouts: Services) -> None:
+        """Refuse contexts that a model was not made for, and layouts that were offered for other requests.
+
+        Raises
+        ------
+        InputError
+            Beginning with the place of the sessions in their file.
+        """
+        most = layouts.setup.model.max_context
+        if most is not None and self.longest > most:
+            shipped = self.name in catalog.names("traffic")
+            start = (
+                f"write {self.name} to a file ('inference-econ traffic {self.name} -o mine.yaml'), " if shipped else ""
+            )
+            end = ", and name the file in its place (--traffic mine.yaml)" if shipped else ""
+            raise InputError(
+                f"{'' if shipped else f'{self.place or self.name}: '}sessions of {self.name} grow to {self.longest:,} "
+                f"tokens, beyond the {most:,} that {layouts.setup.model.name} was made for; {start}give 'compacts_at: "
+                f"{most}' or less, or fewer and shorter turns{end}",
+                option="traffic",
+            )
+        if layouts.requests != self.requests:
+            raise InputError(
+                f"these layouts are offered for other requests than those of {self.name}; offer them for the requests "
+                "of the agents (agents.requests)"
+            )
+
+    def agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
+        """Sessions under way that send requests at a rate [1/s] while so many are in flight, by Little's law [1]."""
+        waiting = requests_per_second * self.means.pause_seconds
+        return np.asarray((waiting + in_flight) / self.means.side_by_side)
+
+    def all_agents(self, requests_per_second: Array | float, in_flight: Array | float) -> Array:
+        """Agents who send requests at a rate [1/s] while so many are in flight, those between two sessions too [1]."""
+        resting = requests_per_second * self.spec.rest / self.means.turns
+        return np.asarray(self.agents(requests_per_second, in_flight) + resting)
+
+    def sending(self, requests_per_second: float, ttft_seconds: float, tpot_seconds: float) -> int:
+        """Agents that send requests at a rate [1/s] where answers take such times [s], those that rest included [1]."""
+        in_flight = requests_per_second * (ttft_seconds + tpot_seconds * float(np.mean(self.means.answers) - 1.0))
+        return max(round(float(self.all_agents(requests_per_second, in_flight))), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Use that agents make of a fleet.
+
+    Attributes
+    ----------
+    work : AgentSessions
+        What they do.
+    agents : float
+        How many there are [1].
+    instances : int
+        Instances that were played together, with their share of the agents [1].
+    router : str
+        Where turns go.
+    trace : Trace
+        What their requests saw.
+    rest_seconds : float
+        Between two sessions of an agent [s].
+    """
+
+    work: AgentSessions
+    agents: float
+    instances: int
+    router: Router
+    trace: Trace
+    rest_seconds: float
+
+    def record(self, fleet: Deployment, replicas: int) -> dict[str, Any]:
+        """Return their tasks and what these cost on some instances, as plain data."""
+        trace, turns = self.trace, self.work.means.turns
+        hourly = 3600.0 * trace.requests_per_second * replicas / self.instances / turns
+        dollars, watts = fleet.dollars_per_hour, _watts(fleet.service.setup, fleet.accelerators)
+        return {
+            "traffic": self.work.name,
+            "router": self.router,
+            "agents": self.agents,
+            "agents_per_accelerator": self.agents / fleet.accelerators,
+            "agents_per_megawatt": None if watts is None else 1e6 * self.agents / watts,
+            "requests_per_task": turns,
+            "tasks_per_hour": hourly,
+            "task_seconds": 3600.0 * self.agents / hourly - self.rest_seconds,
+            "dollars_per_task": dollars / hourly,
+            "dollars_per_agent_hour": dollars / self.agents,
+            "hit_rate": sum(trace.hit_rates.values()),
+            "hit_rates": dict(trace.hit_rates),
+        }
+
+
+def _watts(setup: Setup, accelerators: float) -> float | None:
+    """Power that a facility provisions for some chips [W]; None where their file has none."""
+    power = chip_power(setup.hardware)
+    return None if power is None else accelerators * power.provisioned_watts
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPoint(LoadPoint):
+    """A fleet with some agents.
+
+    Attributes
+    ----------
+    use : Use
+        The agents.
+    """
+
+    use: Use
+
+    def record(self, targets: Targets) -> dict[str, object]:
+        """Return it as plain data, with the use that agents make of it."""
+        return {
+            **super(AgentPoint, self).record(targets),
+            "agent_use": self.use.record(self.sheet, self.sheet.replicas),
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AgentCurve(LoadCurve):
+    """A fleet with more and more agents: a :class:`~inference_econ.answers.load.LoadCurve` of :class:`AgentPoint`."""
+
+    page = "extras.agents.page:AgentCurvePage"
+
+    points: tuple[AgentPoint, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data: arrivals follow from the agents."""
+        return {**super(AgentCurve, self).record(), "arrival_scv": None}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDeployment(Deployment):
+    """A deployment that serves some agents within SLOs.
+
+    Attributes
+    ----------
+    use : Use
+        The agents.
+    parts : int
+        Instances, or groups of instances of both pools, of which :attr:`Use.instances` were simulated together [1].
+    """
+
+    use: Use = field(kw_only=True)
+    parts: int = field(kw_only=True)
+
+    def served_record(self, targets: Targets) -> dict[str, object]:
+        """Return the instances, their bill and their load as plain data, with the use that agents make of them."""
+        return {**super(AgentDeployment, self).served_record(targets), "agent_use": use_record(self)}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AgentRecommendation(Recommendation):
+    """Deployments that carry some agents, the cheapest first."""
+
+    page = "extras.agents.page:AgentChoicesPage"
+
+    choices: tuple[AgentDeployment, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {"targets": self.targets.record(), "choices": self.records(), "first_is_cheaper": None}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MostAgents(AgentRecommendation):
+    """Deployments that carry the most agents with some means, the best first.
+
+    Attributes
+    ----------
+    means : Means
+        Chips, money or power, for one kind of chip.
+    """
+
+    means: Means
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {"means": self.means.record(), "targets": self.targets.record(), "choices": self.records()}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AgentSheet(Sheet):
+    """The bill of a fleet of agents: tasks and hours of agents beside kinds of tokens.
+
+    Attributes
+    ----------
+    use : Use
+        The agents.
+    parts : int
+        See :attr:`AgentDeployment.parts` [1].
+    """
+
+    page = "extras.agents.page:AgentSheetPage"
+
+    use: Use = field(kw_only=True)
+    parts: int = field(kw_only=True)
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {**super(AgentSheet, self).record(), "agent_use": use_record(self)}
+
+
+def use_record(fleet: AgentDeployment | AgentSheet) -> dict[str, Any]:
+    """Return the use that agents make of a fleet, as plain data."""
+    return fleet.use.record(fleet, fleet.parts)
+
+
+#: Requests of a run at least [1]; a third is enough to look for a number of agents.
+_LEAST, _QUICK = 3_000, 3
+#: Turns of every agent before those that are measured, half a session, and of these: at least and at most [1]. Fleets
+#: whose memory is too small for all contexts tip over within 20 turns, and stay so in plays of 160.
+_FEWEST, _SETTLED = 2, 20
+#: Share of a run that is not measured, at least: until caches hold what they hold in the long run [1].
+WARM_UP = 0.25
+#: Agents of an instance at most [1].
+_MOST = 1_000_000
+#: Instances that are played together at most; of more, as many agents come to each [1].
+TOGETHER = 4
+#: By which a number that is looked for changes at most from a run to the next: of one instance, and of a fleet [1].
+_FAR, _STRIDE = 2.0, 1.2
+#: What a request takes that is played with its blocks [s].
+_SECONDS = 1.5e-4
+#: Of a time that nobody has to wait [s].
+_NO_TIME = 1e-9
+
+
+def check_runs(runs: Sequence[float], smaller: str) -> None:
+    """Refuse runs of some requests each that would take too long; see :func:`inference_econ._work.check`."""
+    most = f"{max(runs, default=0.0):,.0f} requests"
+    work = f"the {most} of a run" if len(runs) == 1 else f"{len(runs)} runs of up to {most}"
+    _work.check(work, seconds=sum(runs) * _SECONDS, smaller=smaller)
+
+
+def run_of(work: AgentSessions, agents: float, *, quick: bool = False) -> tuple[int, float]:
+    """Requests of a run of some agents, and the share of them that is not measured [1].
+
+    Every agent plays half a session before what is measured: a run that is shorter flatters fleets that tip over. Of
+    long sessions the turns count in which they do so.
+    """
+    settled = agents * float(np.clip(work.means.turns / 2.0, _FEWEST, _SETTLED))
+    measured = max((1.0 - WARM_UP) * _LEAST / (_QUICK if quick else 1), _FEWEST * agents)
+    return math.ceil(settled + measured), max(settled / (settled + measured), WARM_UP)
+
+
+@dataclass(frozen=True)
+class PlayedInstance:
+    """An instance that is played with numbers of agents."""
+
+    service: Service
+    work: AgentSessions
+    tiers: tuple[TierSpec, ...]
+
+    @cached_property
+    def _server(self) -> Server:
+        lengths = np.array([1, int(self.work.means.prompts.max())])
+        slots, tiers = self.service.slots_of_blocks, behind(self.service, self.tiers)
+        return play.server(self.service, lengths, slots=slots, tiers=tiers)
+
+    @property
+    def together(self) -> int:
+        """Instances that are played together at most [1]."""
+        return TOGETHER
+
+    def predicted(self, targets: Targets) -> Targets:
+        """Promises that predictions must keep, so that measured instances keep those of users with confidence."""
+        return targets.predicted(self.service)
+
+    def sessions(self, agents: int, count: int, rate: float = 0.0) -> Sessions:
+        """Sessions of some agents in a run of requests; or those that begin so that requests come at a rate [1/s]."""
+        work = self.work
+        return Sessions(
+            work.drawn, round(work.spec.shared_tokens), agents, count, rate / work.means.turns,
+            0.0 if rate else work.spec.rest,
+        )  # fmt: skip
+
+    def play(
+        self, agents: int, instances: int = 1, router: Router = "prefix_aware", rate: float = 0.0, *,
+        quick: bool = False,
+    ) -> Trace:  # fmt: skip
+        """Play some agents on some instances; or sessions that begin so that requests come at a rate [1/s].
+
+        A run that was played before is not played again.
+        """
+        count, warm_up = run_of(self.work, agents, quick=quick)
+        run = (agents, instances, router, rate, count)
+        if run not in self._traces:
+            self._traces[run] = self._played(self.sessions(agents, count, rate), warm_up, instances, router)
+        return self._traces[run]
+
+    @cached_property
+    def _traces(self) -> dict[tuple[object, ...], Trace]:
+        return {}
+
+    def _played(self, sessions: Sessions, warm_up: float, instances: int, router: Router) -> Trace:
+        return play.play(self.service, self._server, sessions, warm_up=warm_up, instances=instances, router=router)
+
+    def play_part(self, agents: int, replicas: int, router: Router) -> Trace:
+        """Play some agents on some instances, of which a few stand for all."""
+        together = min(replicas, self.together)
+        return self.play(max(round(agents * together / replicas), 1), together, router)
+
+    def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AgentDeployment:
+        """A fleet of some instances for some agents, of which a few were played together."""
+        service, together = self.service, min(replicas, self.together)
+        dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
+        use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
+        return AgentDeployment(service, replicas, self.load(trace, together), dollars, binding, use=use, parts=replicas)
+
+    def load(self, trace: Trace, instances: int) -> Loaded:
+        """Load of one of the instances, with the latencies that requests saw."""
+        rate, times = trace.requests_per_second / instances, ("ttft", "tpot", "e2e", "e2e_per_output_token")
+        ttft, tpot, e2e, per_token = (trace.statistics(name) for name in times)
+        full = self.service.most_requests_per_second
+        waits = trace.waiting / max(trace.waiting + trace.in_flight, 1e-9)
+        return Loaded(
+            rate, False, rate / full, rate, trace.in_flight / instances, waits, ttft, tpot, e2e, per_token, played=True,
+            arrivals=Gamma(1.0),
+        )  # fmt: skip
+
+    def bill(self, trace: Trace, replicas: int, load: Loaded) -> Sheet:
+        """The bill, with the cached tokens that were found."""
+        requests = self.service.requests
+        service = replace(self.service, requests=requests.replace(cached=found_tokens(trace, requests)))
+        return sheet(service, load.requests_per_second * replicas, replicas=replicas, load=load)
+
+    def in_flight(self, rate: float) -> float:
+        """Requests in flight at a rate by closed forms [1]."""
+        states = self.service.states
+        return float(np.interp(rate, states.requests_per_second, states.concurrency))
+
+    def over(self, trace: Trace, targets: Targets) -> tuple[float, str]:
+        """How far requests are beyond promises, as the logarithm of their times over these; and the first broken one.
+
+        That is at most 0, and the name empty, where all are kept.
+        """
+        seen = {name: trace.statistics(name)[targets.percentile_of(name)] for name in self.promised(targets)}
+        over = {name: math.log(max(seconds, _NO_TIME) / targets.every[name]) for name, seconds in seen.items()}
+        return max(over.values()), next((name for name, far in over.items() if far > 0.0), "")
+
+    def promised(self, targets: Targets) -> Collection[str]:
+        """The latencies that are promised, in the order in which they are looked at."""
+        return targets.given
+
+    def carried(self, targets: Targets, guess: int, most: int = 0) -> tuple[int, str]:
+        """The most agents within promises, near enough, and what breaks with more of them; 0 if a single one does."""
+        return bracket_capacity(
+            lambda number: self.over(self.play(number, quick=True), targets), guess, most or _MOST, _FAR
+        )
+
+
+def shortlist(
+    layouts: Services, work: AgentSessions, targets: Targets, *, tiers: bool, most: int, counts: Indices | None = None,
+    agents: int | None = None,
+) -> list[tuple[int, int, float]]:  # fmt: skip
+    """Layouts that carry most agents per dollar by closed forms, one of each size, and how many an instance does [1].
+
+    Where counts of instances are given, those that carry most in all; where a number of agents is, those whose fleets
+    for it cost least. All is found that has room: with nothing behind HBM no more agents than there are contexts that
+    fit. As agents also rest, more of them may keep the promises: a layout that would be the cheapest then is one more.
+    With each the least that such a fleet costs, as many as may keep them taken to do so: for so many agents, or for one
+    [USD/h]; where counts are given, the most that it carries, as a negative number [1].
+    """
+    rates = promised_rates(layouts, targets)
+    at_most = np.where(rates > 0.0, work.all_agents(rates, flights(layouts, rates)), 0.0)
+    carried = at_most if tiers else np.minimum(at_most, layouts.slots)
+    setup, accelerators = layouts.setup, layouts.plans.accelerators
+
+    def ranked(capacity: Array) -> list[int]:
+        """One row of each size, the best first, of instances that carry so many agents each [1]."""
+        value = capacity / setup.dollars_per_hour_in_bulk(accelerators)
+        first = -value if counts is None else -capacity * counts
+        if agents is not None:
+            first = setup.dollars_per_hour(np.ceil(agents / np.maximum(capacity, 1e-9)), accelerators)
+        sizes: dict[float, int] = {}
+        for row in np.lexsort((-value, first)).tolist():
+            if capacity[row] > 0.0:
+                sizes.setdefault(float(accelerators[row]), row)
+        return list(sizes.values())
+
+    rows = ranked(carried)[:most] + ([] if agents is None else ranked(at_most)[:1])
+    # Where slots are what limits them, a play has room for more: shared blocks are held once.
+    full = rates >= (1.0 - NEAR) * layouts.states.requests_per_second[:, -1]
+    most_each = np.maximum((1.0 + NEAR) * np.where(full, layouts.slots_of_blocks / layouts.slots, 1.0) * at_most, 1.0)
+    bound = setup.dollars_per_hour_in_bulk(accelerators) / most_each if counts is None else -most_each * counts
+    if agents is not None:
+        bound = setup.dollars_per_hour(np.ceil(agents / most_each), accelerators)
+    return [(row, max(int(carried[row]), 1), float(bound[row])) for row in dict.fromkeys(rows)]
+
+
+def found_tokens(trace: Trace, requests: Requests) -> float:
+    """Tokens of the mean prompt that were found in memories [tokens]."""
+    return min(round(sum(trace.hit_rates.values()) * requests.isl.mean), requests.isl.mean - 1.0)
+
+
+def flights(layouts: Services, rates: Array) -> Array:
+    """Requests in flight of each layout at a rate of its own by closed forms [1]."""
+    states = zip(rates, layouts.states.requests_per_second, layouts.states.concurrency, strict=True)
+    return np.array([float(np.interp(*state)) for state in states])
+
+
+def point_of(
+    instance: PlayedInstance, trace: Trace, number: int, together: int, replicas: int, router: Router, targets: Targets,
+    rate: float,
+) -> AgentPoint:  # fmt: skip
+    """A played number of agents, or sessions that begin at a rate [1/s], with its bill."""
+    load = instance.load(trace, together)
+    limits = targets.predicted(instance.service)
+    kept = trace.kept_share(*limits.every.values()) if targets.given else None
+    if rate:
+        flight = float(trace.e2e.mean()) * trace.requests_per_second
+        number = round(float(instance.work.agents(trace.requests_per_second, flight)) * replicas / together)
+    use = Use(instance.work, number, together, router, trace, 0.0 if rate else instance.work.spec.rest)
+    return AgentPoint(
+        instance.bill(trace, replicas, load), kept, None, chances(instance.service, load, targets), load, use
+    )
+
+
+def cheapest_fleet(
+    instance: PlayedInstance, agents: int, targets: Targets, guess: int, router: Router, dollars: float = math.inf
+) -> AgentDeployment | None:
+    """The fewest instances that carry some agents, near enough, played together; None if no number of them does.
+
+    None, too, if these cost more than some dollars [USD/h].
+    """
+    limits, service = instance.predicted(targets), instance.service
+    bills = service.setup.dollars_per_hour(np.arange(1.0, 2.0 * agents + 1.0), service.accelerators)
+    most = int(np.searchsorted(bills, dollars, side="right"))
+    if not most:
+        return None
+    if dollars < math.inf and instance.over(instance.play_part(agents, most, router), limits)[1]:
+        return None
+    carried = agents if most == 1 else instance.carried(limits, max(guess, math.ceil(agents / most)), agents)[0]
+    if not carried:
+        return None
+    # Beside one another instances carry more, or fewer, than a short run of one of them said.
+    replicas, binding = bracket_capacity(
+        lambda count: instance.over(instance.play_part(agents, count, router), limits),
+        math.ceil(agents / carried), most, _STRIDE, rising=False,
+    )  # fmt: skip
+    if not replicas:
+        return None
+    trace = instance.play_part(agents, replicas, router)
+    return instance.choice(agents, replicas, router, trace, "instance" if replicas == 1 else binding)
+
+
+def fullest_fleet(
+    instance: PlayedInstance, replicas: int, targets: Targets, guess: int, router: Router, *, certain: bool = False
+) -> AgentDeployment | None:
+    """Some instances with the most agents that they carry, played together; None if not even one is carried.
+
+    The guess is of an instance, or of all of them if that is known.
+    """
+    limits = instance.predicted(targets)
+    carried = guess if certain else replicas * instance.carried(limits, guess)[0]
+    if not carried:
+        return None
+    agents, binding = bracket_capacity(
+        lambda number: instance.over(instance.play_part(number, replicas, router), limits),
+        carried, _MOST * replicas, _STRIDE,
+    )  # fmt: skip
+    if not agents:
+        return None
+    trace = instance.play_part(agents, replicas, router)
+    return instance.choice(agents, replicas, router, trace, binding or "capacity")
+
+
+#: Decode instances of a group at most, chips of it, and instances that are played together [1].
+_WRITERS, _LARGEST, _TOGETHER = 4, 144, 4
+#: Share of the promised time between tokens that the mean request may take, so that 90 % do [1].
+_MEAN = 0.9
+#: Groups with another number of instances that read, which are tried one after the other [1].
+_TRIED = 3
+#: Fleets for some agents that are played, and by which share of its instances of a kind one differs from the next [1].
+_ADJUSTED, _FINER = 8, 0.08
+#: By which factor of those that read there may be fewer in the next of these, as a logarithm [1].
+_FASTER = 0.7
+#: Agents who are played together at most, with their share of the instances [1].
+_PART = 1000
+
+
+@dataclass(frozen=True)
+class PlayedGroup(PlayedInstance):
+    """Some instances that read prompts beside some that decode, played with numbers of agents as one instance is.
+
+    Attributes
+    ----------
+    pools : Pools
+        The layouts to choose from; ``service`` is an instance that decodes.
+    layouts, instances : (int, int)
+        Which layout prefill and decode instances have, and how many there are [1].
+    """
+
+    pools: Pools
+    layouts: tuple[int, int]
+    instances: tuple[int, int]
+
+    @classmethod
+    def of(
+        cls, pools: Pools, layouts: tuple[int, int], instances: tuple[int, int], work: AgentSessions,
+        tiers: tuple[TierSpec, ...],
+    ) -> PlayedGroup:  # fmt: skip
+        """A group of some layouts."""
+        return cls(pools.decode.services.service(layouts[1]), work, tiers, pools, layouts, instances)
+
+    @property
+    def together(self) -> int:
+        """Groups that are played together at most [1]."""
+        return max(_TOGETHER // self.instances[1], 1)
+
+    @cached_property
+    def servers(self) -> tuple[Server, Writing]:
+        """One that reads, with the memories behind it, and one that decodes."""
+        lengths = np.array([1, int(self.work.means.prompts.max())])
+        reader, moved = self.pools.prefill.services.service(self.layouts[0]), self.pools.transfer
+        reading, decoding = (
+            play.server(service, lengths, slots=service.slots_of_blocks, tiers=tiers)
+            for service, tiers in ((reader, behind(reader, self.tiers)), (self.service, ()))
+        )
+        exposed, sending, receiving = (
+            float(seconds[self.layouts])
+            for seconds in (
+                moved.exposed_seconds + moved.handover_seconds, moved.sending_seconds, moved.receiving_seconds
+            )
+        )  # fmt: skip
+        isl = self.work.requests.isl.mean
+        return reading, Writing(decoding, 1, isl, exposed, sending, receiving)
+
+    def predicted(self, targets: Targets) -> Targets:
+        """Promises that predictions must keep, so that measured pools keep those of users with confidence."""
+        return _predicted(self.pools, targets)
+
+    def promised(self, targets: Targets) -> Collection[str]:
+        """The latencies that are promised: where few places to decode are, first tokens wait for one as well."""
+        return sorted(targets.given, key=lambda name: name != "tpot")
+
+    def _played(self, sessions: Sessions, warm_up: float, instances: int, router: Router) -> Trace:
+        """Play some agents on some groups, whose instances share all requests."""
+        (reading, writing), (readers, writers) = self.servers, self.instances
+        service = self.pools.prefill.services.service(self.layouts[0])
+        return play.play(
+            service, reading, sessions, warm_up=warm_up, instances=readers * instances,
+            router=router, writing=replace(writing, instances=writers * instances),
+        )  # fmt: skip
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Rates that the instances which read, and those that decode, complete at most [1/s]."""
+        (reader, writer), (readers, writers) = self.layouts, self.instances
+        reading, decoding = (
+            self.pools.busy_seconds[reader, writer],
+            self.pools.decode.states.requests_per_second[writer],
+        )
+        return readers / float(reading), writers * float(decoding.max())
+
+    def load(self, trace: Trace, instances: int) -> Loaded:
+        """Load that requests saw, of one of the groups."""
+        load = super().load(trace, instances)
+        return replace(load, utilization=load.requests_per_second / min(self.rates))
+
+    def with_instances(self, readers: int, writers: int) -> PlayedGroup:
+        """Pools of these layouts with other numbers of instances; what was played of these is known."""
+        counts = readers, writers
+        if counts not in self._family:
+            group = self._family[counts] = replace(self, instances=counts)
+            vars(group).update(servers=self.servers, _family=self._family)
+        return self._family[counts]
+
+    @cached_property
+    def _family(self) -> dict[tuple[int, int], PlayedGroup]:
+        return {self.instances: self}
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Chips of an instance that reads, and of one that decodes [1]."""
+        pools = self.pools.prefill, self.pools.decode
+        return tuple(int(pool.accelerators[layout]) for pool, layout in zip(pools, self.layouts, strict=True))
+
+    @property
+    def accelerators(self) -> int:
+        """Chips of the group [1]."""
+        return sum(count * size for count, size in zip(self.instances, self.sizes, strict=True))
+
+    def fleet(self, agents: int, carried: int, targets: Targets, router: Router) -> AgentDeployment | None:
+        """The fewest instances of both kinds, near enough, for some agents, if this group carries so many of them.
+
+        None if no number of them that was tried keeps the promises.
+        """
+        parts, limits, kept = math.ceil(agents / _PART), self.predicted(targets), None
+        readers, writers = (math.ceil(count * agents / parts / carried - _FINER) for count in self.instances)
+        too_few, binding = 0, "ttft"
+        for _ in range(_ADJUSTED):
+            group = self.with_instances(readers, writers)
+            trace = group.play_part(agents, parts, router)
+            far, problem = group.over(trace, limits)
+            if not problem:
+                kept = group, trace
+            elif problem == "tpot" and kept is None:
+                writers += max(round(writers * _FINER), 1)
+                continue
+            else:
+                too_few, binding = readers, problem
+            enough = readers if kept is None else kept[0].instances[0]
+            step = max(round(enough * _FINER), 1)
+            if kept is not None and enough - too_few <= step:
+                break
+            if kept is None:
+                readers += step
+            elif too_few:
+                readers = (enough + too_few) // 2
+            else:
+                readers = max(min(int(enough * math.exp(max(far, -_FASTER))), enough - step), 1)
+        return None if kept is None else kept[0].choice(agents, parts, router, kept[1], binding)
+
+    @staticmethod
+    def part(agents: float) -> float:
+        """Agents that are played together of some [1]."""
+        return agents / math.ceil(agents / _PART)
+
+    def filled(self, carried: int, chips: float, targets: Targets, router: Router) -> AgentDeployment | None:
+        """As many instances as some chips are enough for [1], a few more of those that read, with the most agents.
+
+        This group carries so many. None if the chips are not enough for it, or nobody is carried.
+        """
+        share = chips / self.accelerators
+        parts = max(math.ceil(share * carried / _PART), 1)
+        writers = max(int(share / parts * self.instances[1] + 1e-9), 1)
+        readers = int((chips / parts - writers * self.sizes[1]) // self.sizes[0])
+        while readers > 0 and sum(rented(self.pools, self.layouts, (parts * readers, parts * writers))) > chips:
+            readers -= 1
+        if readers < 1:
+            return None
+        group = self.with_instances(readers, writers)
+        guess = int(carried * group.accelerators / self.accelerators)
+        return fullest_fleet(group, parts, targets, parts * guess, router, certain=True)
+
+    def best(self, targets: Targets, guess: int, most: int, room: float) -> tuple[PlayedGroup, int]:
+        """The group with as many instances that read, within some chips [1], as carry most agents per chip; and these.
+
+        Of at most so many agents, if their number is not 0.
+        """
+        limits, group, best, tried = self.predicted(targets), self, (self, 0), set[int]()
+        for _ in range(_TRIED):
+            tried.add(readers := group.instances[0])
+            # One more than the best so far carries on as many chips: a group that does not is not looked at further.
+            guess = max(guess, int(best[1] * group.accelerators / best[0].accelerators) + 1) if best[1] else guess
+            if best[1] and (guess > (most or guess) or group.over(group.play(guess, quick=True), limits)[1]):
+                break
+            carried, binding = group.carried(limits, guess, most)
+            best = group, carried
+            change = max(round(readers / 4), 1)
+            following = readers + change if binding == "ttft" or not carried else readers - change
+            if following < 1 or following in tried:
+                break
+            group = self.with_instances(following, self.instances[1])
+            if group.accelerators > room:
+                break
+        return best
+
+    def choice(self, agents: int, replicas: int, router: Router, trace: Trace, binding: str) -> AgentDeployment:
+        """A fleet of some groups for some agents, of which a few were played together."""
+        together = min(replicas, self.together)
+        load, (reading, decoding) = self.load(trace, together), self.rates
+        rate = load.requests_per_second
+        every = replace(
+            load, requests_per_second=replicas * rate, completed_per_second=replicas * rate,
+            in_flight=replicas * load.in_flight,
+        )  # fmt: skip
+        readers, writers = self.instances
+        fleet = PooledFleet(
+            self.pools, *self.layouts, replicas * readers, replicas * writers, every, rate / reading, rate / decoding,
+            self.service.slots_of_blocks,
+        )  # fmt: skip
+        use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
+        return AgentDeployment.of_pools(fleet, binding=binding, use=use, parts=replicas)
+
+
+def groups(
+    pools: Pools, work: AgentSessions, tiers: tuple[TierSpec, ...], targets: Targets, agents: int | None, room: float
+) -> list[tuple[PlayedGroup, int, float]]:
+    """Groups that carry agents for least by closed forms, one of each decode layout, within some chips [1].
+
+    Of each how many agents it carries, and what it costs of them all, or where their number is open per agent [USD/h].
+
+    Notes
+    -----
+    Instances that decode are as full as the mean request may be slow. There are as many instances that read as keep up
+    with what is new and with the answers, which are read again, and as hold the prompts of all agents between turns.
+    """
+    requests, states, price = work.requests, pools.decode.states, pools.prefill.setup.dollars_per_accelerator_hour
+    reading, decoding = pools.prefill.accelerators, pools.decode.accelerators
+    limits = _predicted(pools, targets)
+    again = 1.0 + float(requests.osl.mean) / requests.new_tokens
+    # Groups of attention ranks have prompts of their own to read: some have none while others are behind.
+    half_full = pools.prefill.shared_prefill_seconds[:, pools.prefill.waiting_prompts.shape[1] // 2]
+    moved = pools.transfer
+    busy = np.maximum((half_full[:, None] + moved.handover_seconds) * again, moved.sending_seconds)
+    shared = work.spec.shared_tokens
+    own = max(float(requests.isl.mean) - shared, 1.0)
+    held = np.maximum(pools.prefill.services.slots * float(requests.isl.mean) - shared, own) / own
+    # A single group is what is priced where nobody says how many agents or chips there are.
+    scaled = agents is not None or math.isfinite(room)
+    promising: list[tuple[PlayedGroup, int, float]] = []
+    for writer in range(decoding.size):
+        rate, flight = _fullest(states.tpot_seconds[writer], states.requests_per_second[writer], states.batch[writer],
+                                _MEAN * limits.tpot_seconds)  # fmt: skip
+        possible = np.isfinite(pools.transfer.seconds[:, writer]) & (
+            pools.first_token_seconds[:, writer] <= limits.ttft_seconds
+        )
+        if not rate or not possible.any() or rate * pools.transfer.receiving_seconds[:, writer].min() > 1.0:
+            continue
+        per_writer = float(work.all_agents(rate, flight + rate * pools.first_token_seconds[possible, writer].min()))
+        contexts = per_writer * work.means.side_by_side
+        needed = np.where(possible, np.maximum(rate * busy[:, writer] / FILLED, contexts / held), np.inf)
+        # Where first tokens may wait, those that read may be busy all the time: plays say whether they may.
+        busiest = np.where(possible, np.maximum(rate * busy[:, writer], contexts / held), np.inf)
+        fleet = price * _chips(busiest, reading, int(decoding[writer]), per_writer, agents, room) if scaled else None
+        options: list[tuple[float, int, int, int, float]] = []
+        for writers in range(1, _WRITERS + 1):
+            wanted = writers * per_writer if agents is None else min(writers * per_writer, float(agents))
+            readers = np.ceil(needed * wanted / per_writer - 1e-9)
+            within = np.floor((min(room, _LARGEST) - writers * decoding[writer]) / reading)
+            readers = np.minimum(readers, within)
+            carried = np.where(readers >= 1.0, np.minimum(wanted, readers / needed * per_writer), 0.0)
+            counts = np.ones_like(carried) if agents is None else np.ceil(agents / np.maximum(carried, 1e-9))
+            chips = readers * reading + writers * decoding[writer]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                cost = np.where(carried >= 1.0, price * chips * counts / (carried if agents is None else 1.0), np.inf)
+            reader = int(np.lexsort((cost, cost if fleet is None else fleet))[0])
+            if np.isfinite(cost[reader]):
+                options.append((float(cost[reader]), writers, reader, int(readers[reader]), float(carried[reader])))
+        if options:
+            cost_of, writers, reader, count, carries = min(options)
+            group = PlayedGroup.of(pools, (reader, writer), (count, writers), work, tiers)
+            promising.append((group, max(int(carries), 1), cost_of if fleet is None else float(fleet[reader])))
+    return promising
+
+
+def _chips(
+    needed: Array, reading: Array, decoding: int, per_writer: float, agents: int | None, room: float
+) -> Array:  # fmt: skip
+    """Chips of a fleet for some agents, or per agent of as many as some chips carry, by the layout that reads [1].
+
+    One instance that decodes carries so many agents each, and needs so many that read [1]. Fleets have as many of both
+    kinds as they need, whatever their ratio is in a group.
+    """
+    if agents is not None:
+        share = agents / per_writer
+        return np.asarray(np.ceil(needed * share) * reading + math.ceil(share) * decoding)
+    writers = np.floor(room / (needed * reading + decoding)) + np.array([[0.0], [1.0]])
+    readers = np.floor((room - writers * decoding) / reading)
+    carried = per_writer * np.minimum(writers, readers / needed).max(axis=0)
+    return np.asarray(np.where(carried >= 1.0, room / np.maximum(carried, 1.0), np.inf))
+
+
+def _predicted(pools: Pools, targets: Targets) -> Targets:
+    """Promises that predictions of pools must keep; the time to the last token of those that are played is known."""
+    first = Terms(replace(targets, e2e_seconds=math.inf)).predicted(pools).targets
+    return replace(first, e2e_seconds=targets.e2e_seconds)
+
+
+def _fullest(tpot: Array, rates: Array, batches: Array, limit: float) -> tuple[float, float]:
+    """The largest rate [1/s], and requests that decode [1], while steps take no longer than a limit [s]; 0 if none."""
+    feasible = np.isfinite(tpot) & np.isfinite(rates)
+    if not feasible.any() or tpot[feasible][0] > limit:
+        return 0.0, 0.0
+    slower = np.maximum.accumulate(tpot[feasible])
+    return float(np.interp(limit, slower, rates[feasible])), float(np.interp(limit, slower, batches[feasible]))

@@ -1,0 +1,112 @@
+"""The command that turns questions round: the sizes, hour, acceptance and buyer behind prices, speeds and choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import inference_econ as ie
+from inference_econ import inputs
+from inference_econ.errors import InputError
+from inference_econ.requests import Request, subject, workload
+
+if TYPE_CHECKING:
+    from inference_econ._shown import Shown
+    from inference_econ.report.page import Page
+
+#: Options that only the price of an hour has, beside lengths; and those of the acceptance.
+_HOUR = (
+    "weights", "activations", "kv", "engine", "any_layout", "assumptions", "changes", "loras", "lora_rank", "power_cap",
+    "price_over_cost",
+)  # fmt: skip
+_ACCEPTANCE = ("draft_length", "draft_cost")
+
+
+def infer(
+    request: Request,
+    offers: tuple[str, ...],
+    recorded: str | None,
+    truth: str | None,
+    priors: str,
+    samples: int,
+    hour_price: bool,
+    price_over_cost: float | None,
+    exponent: bool,
+    speedup: float | None,
+    draft_length: int | None,
+    draft_cost: float | None,
+) -> Shown | Page:
+    """Infer what lies behind offers and speeds: the sizes of a closed model, a price, a buyer, an acceptance.
+
+    Sizes are intervals and probabilities, never a point: models of every size are drawn from priors, served in every
+    way that the priors allow, and weighted by how well they explain the prices, speeds and times to the first token
+    that were seen. --hour-price, --exponent and --speedup infer something else.
+    """
+    if (speedup is not None) + hour_price + exponent > 1:
+        raise InputError("give one of --hour-price, --exponent and --speedup")
+    for names, owner, is_asked in (
+        (_HOUR, "--hour-price", hour_price),
+        (_ACCEPTANCE, "--speedup", speedup is not None),
+    ):
+        stray = [name for name in names if request.is_given(name)]
+        if stray and not is_asked:
+            raise InputError(f"--{stray[0].replace('_', '-')} needs {owner}", option=stray[0])
+    if speedup is not None:
+        return _acceptance(speedup, draft_length, draft_cost or 0.0)
+    if offers and recorded is not None:
+        raise InputError("give either --offer or --recorded, not both")
+    seen = ie.recorded_offers(recorded) if recorded is not None else [inputs.observed_offer(text) for text in offers]
+    if not seen:
+        raise InputError("nothing was observed; give --offer, for example --offer input=3,output=15,speed=60")
+    if hour_price:
+        return _hour_price(request, seen, truth, price_over_cost or 1.0)
+    if exponent:
+        return _exponents(seen, workload.requests(request))
+    return ie.infer(seen, priors, samples=samples, truth=truth, progress=request.progress)
+
+
+def _hour_price(
+    request: Request, seen: Sequence[inputs.ObservedOffer], truth: str | None, price_over_cost: float
+) -> Shown:
+    """The price of a GPU-hour that the price of tokens of a known model on a known chip implies."""
+    (offer, *others) = seen
+    output, speed = offer.dollars_per_million_output_tokens, offer.tokens_per_second
+    if others or truth is None or offer.hardware is None or output is None or speed is None:
+        raise InputError(
+            "--hour-price is of one offer of a known model: --truth MODEL --offer output=0.4,speed=40,on=h100_sxm",
+            option="hour_price",
+        )
+    # Any price of an hour: cost is in proportion to it.
+    setup = subject.setup(replace(request, model=truth, hardware=offer.hardware, price=1.0))
+    return ie.implied_hour_price(
+        ie.frontier(setup, workload.requests(request)),
+        float(output),
+        float(speed),
+        input_price=float(offer.dollars_per_million_input_tokens or 0.0),
+        price_over_cost=price_over_cost,
+    )
+
+
+def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> Page:
+    """The share of proposals accepted that a speed-up by speculation implies."""
+    from inference_econ.extras.closed_models.implied_page import AcceptancePage
+
+    if draft_length is None:
+        raise InputError("--speedup needs --draft-length", option="draft_length")
+    share = float(ie.implied_acceptance(speedup, draft_length, draft_cost))
+    return AcceptancePage(speedup, draft_length, draft_cost, share)
+
+
+def _exponents(seen: Sequence[inputs.ObservedOffer], lengths: ie.Requests) -> Shown:
+    """The exponents of the preference with which a buyer chooses each of some offers."""
+    shares = (lengths.isl.mean, lengths.osl.mean)
+    rows = []
+    for offer in seen:
+        prices = (offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens)
+        if offer.tokens_per_second is None or None in prices:
+            raise InputError(f"--offer {offer.words}: a choice is between a price of input and output and a speed")
+        paid = sum(price * share for price, share in zip(prices, shares, strict=True) if price is not None)
+        rows.append((offer.tokens_per_second, paid / sum(shares), offer.provider or offer.words))
+    speeds, paid_by_offer, labels = (list(column) for column in zip(*rows, strict=True))
+    return ie.revealed_exponents(speeds, paid_by_offer, labels)

@@ -1,0 +1,321 @@
+"""Frontiers of models of many sizes, each as a few points, and what lies between them."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inference_econ import _work
+from inference_econ._types import Array, Progress
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.answers.layout_services import offer
+from inference_econ.engine import Setup, Space, Speculation
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.closed_models.asks import PriorFamily, Priors
+from inference_econ.inputs import Dtype, ModelSpec, ProposerName, Requests, catalog, scaled
+
+#: Points that a frontier is kept as, from the cheapest to the fastest at equal ratios of speed [1].
+POINTS = 8
+#: Natural logarithms that are kept of each: speed of a user [tokens/s], chip-seconds of a request [s], time to first
+#: token [s], requests in flight of an instance [1].
+SPEED, COST, TTFT, FLIGHT = range(4)
+#: What a frontier takes on a usual machine [s].
+_SECONDS = 0.15
+
+
+class Case(NamedTuple):
+    """Case that a frontier is of."""
+
+    model: str
+    """Name or path of the known model."""
+    parameters: float
+    """Of the model in its proportions [1]."""
+    experts: int
+    """Of a layer; 0 for a model without [1]."""
+    chip: str
+    """Name in the catalogue."""
+    weights: Dtype
+    """Number format."""
+    proposer: ProposerName | None
+    """Proposer of tokens; None if nobody does."""
+    acceptance: float
+    """Share of proposals accepted; 0 without [1]."""
+    draft_length: int
+    """Proposals of a round at most; 0 without [1]."""
+    isl: float
+    """[tokens]"""
+    osl: float
+    """[tokens]"""
+    largest: int
+    """Chips of an instance at most [1]."""
+
+
+def points_of(case: Case) -> Array:
+    """A frontier as a few points.
+
+    Parameters
+    ----------
+    case : Case
+        What is served on what.
+
+    Returns
+    -------
+    ndarray, shape (POINTS, 4)
+        See :data:`SPEED`; NaN where nothing fits.
+    """
+    try:
+        return reduced(_frontier(case))
+    except NothingFitsError:
+        return np.full((POINTS, 4), np.nan)
+
+
+def reduced(front: ServiceFrontier) -> Array:
+    """Some points of a frontier at equal ratios of speed; between its own, logarithms are interpolated."""
+    speeds = np.log(front.tokens_per_second)
+    places = np.linspace(speeds[0], speeds[-1], POINTS)
+    chip_seconds = front.accelerators / front.requests_per_second
+    kept = [np.interp(places, speeds, np.log(row)) for row in (chip_seconds, front.ttft_seconds, front.concurrency)]
+    return np.stack([places, *kept], axis=-1)
+
+
+def _frontier(case: Case) -> ServiceFrontier:
+    model = sized(case.model, case.parameters, case.experts or None)
+    setup = Setup.of(model, case.chip, weights=case.weights, price=1.0)
+    requests = Requests.build({"isl": case.isl, "osl": case.osl}, origin="priors")
+    proposer = None if case.proposer is None else Speculation.of(case.proposer, case.acceptance, case.draft_length)
+    layouts = offer(setup, requests, Space(max_accelerators=case.largest), proposer)
+    return service_frontier([Candidate(layouts)], ends=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """Frontiers of a family on a chip in a format, between the sizes at which they were computed.
+
+    Attributes
+    ----------
+    axes : tuple of ndarray
+        Natural logarithms of parameters and, if the family has them, of experts; the acceptance, if tokens are
+        proposed; the place on the frontier from 0 (cheapest) to 1 (fastest).
+    values : ndarray, shape (.., POINTS, 4)
+        Over these axes.
+    """
+
+    axes: tuple[Array, ...]
+    values: Array
+
+    def at(self, *places: Array) -> Array:
+        """Values at some places, one array of equal shape per axis: shape (.., 4), NaN beside what does not fit."""
+        from scipy.interpolate import RegularGridInterpolator
+
+        return np.asarray(RegularGridInterpolator(self.axes, self.values)(np.stack(places, axis=-1)))
+
+
+class Manner(NamedTuple):
+    """Manner in which an offer is served, as far as it is one of a few."""
+
+    chip: str
+    """Name in the catalogue."""
+    weights: Dtype
+    """Number format."""
+    speculates: bool
+    """True if tokens are proposed."""
+
+
+def manners(priors: Priors) -> dict[Manner, float]:
+    """Every way to serve with its probability [1]; those without any are left out."""
+    chips = sum(chip.probability for chip in priors.chips.values())
+    likely = {}
+    for name, chip in priors.chips.items():
+        for weights, weight in chip.weights.items():
+            share = chip.probability / chips * weight / sum(chip.weights.values())
+            for speculates in (False, True):
+                proposed = priors.speculation.probability
+                likely[Manner(name, weights, speculates)] = share * (proposed if speculates else 1.0 - proposed)
+    return {manner: probability for manner, probability in likely.items() if probability > 0}
+
+
+class Surfaces:
+    """The surfaces of some priors, computed or read when they are first asked for.
+
+    Parameters
+    ----------
+    priors : Priors
+        Which families, sizes, chips and formats.
+    """
+
+    def __init__(self, priors: Priors) -> None:
+        self.priors = priors
+        self._known: dict[Case, Array] = {}
+
+    def prepare(self, wanted: Iterable[Manner], progress: Progress | None = None) -> None:
+        """Compute what no file holds.
+
+        Raises
+        ------
+        TooMuchError
+            If that takes too long.
+        """
+        families = [family for family in self.priors.families.values() if family.probability > 0]
+        cases = {case for manner in wanted for family in families for case in self.cases(family, manner)}
+        shipped = shipped_points()
+        self._known |= {case: shipped[case] for case in cases if case in shipped}
+        missing = sorted(cases - self._known.keys(), key=str)
+        _work.check(
+            f"{len(missing)} frontiers",
+            seconds=_SECONDS * len(missing),
+            smaller="the chips, formats or sizes of the priors",
+        )
+        for index, case in enumerate(missing):
+            if progress is not None:
+                progress(index / len(missing), f"frontiers of models from {case.model}")
+            self._known[case] = points_of(case)
+
+    def of(self, family: PriorFamily, manner: Manner) -> Surface:
+        """The surface of a family that is served so."""
+        accepted = self.priors.speculation.acceptance if manner.speculates else None
+        axes = [np.log(family.parameters)]
+        axes += [np.log(family.experts)] if family.experts else []
+        axes += [np.array(accepted)] if accepted else []
+        axes.append(np.linspace(0.0, 1.0, POINTS))
+        values = np.stack([self._known[case] for case in self.cases(family, manner)])
+        return Surface(tuple(axes), values.reshape(*(len(axis) for axis in axes), 4))
+
+    def cases(self, family: PriorFamily, manner: Manner) -> list[Case]:
+        """Frontiers that a surface needs, in the order of its axes."""
+        priors, speculation = self.priors, self.priors.speculation
+        accepted: Sequence[float] = speculation.acceptance if manner.speculates else (0.0,)
+        return [
+            Case(
+                family.model,
+                float(parameters),
+                experts,
+                manner.chip,
+                manner.weights,
+                speculation.proposer if manner.speculates else None,
+                float(acceptance),
+                speculation.draft_length if manner.speculates else 0,
+                float(priors.isl),
+                float(priors.osl),
+                priors.max_instance_gpus,
+            )
+            for parameters, experts, acceptance in itertools.product(
+                family.parameters, family.experts or (0,), accepted
+            )
+        ]
+
+
+def counts(family: PriorFamily) -> tuple[Array, ...]:
+    """Sizes of models at the nodes of a family.
+
+    Returns
+    -------
+    tuple of ndarray
+        Natural logarithms of all parameters and of active ones, over the axes of a surface without the last.
+    """
+    models = [
+        sized(family.model, size, count or None) for size in family.parameters for count in family.experts or (0,)
+    ]
+    shape = (len(family.parameters), len(family.experts)) if family.experts else (len(family.parameters),)
+    sizes = ([model.total_parameters for model in models], [model.active_parameters for model in models])
+    return tuple(np.log(np.array(sizes_of_kind, dtype=float)).reshape(shape) for sizes_of_kind in sizes)
+
+
+#: Columns of the shipped table that hold a number of each point, after those of :class:`Case`.
+KEPT = ("speed", "cost", "ttft", "flight")
+
+
+@cache
+def shipped_points() -> Mapping[Case, Array]:
+    """Frontiers that come with the package, for :file:`scenarios/assumptions/priors/usual.yaml`."""
+    path = catalog.folder("assumptions") / "priors" / "frontiers.csv"
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8", newline="") as stream:
+        return dict(_entry(row) for row in csv.DictReader(stream))
+
+
+def _entry(row: Mapping[str, str]) -> tuple[Case, Array]:
+    columns = [np.array([float(text) for text in row[name].split()]) for name in KEPT]
+    if not columns[SPEED].size:
+        return _case(row), np.full((POINTS, 4), np.nan)
+    slowest, fastest = columns[SPEED]
+    return _case(row), np.stack([np.linspace(slowest, fastest, POINTS), *columns[1:]], axis=-1)
+
+
+def _case(row: Mapping[str, str]) -> Case:
+    fields: dict[str, Any] = {name: row[name] or None for name in ("model", "chip", "weights", "proposer")}
+    fields |= {name: float(row[name]) for name in ("parameters", "acceptance", "isl", "osl")}
+    fields |= {name: int(row[name]) for name in ("experts", "draft_length", "largest")}
+    return Case(**fields)
+
+
+@lru_cache(maxsize=256)
+def sized(name: str, parameters: float, experts: int | None = None) -> ModelSpec:
+    """A model in the proportions of a known one.
+
+    Parameters
+    ----------
+    name : str
+        Of the known one, or its path.
+    parameters : float
+        About how many it has [1]; what embeddings have besides does not follow its size.
+    experts : int, optional
+        Routed experts of a layer [1]; as in the known one if not given.
+
+    Returns
+    -------
+    ModelSpec
+        In whole numbers that split over chips; the known one itself if it is asked for what it has.
+
+    Raises
+    ------
+    InputError
+        If there is no such model, it has no experts or too few are asked for, or it cannot be scaled.
+
+    Examples
+    --------
+    >>> sized("deepseek_v3", catalog.model("deepseek_v3").total_parameters, 256) == catalog.model("deepseek_v3")
+    True
+    """
+    template = catalog.model(name)
+    spread = template if experts is None else with_experts(template, experts)
+    return scaled(spread, parameters / spread.total_parameters)
+
+
+def with_experts(model: ModelSpec, experts: int) -> ModelSpec:
+    """Model with another number of routed experts; as many of them work on a token.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        A mixture.
+    experts : int
+        In every layer that has some [1].
+
+    Raises
+    ------
+    InputError
+        If the model has no experts, or more work on a token than there would be.
+    """
+    mixtures = model.mixtures
+    if not mixtures:
+        raise InputError(f"{model.name} has no experts; leave 'experts' out, or name a mixture")
+    active = max(part.active_experts for part in mixtures)
+    if experts < active:
+        raise InputError(f"{model.name} works with {active} experts per token, and {experts} are fewer")
+    if all(part.experts == experts for part in mixtures):
+        return model
+    blocks = tuple(
+        block.model_copy(update={"feed_forward": block.feed_forward.model_copy(update={"experts": experts})})
+        if block.feed_forward.routed_experts
+        else block
+        for block in model.blocks
+    )
+    return model.replace(name=f"{model.name} of {experts} experts", blocks=blocks)

@@ -1,0 +1,130 @@
+"""Small questions turned round, as tables, data and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from inference_econ.answers import notes as caveats
+from inference_econ.answers.notes import lengths_label
+from inference_econ.extras.closed_models.implied import ImpliedHour, RevealedExponents
+from inference_econ.records.plain import attributes
+from inference_econ.records.texts import amount, dollars, formats_label, layout_label
+from inference_econ.report import charts
+from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.fields import view
+from inference_econ.report.page import AnswerPage, Page, Pieces, Table
+
+#: What the published study takes (eq. 45) [1].
+_STUDY = 3.0
+
+
+class ImpliedHourPage(AnswerPage[ImpliedHour]):
+    """The price of an hour behind a price of tokens, ready to be shown."""
+
+    proportional = False
+
+    def tables(self) -> Sequence[Table]:
+        """The price of an hour, and the service that it is of."""
+        implied, point = self.answer, self.answer.point
+        low, high = implied.ends()
+        ends = "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
+        rows = (
+            ("$ per GPU-hour at most", f"{implied.dollars_per_accelerator_hour:.3g}"),
+            *([("80 % of measured servers imply", ends)] if ends else []),
+            ("revenue, $/M output, its input included", dollars(implied.revenue)),
+            ("chips, layout", f"{point.accelerators:g}, {layout_label(point.layout)}"),
+            ("in flight", amount(point.concurrency)),
+            ("tokens/s per user", amount(point.tokens_per_second_per_user)),
+        )
+        setup = implied.front.setup
+        title = (
+            f"Hour of {setup.hardware.name} that tokens of {setup.model.name} pay for "
+            f"({formats_label(setup.precision)}; {lengths_label(implied.front.requests)})"
+        )
+        why = (
+            f"Sold for {implied.price_over_cost:g} times what they cost, on the cheapest service of that speed, always "
+            "full: one that is not, or less efficient, pays for less.",
+        )
+        return (Table(title, ("", ""), rows, tuple(caveats.warnings(implied.subjects())), why),)
+
+    def question(self) -> str:
+        """Question about the price of an hour that tokens pay for."""
+        setup = self.answer.front.setup
+        return f"What do tokens of {setup.model.name} pay for an hour of {setup.hardware.name}?"
+
+    def conclusion(self) -> Pieces:
+        """The price of an hour, at most."""
+        hour, speed = self.answer.dollars_per_accelerator_hour, amount(self.answer.tokens_per_second)
+        return (f"At most ${hour:.3g} per GPU-hour, at {speed} tokens/s per user.",)
+
+
+@dataclass(frozen=True)
+class AcceptancePage(Page):
+    """The acceptance behind a speed-up, ready to be shown."""
+
+    speedup: float
+    draft_length: int
+    draft_cost: float
+    acceptance: float
+
+    def tables(self) -> Sequence[Table]:
+        """One row."""
+        rows = ((f"{self.speedup:g}", f"{self.draft_length}", f"{self.draft_cost:g}", f"{self.acceptance:.3f}"),)
+        heads = ("speed-up", "proposals per round", "cost of one, in steps", "acceptance")
+        why = ("Checking the proposals takes no longer than a plain step: in small batches.",)
+        return (Table("Share of proposals accepted that a speed-up implies", heads, rows, (), why),)
+
+    def record(self) -> object:
+        """Record of the speed-up and the acceptance behind it."""
+        return attributes(self, "speedup draft_length draft_cost acceptance")
+
+
+class ExponentsPage(AnswerPage[RevealedExponents]):
+    """Page of what choices among offers reveal of buyers."""
+
+    proportional = False
+
+    def tables(self) -> Sequence[Table]:
+        """The exponents that choose each offer."""
+        revealed, records = self.answer, self.answer.records()
+        chosen = [
+            label
+            for label, (low, high) in zip(revealed.labels, self.answer.pairs, strict=True)
+            if low <= _STUDY <= high
+        ]
+        notes = [f"{len(records)} offers; a buyer of the study, with an exponent of {_STUDY:g}, takes {chosen[0]}."]
+        why = ("A buyer maximises speed^a / price (eq. 45). Where no a is given, another offer is better for every a.",)
+        exponents = ("exponent a", [_words(low, high) for low, high in self.answer.pairs])
+        columns = ("offer", "tokens_per_second", "dollars_per_million_tokens", exponents)
+        return (view("Which buyers would choose which offer", records, columns, notes=notes, why=why),)
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """The speed that is bought, over the exponent."""
+        pairs = zip(self.answer.tokens_per_second, self.answer.pairs, strict=True)
+        steps = [
+            (low, high if math.isfinite(high) else max(2.0 * low, 2.0 * _STUDY), speed) for speed, (low, high) in pairs
+        ]
+        bought = sorted((end, speed) for low, high, speed in steps if low <= high for end in (low, high))
+        line = PlotSeries("bought", [end for end, _ in bought], [speed for _, speed in bought])
+        plot = Plot(
+            "Which speed is bought?",
+            "exponent of the preference",
+            "speed of a user (tokens/s)",
+            (line,),
+            "",
+            {"the study's": _STUDY},
+        )
+        return {"exponents": charts.line_chart(plot)}
+
+    def question(self) -> str:
+        """Question about which buyers choose which offer."""
+        return "Which buyers would choose which offer?"
+
+
+def _words(low: float, high: float) -> str:
+    """An interval of exponents as people read it."""
+    if low > high:
+        return "none"
+    return f"{low:.2f} or more" if math.isinf(high) else f"{low:.2f} to {high:.2f}"

@@ -1,0 +1,119 @@
+"""From what was seen of a closed model to the sizes that it could have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from inference_econ._types import Progress
+from inference_econ.errors import InputError
+from inference_econ.extras.closed_models.asks import ClosedModel, InferAsk, ObservedOffer, Priors
+from inference_econ.extras.closed_models.draws import Draws, draw, manners_on
+from inference_econ.extras.closed_models.frontiers import Manner, Surfaces
+from inference_econ.extras.closed_models.posterior import Inferred, posterior
+from inference_econ.inputs import ModelSpec, Name, catalog, recorded_offers
+
+#: Models drawn where nobody says how many, and the most [1].
+SAMPLES, _MOST = 2048, 65_536
+
+
+def infer(
+    offers: Sequence[ObservedOffer | Mapping[str, object]],
+    priors: Priors | str = "usual",
+    *,
+    samples: int = SAMPLES,
+    truth: ModelSpec | Name | None = None,
+    progress: Progress | None = None,
+) -> Inferred:
+    """Sizes, formats and margins that a closed model could have, by what was seen of its offers.
+
+    Parameters
+    ----------
+    offers : sequence of ObservedOffer or mapping
+        What was seen: prices, speed, time to the first token, and the chip where it is known; all of one model.
+    priors : Priors or str
+        What is believed before, or its name or path.
+    samples : int
+        Models drawn from the priors [1], from 64 to 65,536; the next power of two is taken.
+    truth : ModelSpec or name, optional
+        What the model is; it is shown beside the answer, and nothing follows from it.
+    progress : callable, optional
+        Told the share of the work done, and what is being done.
+
+    Returns
+    -------
+    Inferred
+        Posterior intervals and probabilities, never a point.
+
+    Raises
+    ------
+    InputError
+        If nothing was observed, an observation is out of reach of the priors, offers contradict each other, or a chip
+        is not in the priors.
+    TooMuchError
+        If the priors need more frontiers than are computed unasked.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import observed_offer
+    >>> found = infer([observed_offer("input=0.9,output=0.9,speed=60")], samples=256)
+    >>> found.active_parameters.low < 70e9 < found.active_parameters.high
+    True
+    """
+    seen = [_observed(offer) for offer in offers]
+    if not seen:
+        raise InputError("nothing was observed; give at least one offer, for example input=3,output=15,speed=60")
+    believed = catalog.priors(priors) if isinstance(priors, str) else priors
+    true_model = truth if truth is None or isinstance(truth, ModelSpec) else catalog.model(truth)
+    return posterior(drawn(believed, [offer.hardware for offer in seen], samples, progress=progress), seen, true_model)
+
+
+def _observed(offer: ObservedOffer | Mapping[str, object]) -> ObservedOffer:
+    if isinstance(offer, ObservedOffer):
+        return offer
+    if isinstance(offer, Mapping):
+        return ObservedOffer.build(dict(offer), origin="offers")
+    raise InputError(f"an offer is an ObservedOffer or a mapping of its fields, got {offer!r}")
+
+
+def drawn(
+    priors: Priors, chips: Sequence[str | None], samples: int = SAMPLES, *, progress: Progress | None = None
+) -> Draws:
+    """Models drawn from priors, served on some chips; None stands for any.
+
+    Raises
+    ------
+    InputError
+        If a chip is not in the priors, or the number of samples is not allowed.
+    """
+    if not 64 <= samples <= _MOST:
+        raise InputError(f"samples: from 64 to {_MOST:,} models can be drawn, got {samples:,}")
+    names = [chip if chip is None else catalog.meaning("hardware", chip).name for chip in chips]
+    wanted: tuple[Manner, ...] = tuple(dict.fromkeys(manner for name in names for manner in manners_on(priors, name)))
+    surfaces = Surfaces(priors)
+    surfaces.prepare(wanted, progress)
+    return draw(priors, surfaces, wanted, samples)
+
+
+def _offers(ask: InferAsk, model: ClosedModel) -> tuple[ObservedOffer, ...]:
+    """Observed offers of one of the models of a scenario."""
+    return model.offers if model.recorded is None else recorded_offers(model.recorded, ask.date, ask.leave_out)
+
+
+def infer_all(ask: InferAsk, progress: Progress | None = None) -> list[Inferred]:
+    """Every closed model of a scenario, each by itself from the same draws.
+
+    Raises
+    ------
+    InputError
+        See :func:`infer`; naming the model.
+    """
+    priors, answers = catalog.priors(ask.priors), []
+    offers = [_offers(ask, model) for model in ask.models]
+    chips = dict.fromkeys(offer.hardware for seen in offers for offer in seen)
+    draws = drawn(priors, list(chips), ask.samples, progress=progress)
+    for model, seen in zip(ask.models, offers, strict=True):
+        try:
+            answers.append(posterior(draws, seen, None if model.truth is None else catalog.model(model.truth)))
+        except InputError as error:
+            raise InputError(f"{model.label}: {error}") from error
+    return answers

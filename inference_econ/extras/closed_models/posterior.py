@@ -1,0 +1,551 @@
+"""Posterior that offers leave of the priors: weights of drawn models, and how each offer is probably served."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special, stats
+
+from inference_econ._shown import Shown
+from inference_econ._types import Array, Indices
+from inference_econ.errors import InputError
+from inference_econ.extras.closed_models.asks import ObservedOffer, Priors
+from inference_econ.extras.closed_models.draws import Draws, spread_of
+from inference_econ.extras.closed_models.frontiers import Manner
+from inference_econ.inputs import LEVELS as LEVELS_likelihood
+from inference_econ.inputs import ModelSpec, number
+from inference_econ.records.plain import attributes, records_of
+
+#: An observation that is further from all draws than this many standard deviations of its noise is out of reach [1].
+_REACH = 2.0
+#: Standard deviations between the quantiles of 10 and 90 % of a normal distribution [1].
+_EIGHTY = 2.5631
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """The logarithm of a factor.
+
+    Attributes
+    ----------
+    mean, sigma : float
+        Mean and standard deviation [1].
+    """
+
+    mean: float
+    sigma: float
+
+    def log_density(self, values: Array) -> Array:
+        """Of each value, in natural logarithms [1]."""
+        return np.asarray(-0.5 * ((values - self.mean) / self.sigma) ** 2 - math.log(self.sigma * math.sqrt(math.tau)))
+
+
+def revenue(offer: ObservedOffer, priors: Priors) -> float:
+    """Revenue of a request; a price that is not known follows from the other [USD]."""
+    ratio = priors.output_over_input.median
+    first, then = offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens
+    if then is None:
+        assert first is not None
+        then = first * ratio
+    if first is None:
+        first = then / ratio
+    return (priors.isl * first + priors.osl * then) / 1e6
+
+
+def markup(offer: ObservedOffer, priors: Priors) -> Normal:
+    """Revenue of a request over its cost on a full instance at the median price of an hour."""
+    over, used = priors.price_over_cost, priors.utilisation
+    guessed = None in (offer.dollars_per_million_input_tokens, offer.dollars_per_million_output_tokens)
+    parts = [over.sigma, used.sigma, math.log(priors.hour_price_spread)]
+    return Normal(over.mean_log - used.mean_log, math.hypot(*parts, priors.output_over_input.sigma if guessed else 0.0))
+
+
+def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
+    """Of an offer under every draw, manner and place, in natural logarithms; shape (N, C, M) [1].
+
+    Minus infinity where the model does not fit, or on another chip than the offer's.
+    """
+    priors = draws.priors
+    likely = np.where(np.isfinite(draws.speed), 0.0, -np.inf)
+    if offer.hardware is not None:
+        likely[:, [manner.chip != offer.hardware for manner in draws.manners]] = -np.inf
+    if offer.tokens_per_second is not None:
+        noise = Normal(0.0, math.log(priors.observed_speed))
+        likely += noise.log_density(math.log(offer.tokens_per_second) - draws.speed)
+    if offer.priced:
+        likely += markup(offer, priors).log_density(math.log(revenue(offer, priors)) - draws.cost)
+    if offer.ttft_seconds is not None:
+        waits = np.log(np.exp(draws.ttft) + priors.network)
+        noises = [_waiting(priors, manner.chip) for manner in draws.manners]
+        off = math.log(offer.ttft_seconds) - waits
+        likely += np.stack([noise.log_density(off[:, column]) for column, noise in enumerate(noises)], axis=1)
+    return np.nan_to_num(likely, nan=-np.inf)
+
+
+def _waiting(priors: Priors, chip: str) -> Normal:
+    """A time to first token over the one that is predicted: noise, and the error of the profile."""
+    spread = spread_of(chip, "ttft")
+    wide = (
+        0.0
+        if spread is None
+        else (spread[LEVELS_likelihood.index(0.9)] - spread[LEVELS_likelihood.index(0.1)]) / _EIGHTY
+    )
+    return Normal(0.0, math.hypot(math.log(priors.observed_ttft), wide))
+
+
+def over_manners(draws: Draws, likely: Array, offer: ObservedOffer) -> Array:
+    """A likelihood averaged over manners and places, in natural logarithms; shape (N,) [1]."""
+    return np.asarray(special.logsumexp(likely, axis=(1, 2), b=manner_weights(draws, offer)))
+
+
+def manner_weights(draws: Draws, offer: ObservedOffer) -> Array:
+    """Prior probabilities of manners and places that an offer may have; shape (1, C, 1) [1]."""
+    on_it = np.array([offer.hardware in (None, manner.chip) for manner in draws.manners])
+    weights = np.where(on_it, draws.likely, 0.0)
+    return np.asarray(weights / weights.sum() / draws.speed.shape[-1])[None, :, None]
+
+
+def check_reach(draws: Draws, offer: ObservedOffer) -> None:
+    """Refuse what no draw comes near.
+
+    Raises
+    ------
+    InputError
+        Saying by how much the nearest one is missed.
+    """
+    priors = draws.priors
+    on_it = [offer.hardware in (None, manner.chip) for manner in draws.manners]
+    where = "" if offer.hardware is None else f" on {offer.hardware}"
+    if not np.isfinite(draws.speed[:, on_it]).any():
+        raise InputError(f"none of the models of the priors {priors.name!r} fits{where}; change their sizes or chips")
+    if offer.tokens_per_second is not None:
+        noise = Normal(0.0, math.log(priors.observed_speed))
+        _within(offer.tokens_per_second, draws.speed[:, on_it], noise, ("{} tokens/s", "fastest", "slowest"), where)
+    if offer.priced:
+        bringing = ("${} per request (" + offer.words + ")", "dearest", "cheapest")
+        _within(revenue(offer, priors), draws.cost[:, on_it], markup(offer, priors), bringing, where)
+    if offer.ttft_seconds is not None:
+        waits = np.log(np.exp(draws.ttft[:, on_it]) + priors.network)
+        noise = Normal(0.0, max(_waiting(priors, manner.chip).sigma for manner in draws.manners))
+        _within(offer.ttft_seconds, waits, noise, ("a first token after {} s", "latest", "soonest"), where)
+
+
+def _within(value: float, logs: Array, noise: Normal, words: tuple[str, str, str], where: str) -> None:
+    """Refuse a value that noise does not carry any draw to."""
+    low, high = float(np.nanmin(logs)) + noise.mean, float(np.nanmax(logs)) + noise.mean
+    text, most, least = words
+    seen, slack = math.log(value), _REACH * noise.sigma
+    for missed, end, name in ((seen - high - slack, high, most), (low - slack - seen, low, least)):
+        if missed > 0:
+            factor = math.exp(abs(seen - end))
+            times = f"{factor:.2g} times" if end == high else f"1/{factor:.2g} of"
+            raise InputError(
+                f"{text.format(_rounded(value))} is {times} the {name} of any prior sample{where} "
+                f"({_shown(text, end)}), "
+                "further than what was seen can be off; check its unit, or widen the priors (--priors FILE)"
+            )
+
+
+def _shown(text: str, log: float) -> str:
+    return text.partition(" (")[0].format(_rounded(math.exp(log)))
+
+
+def _rounded(value: float) -> str:
+    """A number with three digits, as people write it."""
+    return number(float(f"{value:.3g}"))
+
+
+#: Quantiles that are shown: an interval of 80 % and its middle [1].
+LEVELS = (0.1, 0.5, 0.9)
+#: Ways of serving that are drawn for each offer to say how it is probably served [1].
+_SERVED = 4096
+#: An offer that the best model of all misses by so much more than its own best one is not explained beside the others,
+#: in natural logarithms of the likelihood: 4.9 standard deviations [1].
+_APART = 12.0
+
+
+class CredibleInterval(NamedTuple):
+    """Where a quantity probably is: quantiles of 10, 50 and 90 %."""
+
+    low: float
+    """Less with 10 % [as the quantity]."""
+    median: float
+    """Less with 50 % [as the quantity]."""
+    high: float
+    """Less with 90 % [as the quantity]."""
+
+    def holds(self, value: float) -> bool:
+        """Return whether a value is between the ends."""
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class ServedOffer:
+    """Probable serving of one offer.
+
+    Attributes
+    ----------
+    offer : ObservedOffer
+        What was seen.
+    stray : float
+        See :attr:`Inferred.strays` [1].
+    chips, formats : mapping of str to float
+        Posterior probabilities [1].
+    speculation : float
+        Posterior probability that tokens are proposed [1].
+    acceptance : Interval or None
+        Share of proposals accepted, if any are made [1].
+    in_flight : Interval
+        Requests in flight of an instance [1].
+    price_over_cost : Interval or None
+        What tokens are sold for over what they cost, idle time included [1]; None without a price.
+    hour_price : Interval or None
+        What an hour of the chip costs [USD/h]; None without a price.
+    """
+
+    offer: ObservedOffer
+    stray: float
+    chips: Mapping[str, float]
+    formats: Mapping[str, float]
+    speculation: float
+    acceptance: CredibleInterval | None
+    in_flight: CredibleInterval
+    price_over_cost: CredibleInterval | None
+    hour_price: CredibleInterval | None
+
+    def record(self) -> dict[str, Any]:
+        """Return the offer and how it is probably served as plain data."""
+        intervals = attributes(self, "acceptance in_flight price_over_cost hour_price")
+        return {
+            **self.offer.model_dump(exclude_none=True, exclude_unset=True),
+            "stray": self.stray,
+            "chips": dict(self.chips),
+            "weights": dict(self.formats),
+            "speculation": self.speculation,
+            **{name: None if value is None else value._asdict() for name, value in intervals.items()},
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Inferred(Shown):
+    """Sizes that a closed model could have, by what was seen of its offers: never a point.
+
+    Attributes
+    ----------
+    offers : tuple of ObservedOffer
+        What was seen.
+    draws : Draws
+        Models drawn from the priors.
+    weights : ndarray, shape (N,)
+        Posterior probability of each [1].
+    strays : tuple of float
+        Posterior probability of each offer that it says nothing of the model, as it does not go with the others [1].
+    truth : ModelSpec or None
+        What the model is, where that is known.
+    """
+
+    page = "extras.closed_models.page:InferencePage"
+
+    offers: tuple[ObservedOffer, ...]
+    draws: Draws
+    weights: Array
+    strays: tuple[float, ...]
+    truth: ModelSpec | None = None
+
+    @property
+    def priors(self) -> Priors:
+        """Priors before the offers."""
+        return self.draws.priors
+
+    @property
+    def effective(self) -> float:
+        """Draws of equal weight that would say as much [1]."""
+        return float(1.0 / np.sum(self.weights**2))
+
+    @cached_property
+    def total_parameters(self) -> CredibleInterval:
+        """Posterior of all parameters [1]."""
+        return interval(self.draws.total, self.weights)
+
+    @cached_property
+    def active_parameters(self) -> CredibleInterval:
+        """Posterior of the parameters that a token goes through [1]."""
+        return interval(self.draws.active, self.weights)
+
+    @cached_property
+    def served(self) -> tuple[ServedOffer, ...]:
+        """Probable serving of each offer."""
+        pairs = zip(self.offers, self.strays, strict=True)
+        return tuple(_served(self.draws, offer, self.weights, stray) for offer, stray in pairs)
+
+    @property
+    def families(self) -> dict[str, float]:
+        """Posterior probabilities of the kinds of models [1]."""
+        names = self.draws.families
+        return {name: float(self.weights[self.draws.family == index].sum()) for index, name in enumerate(names)}
+
+    def mean_of(self, probabilities: Callable[[ServedOffer], Mapping[str, float]]) -> dict[str, float]:
+        """Probabilities averaged over the offers [1]."""
+        by_offer = [probabilities(served) for served in self.served]
+        names = dict.fromkeys(name for shares in by_offer for name in shares)
+        return {name: sum(shares.get(name, 0.0) for shares in by_offer) / len(by_offer) for name in names}
+
+    @property
+    def manners(self) -> dict[str, dict[str, float]]:
+        """Probabilities of chips, formats and speculation, in the mean over the offers [1]."""
+        return {
+            "chips": self.mean_of(lambda served: served.chips),
+            "weights": self.mean_of(lambda served: served.formats),
+            "speculation": self.mean_of(lambda served: {"yes": served.speculation}),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """Return sizes, kinds and how each offer is served as plain data; what the model is, where that is known."""
+        record: dict[str, Any] = {
+            "priors": self.priors.name,
+            "samples": int(self.weights.size),
+            "effective_samples": self.effective,
+            "total_parameters": self.total_parameters._asdict(),
+            "active_parameters": self.active_parameters._asdict(),
+            "families": self.families,
+            **self.manners,
+            "speculation": self.manners["speculation"]["yes"],
+            "offers": [served.record() for served in self.served],
+        }
+        if self.truth is not None:
+            record["truth"] = {
+                "model": self.truth.name,
+                **attributes(self.truth, "total_parameters active_parameters"),
+                "total_inside": self.total_parameters.holds(self.truth.total_parameters),
+                "active_inside": self.active_parameters.holds(self.truth.active_parameters),
+            }
+        return record
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the models drawn from the priors with their weights, one record each."""
+        draws = self.draws
+        return records_of(
+            {
+                "family": [draws.families[index] for index in draws.family],
+                "total_parameters": draws.total,
+                "active_parameters": draws.active,
+                "weight": self.weights,
+            }
+        )
+
+
+def interval(values: Array, weights: Array) -> CredibleInterval:
+    """Quantiles of weighted values: the least that so much of the weight is at or below."""
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    places = np.searchsorted(reached, np.array(LEVELS) * reached[-1])
+    return CredibleInterval(*(float(values[order[place]]) for place in places))
+
+
+def posterior(draws: Draws, offers: Sequence[ObservedOffer], truth: ModelSpec | None = None) -> Inferred:
+    """Posterior that some offers of one model leave of the draws.
+
+    Parameters
+    ----------
+    draws : Draws
+        Models drawn from the priors.
+    offers : sequence of ObservedOffer
+        What was seen.
+    truth : ModelSpec, optional
+        What the model is; nothing follows from it.
+
+    Raises
+    ------
+    InputError
+        If an offer is out of reach of all draws, or the offers contradict each other.
+
+    Notes
+    -----
+    Importance sampling with the prior as the proposal: the weight of a model is the product over the offers of their
+    likelihood, averaged over chips, formats, speculation and places on the frontier. An offer may be a stray, with a
+    small prior probability: then it is as likely as under all draws together. Offers of one model are alike in more
+    than priors say (traffic, engines, the published format): n of them count as n / (1 + (n - 1) r), the effective size
+    of a sample with the correlation r (Kish 1965, design effect of clusters).
+    """
+    for offer in offers:
+        check_reach(draws, offer)
+    alone = [over_manners(draws, log_likelihood(draws, offer), offer) for offer in offers]
+    logs = np.stack([_with_strays(likelihood, draws.priors.stray) for likelihood in alone])
+    weights = special.softmax(logs.sum(axis=0) / (1.0 + (len(offers) - 1) * draws.priors.alike))
+    strays = tuple(float(weights @ _stray(likelihood, draws.priors.stray)) for likelihood in alone)
+    _check_agreement(offers, np.stack(alone), strays)
+    return Inferred(tuple(offers), draws, weights, strays, truth)
+
+
+def _evidence(likely: Array) -> float:
+    """Of an offer under all draws together, in natural logarithms [1]."""
+    return float(special.logsumexp(likely) - math.log(likely.size))
+
+
+def _with_strays(likely: Array, share: float) -> Array:
+    """A likelihood of draws, in natural logarithms, where a share of offers says nothing of its model."""
+    return np.asarray(np.logaddexp(math.log1p(-share) + likely, math.log(share) + _evidence(likely)))
+
+
+def _stray(likely: Array, share: float) -> Array:
+    """Probability under each draw that an offer is a stray [1]."""
+    return np.exp(math.log(share) + _evidence(likely) - _with_strays(likely, share))
+
+
+def _check_agreement(offers: Sequence[ObservedOffer], likely: Array, strays: Sequence[float]) -> None:
+    """Refuse offers of which no model explains the half.
+
+    Raises
+    ------
+    InputError
+        With two that no model explains together.
+    """
+    gone = np.array(strays) > 0.5
+    if gone.sum() * 2 < len(offers) or len(offers) == 1:
+        return
+    best = int(np.argmax(likely.sum(axis=0)))
+    missed = likely.max(axis=1) - likely[:, best]
+    if missed.max() < _APART:
+        return
+    first = int(np.argmax(missed))
+    apart = [float((likely[first] + row).max() - likely[first].max() - row.max()) for row in likely]
+    second = int(np.argmin(apart))
+    raise InputError(
+        f"the offers contradict each other: no model of the priors explains both '{offers[first].words}' and "
+        f"'{offers[second].words}' (the best one is {math.sqrt(-2.0 * apart[second]):.1f} standard deviations off); "
+        "ask about them one by one, or widen the priors (--priors FILE)"
+    )
+
+
+def _served(draws: Draws, offer: ObservedOffer, weights: Array, stray: float) -> ServedOffer:
+    """Probable serving of an offer, from ways to serve drawn in proportion to their posterior."""
+    likely = log_likelihood(draws, offer)
+    flat = np.exp(likely - likely.max(axis=(1, 2), keepdims=True, initial=-700.0)) * manner_weights(draws, offer)
+    sums = flat.sum(axis=(1, 2), keepdims=True)
+    shares = weights[:, None, None] * flat / np.where(sums > 0, sums, 1.0)
+    model, column, place = np.unravel_index(_systematic(shares.ravel(), _SERVED), shares.shape)
+    manners = [draws.manners[index] for index in column]
+    speculates = np.array([manner.speculates for manner in manners])
+    sold = _sold(draws, offer, draws.cost[model, column, place], np.array([_hour(draws, way) for way in manners]))
+    return ServedOffer(
+        offer,
+        stray,
+        _shares(manner.chip for manner in manners),
+        _shares(str(manner.weights) for manner in manners),
+        float(speculates.mean()),
+        _plain_interval(draws.acceptance[place[speculates]]) if speculates.any() else None,
+        _plain_interval(np.exp(draws.flight[model, column, place])),
+        *sold,
+    )
+
+
+def _sold(
+    draws: Draws, offer: ObservedOffer, cost: Array, hour: Array
+) -> tuple[CredibleInterval | None, CredibleInterval | None]:
+    """Posterior of what tokens are sold for over their cost, and of the price of an hour.
+
+    Both are parts of a sum of normal logarithms whose total is known of each draw, so that each is normal again.
+    """
+    if not offer.priced:
+        return None, None
+    priors, whole = draws.priors, markup(offer, draws.priors)
+    surprise = math.log(revenue(offer, priors)) - cost - whole.mean
+    # Two orders of evenly spread normal numbers that have nothing to do with each other.
+    normal = stats.norm.ppf((np.arange(len(cost)) * np.array([[0.6180339887498949], [0.7548776662466927]]) + 0.5) % 1.0)
+    parts = []
+    for mean, sigma, draw in (
+        (priors.price_over_cost.mean_log, priors.price_over_cost.sigma, normal[0]),
+        (0.0, math.log(priors.hour_price_spread), normal[1]),
+    ):
+        share = (sigma / whole.sigma) ** 2
+        parts.append(np.exp(mean + share * surprise + sigma * math.sqrt(1.0 - share) * draw))
+    return _plain_interval(parts[0]), _plain_interval(hour * parts[1])
+
+
+def _hour(draws: Draws, manner: Manner) -> float:
+    return draws.priors.chips[manner.chip].hour_price
+
+
+def _systematic(weights: Array, draws: int) -> Indices:
+    """Indices drawn in proportion to weights, at even steps of their sum."""
+    reached = np.cumsum(weights)
+    steps = (np.arange(draws) + 0.5) / draws * reached[-1]
+    return np.asarray(np.minimum(np.searchsorted(reached, steps), len(weights) - 1))
+
+
+def _plain_interval(values: Array) -> CredibleInterval:
+    return CredibleInterval(*(float(value) for value in np.quantile(values, LEVELS)))
+
+
+def _shares(names: Iterable[str]) -> dict[str, float]:
+    """Share of each name, the most frequent first [1]."""
+    distinct, times = np.unique(list(names), return_counts=True)
+    return {str(distinct[index]): float(times[index] / times.sum()) for index in np.argsort(-times, kind="stable")}
+
+
+#: Bins of a picture [1].
+_BINS = 16
+
+
+class Density(NamedTuple):
+    """Probabilities of sizes, before and after."""
+
+    sizes: Array
+    """Middles of bins that are equally wide on a logarithmic scale."""
+    before: Array
+    """Probability of a factor of two in size under the priors [1]."""
+    after: Array
+    """Probability of a factor of two in size under the posterior [1]."""
+
+
+def density(values: Array, weights: Array) -> Density:
+    """Probabilities of some positive values, with equal weights and with those of a posterior."""
+    logs = np.log2(values)
+    edges = np.linspace(logs.min(), logs.max(), _BINS + 1)
+    width = edges[1] - edges[0]
+    before, after = (
+        np.histogram(logs, edges, weights=masses)[0] / masses.sum() / width
+        for masses in (np.ones_like(weights), weights)
+    )
+    return Density(2.0 ** ((edges[1:] + edges[:-1]) / 2.0), before, after)
+
+
+class PriceBySpeed(NamedTuple):
+    """Prices of offers at some speeds: quantiles of 10, 50 and 90 %."""
+
+    speeds: Array
+    """[tokens/s]"""
+    low: Array
+    """[USD per 1e6 tokens of input and output together]"""
+    median: Array
+    """[USD per 1e6 tokens]"""
+    high: Array
+    """[USD per 1e6 tokens]"""
+
+
+def price_by_speed(inferred: Inferred) -> PriceBySpeed:
+    """Price of tokens of the inferred model at every speed that it would have."""
+    draws, priors = inferred.draws, inferred.priors
+    weights = inferred.weights[:, None, None] * draws.likely[:, None] * np.ones_like(draws.speed)
+    usable = np.isfinite(draws.speed) & (weights > weights.max() * 1e-6)
+    speed, cost, weight = draws.speed[usable], draws.cost[usable], weights[usable]
+    over = markup(inferred.offers[0], priors)
+    noise = stats.norm.ppf((np.arange(cost.size) * 0.6180339887498949 + 0.5) % 1.0)
+    price = np.exp(cost + over.mean + over.sigma * noise) * 1e6 / (priors.isl + priors.osl)
+    ends = interval(speed, weight)
+    edges = np.linspace(ends.low - math.log(2.0), ends.high + math.log(2.0), _BINS + 1)
+    place = np.digitize(speed, edges)
+    filled = [index for index in range(1, _BINS + 1) if (place == index).sum() > _BINS]
+    quantiles = np.array([interval(price[place == index], weight[place == index]) for index in filled])
+    middles = np.exp((edges[:-1] + edges[1:]) / 2.0)[np.array(filled) - 1]
+    return PriceBySpeed(middles, *quantiles.T)
+
+
+def blended_price(offer: ObservedOffer, priors: Priors) -> float:
+    """Price of a token of the requests that priors are of, input and output together [USD per 1e6 tokens]."""
+    return revenue(offer, priors) * 1e6 / (priors.isl + priors.osl)

@@ -1,0 +1,327 @@
+"""Tokens of an API, rented machines or machines of one's own: dollars a month over traffic, and where they cross."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+from inference_econ._shown import Shown
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.recommend import as_candidates
+from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.price import UsualSpeed, priced_as_usual, prices_of
+from inference_econ.answers.slo import Likely, Targets, chance_below, of_throughput
+from inference_econ.engine import Setup
+from inference_econ.errors import InputError
+from inference_econ.extras.fleets.capacity_blocks import Lot, Way, best_of_chips, lots
+from inference_econ.inputs import Offer, Requests
+from inference_econ.serving import Service, Services
+
+#: Offers of providers stand beside each other that were seen within so long of the newest.
+_FRESH = timedelta(days=184)
+#: Hours of a month, a twelfth of a year [h].
+MONTH_HOURS = 730.0
+#: Ways to have machines for a month; spot ones are nobody's to plan a month with.
+MONTHLY: tuple[Way, ...] = ("on_demand", "reserved", "owned")
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """Where a fleet becomes cheaper than an offer.
+
+    Attributes
+    ----------
+    lot : Lot
+        What the fleet is made of, in whole lots.
+    offer : str
+        Whose tokens it is compared with.
+    dollars_per_request : float
+        Of the offer [USD].
+    fleet : Deployment or None
+        The cheapest on its chip for a traffic that was asked for.
+    """
+
+    lot: Lot
+    offer: str
+    dollars_per_request: float
+    fleet: Deployment | None = None
+
+    @property
+    def dollars_per_request_when_full(self) -> float:
+        """Of a fleet whose lots serve as much as they can within the promises, or of the whole of pools [USD]."""
+        lot = self.lot
+        return lot.rented(lot.parts) * lot.price.dollars / 3600.0 / (lot.parts * lot.requests_per_second)
+
+    @property
+    def first(self) -> float | None:
+        """Traffic from which a lot, some of pools, or the fleet asked for is cheaper; None if no full one is [1/s]."""
+        lot = self.lot
+        sizes = [(lot.rented(count), count * lot.requests_per_second) for count in range(1, lot.parts + 1)]
+        if self.fleet is not None:
+            sizes.append((self.fleet.rented, self.fleet.replicas * self.fleet.load.requests_per_second))
+        at_cost = ((self._even(chips), most) for chips, most in sizes)
+        return min((rate for rate, most in at_cost if rate <= most), default=None)
+
+    def _even(self, chips: int) -> float:
+        """Traffic at which some chips cost what the offer does [1/s]."""
+        return chips * self.lot.price.dollars / 3600.0 / self.dollars_per_request
+
+    @property
+    def always(self) -> float | None:
+        """Traffic from which the fleet is cheaper however much more comes; None if there is none [1/s].
+
+        Behind n full lots a further one begins empty: it is no loss where (n + 1) s <= n, with s the cost of a full lot
+        over that of the offer. With fewer lots the fleet is dearer again behind each.
+        """
+        share = self.dollars_per_request_when_full / self.dollars_per_request
+        if self.first is None or share >= 1.0:
+            return None
+        return max(math.ceil(share / (1.0 - share) - 1e-9) * self._even(self.lot.accelerators), self.first)
+
+    @property
+    def probability(self) -> float | None:
+        """That a measured fleet, when full, is cheaper than the offer; None where nobody knows errors [1]."""
+        (instances,) = under_load([(self.lot.service, self.lot.load)])
+        offer = Likely(self.dollars_per_request, self.dollars_per_request, self.dollars_per_request, instances)
+        return chance_below(of_throughput(self.dollars_per_request_when_full, instances), offer)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Purchase(Shown):
+    """Ways to have the answers of a model for a month.
+
+    Attributes
+    ----------
+    lots : tuple of Lot
+        What fleets can be made of.
+    offers : mapping of str to float
+        Dollars per request of API offers by name, ascending [USD].
+    crossovers : tuple of Crossover
+        Of each lot with the cheapest offer, and with the one in the middle.
+    requests : Requests
+        What users send.
+    targets : Targets
+        What fleets promise.
+    usual : UsualSpeed or None
+        Whose speed that is, where nobody promised one.
+    left_out : tuple of str
+        Chips that keep no promises, with the reasons.
+    request_rate : float or None
+        Traffic that is billed beside the crossovers [1/s].
+    fleets : mapping of str to Deployment
+        The cheapest fleet for it by name of the chip.
+    """
+
+    page = "extras.fleets.buy_page:BuyPage"
+
+    lots: tuple[Lot, ...]
+    offers: Mapping[str, float]
+    crossovers: tuple[Crossover, ...]
+    requests: Requests
+    targets: Targets
+    usual: UsualSpeed | None
+    left_out: tuple[str, ...] = ()
+    request_rate: float | None = None
+    fleets: Mapping[str, Deployment] = field(default_factory=dict)
+
+    def fleet_dollars_per_month(self, lot: Lot, requests_per_second: float) -> float:
+        """The bill of as many chips as some traffic needs within the promises [USD/month]."""
+        chips, _ = lot.fleet(requests_per_second)
+        return chips * lot.price.dollars * MONTH_HOURS
+
+    def bill(self, lot: Lot) -> float:
+        """The bill of the fleet for the traffic that was asked for, paid for as a lot of its chip is [USD/month]."""
+        return self.fleets[lot.chip].rented * lot.price.dollars * MONTH_HOURS
+
+    def offer_dollars_per_month(self, offer: str, requests_per_second: float) -> float:
+        """The bill of an offer for some traffic [USD/month]."""
+        return 3600.0 * MONTH_HOURS * requests_per_second * self.offers[offer]
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of all chips."""
+        return [service.setup for service in self.services]
+
+    @property
+    def services(self) -> list[Service]:
+        """Instances of all chips, one of each."""
+        return list({lot.chip: lot.service for lot in self.lots}.values())
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {
+            "targets": self.targets.record(),
+            "offers": [
+                {"offer": name, "dollars_per_request": dollars, **self._in_tokens(dollars)}
+                for name, dollars in self.offers.items()
+            ],
+            "lots": [lot.record(self.targets) for lot in self.lots],
+            "crossovers": self.records(),
+            **({"left_out": list(self.left_out)} if self.left_out else {}),
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per crossover."""
+        return [
+            {
+                "hardware": crossover.lot.chip,
+                "paid": crossover.lot.way,
+                "accelerators": crossover.lot.accelerators,
+                "dollars_per_month": crossover.lot.dollars_per_hour * MONTH_HOURS,
+                "dollars_per_million_when_full": self._in_tokens(crossover.dollars_per_request_when_full)[
+                    "dollars_per_million_tokens"
+                ],
+                "offer": crossover.offer,
+                **self._in_tokens(crossover.dollars_per_request),
+                "cheaper_from": crossover.first,
+                "always_cheaper_from": crossover.always,
+                "probability": crossover.probability,
+                **({} if self.request_rate is None else {"rate_bill": self._rate_bill(crossover, self.request_rate)}),
+            }
+            for crossover in self.crossovers
+        ]
+
+    def _rate_bill(self, crossover: Crossover, rate: float) -> dict[str, Any]:
+        """Bill of the fleet and of the offer for some traffic."""
+        return {
+            "request_rate": rate,
+            "accelerators": self.fleets[crossover.lot.chip].rented,
+            "dollars_per_month": self.bill(crossover.lot),
+            "offer_dollars_per_month": self.offer_dollars_per_month(crossover.offer, rate),
+        }
+
+    def _in_tokens(self, dollars_per_request: float) -> dict[str, float]:
+        """Dollars over all tokens of a request."""
+        tokens = self.requests.isl.mean + self.requests.osl.mean
+        return {"dollars_per_million_tokens": 1e6 * dollars_per_request / tokens}
+
+
+def buy(
+    offers: Sequence[Candidate | Services],
+    api: Mapping[str, Mapping[str, float]],
+    targets: Targets | None = None,
+    *,
+    ways: Collection[Way] = MONTHLY,
+    arrival_scv: float = 1.0,
+    request_rate: float | None = None,
+) -> Purchase:
+    """Hold API offers, rented and owned fleets against each other, month by month.
+
+    Parameters
+    ----------
+    offers : sequence of Candidate or Services
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.deployments.candidates.market`).
+    api : mapping
+        What providers charge by kind of token, by their names [USD per 1e6 tokens]
+        (:func:`inference_econ.answers.price.prices_of`).
+    targets : Targets, optional
+        What fleets promise; by default the speed that buyers of the model usually get.
+    ways : collection of {'on_demand', 'reserved', 'owned', 'spot'}
+        How machines may be paid for, at all hours of the month.
+    arrival_scv : float
+        See :func:`inference_econ.serving.load.loaded` [1].
+    request_rate : float, optional
+        Traffic whose bills are told beside the crossovers [1/s].
+
+    Returns
+    -------
+    Purchase
+        With the crossovers of every fleet with the cheapest offer, and with the one in the middle: of each chip that of
+        :func:`inference_econ.answers.deployments.recommend.recommend` for a large traffic. What is billed is that for the traffic.
+
+    Raises
+    ------
+    InputError
+        If there is no offer, or one is free.
+    NothingFitsError
+        If nothing keeps the promises.
+    """
+    candidates = as_candidates(offers)
+    requests = candidates[0].requests
+    ranked = dollars_per_request(api, requests)
+    services = [candidate.services for candidate in candidates]
+    left_out: list[str] = []
+
+    def promised_lots(promised: Targets) -> tuple[Lot, ...]:
+        left_out.clear()
+        best = best_of_chips(candidates, None, promised, arrival_scv=arrival_scv, note=left_out.append)
+        return lots(best, promised, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
+
+    usual = None
+    if targets is None:
+        offered, usual = priced_as_usual(services[0].setup.model, promised_lots)
+        targets = usual.targets
+    else:
+        offered = promised_lots(targets)
+    fleets: dict[str, Deployment] = {}
+    if request_rate is not None:
+        chips = {lot.chip for lot in offered}
+        served = [candidate for candidate in candidates if candidate.setup.hardware.name in chips]
+        fleets = best_of_chips(served, request_rate, targets, arrival_scv=arrival_scv)
+    return Purchase(
+        offered,
+        ranked,
+        crossovers(offered, ranked, fleets),
+        requests,
+        targets,
+        usual,
+        tuple(left_out),
+        request_rate,
+        fleets,
+    )
+
+
+def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Requests) -> dict[str, float]:
+    """Dollars of a mean request by offer, ascending; cached tokens as others where they have no price [USD].
+
+    Raises
+    ------
+    InputError
+        If there is no offer, or one is free.
+    """
+    if not api:
+        raise InputError(
+            "no offer is recorded of the model; give --api-prices input=0.6,output=0.6, or take a snapshot: "
+            "inference-econ offers --refresh FILE",
+            option="api_prices",
+        )
+    counts = {"input": requests.new_tokens, "cached_input": requests.cached, "output": requests.osl.mean}
+    dollars = {
+        name: sum(counts[kind] * charged.get(kind, charged.get("input", 0.0)) / 1e6 for kind in counts)
+        for name, charged in api.items()
+    }
+    ranked = dict(sorted(dollars.items(), key=lambda entry: entry[1]))
+    free = next((name for name, price in ranked.items() if price <= 0.0), None)
+    if free is not None:
+        raise InputError(f"{free} charges nothing: nothing is cheaper at any traffic", option="api_prices")
+    return ranked
+
+
+def crossovers(
+    offered: Sequence[Lot], ranked: Mapping[str, float], fleets: Mapping[str, Deployment]
+) -> tuple[Crossover, ...]:
+    """Those of each lot, and the fleet of its chip, with the cheapest offer, and with the one in the middle."""
+    names = list(ranked)
+    compared = dict.fromkeys((names[0], names[(len(names) - 1) // 2]))
+    return tuple(Crossover(lot, name, ranked[name], fleets.get(lot.chip)) for name in compared for lot in offered)
+
+
+def charged(offers: Sequence[Offer]) -> dict[str, dict[str, float]]:
+    """Prices of each provider by kind of token on its last day that is recorded, of several offers the cheapest.
+
+    Prices that hold off-peak only are left out, and so are providers who were last seen half a year before the others.
+    """
+    days: dict[str, str] = {}
+    for offer in offers:
+        days[offer.provider] = max(offer.date, days.get(offer.provider, ""))
+    newest = max(days.values(), default="")
+    prices: dict[str, dict[str, float]] = {}
+    for offer in sorted(offers, key=lambda offer: offer.dollars_per_million_output_tokens):
+        fresh = date.fromisoformat(newest) - date.fromisoformat(offer.date) <= _FRESH
+        if offer.date == days[offer.provider] and fresh and offer.hours != "off-peak":
+            prices.setdefault(f"{offer.provider}, {offer.date}", prices_of(offer))
+    return prices

@@ -1,0 +1,176 @@
+"""API offers, rented and owned fleets as a table, as data and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from inference_econ.answers import notes as caveats
+from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.notes import doubts
+from inference_econ.answers.slo import Chances, Targets, chances, least_chance
+from inference_econ.extras.fleets.buy import MONTH_HOURS, Crossover, Purchase
+from inference_econ.extras.fleets.capacity_blocks import Lot
+from inference_econ.extras.fleets.day_page import lot_prices
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import amount, assumptions_label, chance_percent
+from inference_econ.report import charts
+from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.fields import Record, view
+from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.questions.recommend import choice_label
+from inference_econ.report.service import kept_with, service_title
+
+#: Steps of a fleet that are drawn one by one [1], and what is shown beyond the first and the last crossover [1].
+_STEPS, _BEYOND = 12, 5.0
+#: Lines that can be told apart [1].
+_LINES = 6
+
+
+class BuyPage(AnswerPage[Purchase]):
+    """Ways to have answers for a month, ready to be shown."""
+
+    #: Offers are in no proportion to the price of a chip.
+    proportional = False
+    #: Whose bill is shown.
+    fleet = "the smallest fleet"
+
+    def tables(self) -> Sequence[Table]:
+        """One row per fleet and offer."""
+        answer = self.answer
+        columns = (
+            "hardware", "paid", "accelerators", "dollars_per_month", "dollars_per_million_when_full", "offer",
+            "dollars_per_million_tokens", "cheaper_from", "always_cheaper_from", "probability",
+        )  # fmt: skip
+        usual = "" if answer.usual is None else f"Fleets promise a usual speed: {answer.usual.text} tokens/s per user. "
+        # Lots are as full as promises allow, so that half of the measured ones would break them.
+        filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
+        speed = [f"{usual}A full lot: {kept}" for kept in kept_with(filled, answer.targets)]
+        speed += _apart(answer.fleets.values() or [lot.pools for lot in answer.lots])
+        rate, rows = answer.request_rate, answer.records()
+        traffic = "" if rate is None else f" for {rate:g} requests/s"
+        title = service_title(f"Buy tokens, rent or own{traffic}", answer.services, promises=answer.targets)
+        if rate is None:
+            return (self.table(title, rows, columns, *speed, least=("dollars_per_month", "accelerators")),)
+        billed = (
+            "hardware", "paid", "accelerators", "dollars_per_month", "offer", "offer_dollars_per_month",
+            "cheaper_from", "always_cheaper_from", "probability",
+        )  # fmt: skip
+        rows = [{**row, **row["rate_bill"]} for row in rows]
+        notes = (*map(str, self.conclusion()), *speed)
+        return (self.table(title, rows, billed, *notes, least=("always_cheaper_from", "probability")),)
+
+    def table(
+        self, title: str, rows: Sequence[Record], columns: Sequence[str], *notes: str, least: Sequence[str]
+    ) -> Table:
+        """Crossovers with some columns, and what is to be said of all of them."""
+        answer = self.answer
+        subjects = under_load((lot.service, lot.load) for lot in answer.lots)
+        return view(
+            title,
+            rows,
+            columns,
+            kind="crossover",
+            least=least,
+            notes=(
+                f"{len(answer.offers)} offers, of which the cheapest and the one in the middle are compared; $ a "
+                f"month: of the first {MONTH_HOURS:g} hours of "
+                f"{self.fleet if answer.request_rate is None else 'the fleet that the traffic needs'}, idle or not.",
+                *notes,
+                *(f"Left out: {reason}" for reason in answer.left_out),
+                *doubts(self.setups(), subjects),
+            ),
+            why=(
+                "Cheaper from: traffic from which one lot of machines is cheaper; always: however much more comes, "
+                "as a further lot begins empty. P: that a measured fleet, when full, is cheaper than the offer.",
+                *lot_prices(answer.lots),
+                f"Assumptions: {assumptions_label(self.setups())}.",
+                *caveats.remarks(subjects, SEEN),
+            ),
+        )
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """Dollars a month over traffic: the offers of the table, and its fleets as far as lines can be told apart."""
+        answer = self.answer
+        marks = [rate for crossover in answer.crossovers for rate in (crossover.first, crossover.always) if rate]
+        marks += [lot.requests_per_second for lot in answer.lots]
+        marks += [] if answer.request_rate is None else [answer.request_rate]
+        low, high = min(marks) / _BEYOND, max(marks) * _BEYOND
+        shown = dict.fromkeys(crossover.offer for crossover in answer.crossovers)
+        seconds = 3600.0 * MONTH_HOURS
+        series = [
+            PlotSeries(f"API: {name}", [low, high], [rate * seconds * answer.offers[name] for rate in (low, high)])
+            for name in shown
+        ]
+        for lot in self._drawn(_LINES - len(series) - (answer.request_rate is not None)):
+            ends = [number * lot.requests_per_second for number in range(1, _STEPS)]
+            further = np.geomspace(ends[-1], high, _STEPS)[1:].tolist() if high > ends[-1] else []
+            # Just behind each end a further lot begins.
+            rates = [low, *(rate * side for rate in ends if rate < high for side in (1.0, 1.0 + 1e-6)), *further]
+            bills = [answer.fleet_dollars_per_month(lot, rate) for rate in rates]
+            series.append(PlotSeries(f"{lot.chip}, {lot.way.replace('_', ' ')}", rates, bills))
+        if answer.request_rate is not None:
+            bills = [bill for line in series for bill in line.y]
+            rate = answer.request_rate
+            series.append(PlotSeries(f"asked: {rate:g} requests/s", [rate, rate], [min(bills), max(bills)]))
+        title = f"{self.question()}\n{self.tables()[0].title}"
+        return {"buy": charts.line_chart(Plot(title, "requests/s", "US dollars a month", tuple(series)))}
+
+    def _drawn(self, most: int) -> list[Lot]:
+        """So many lots, or one of each chip, in the order of the table: those whose full fleets cost the least."""
+        cheap = sorted(self.answer.lots, key=lambda lot: lot.dollars_per_hour / lot.requests_per_second)
+        firsts = list({lot.chip: lot for lot in reversed(cheap)}.values())
+        others = [lot for lot in cheap if not any(lot is first for first in firsts)]
+        drawn = [*firsts, *others[: max(most - len(firsts), 0)]]
+        return [lot for lot in self.answer.lots if any(lot is chosen for chosen in drawn)]
+
+    def question(self) -> str:
+        """Question about the traffic from which machines pay."""
+        return f"From which traffic on is {self.answer.lots[0].setup.model.name} cheaper on machines than by the token?"
+
+    def conclusion(self) -> Pieces:
+        """The cheapest at the traffic that was asked for; else the fleet that pays first."""
+        cheapest, rate = next(iter(self.answer.offers)), self.answer.request_rate
+        if rate is not None:
+            bills = {f"tokens of {cheapest}": self.answer.offer_dollars_per_month(cheapest, rate)}
+            for lot in self.answer.lots:
+                name = f"{self.answer.fleets[lot.chip].rented} x {lot.chip} ({lot.way.replace('_', ' ')})"
+                bills[name] = self.answer.bill(lot)
+            first, second = sorted(bills, key=bills.__getitem__)[:2]
+            return (
+                f"At {rate:g} requests/s {first} cost the least: ${bills[first]:,.0f} a month, before {second} at "
+                f"${bills[second]:,.0f}.",
+            )
+        rows = [row for row in self.answer.crossovers if row.offer == cheapest and row.first is not None]
+        if not rows:
+            return (f"Never, within these prices: {cheapest} charges less than every fleet costs when it is full.",)
+        best = min(rows, key=lambda row: row.first or 0.0)
+        chance = "" if best.probability is None else f", with a probability of {chance_percent(best.probability)} %"
+        return (
+            f"{best.lot.accelerators} x {best.lot.chip} ({best.lot.way.replace('_', ' ')}) cost less than {cheapest} "
+            f"from {self.traffic(best)} on{chance}.",
+        )
+
+    def traffic(self, crossover: Crossover) -> str:
+        """The traffic from which one lot is cheaper, in words."""
+        return f"{amount(crossover.first or 0.0)} requests/s"
+
+
+def _chances(lot: Lot, targets: Targets) -> Chances:
+    """The probabilities that a full lot keeps what is promised."""
+    return chances(lot.service, lot.load, targets) if lot.pools is None else lot.pools.chances(targets)
+
+
+def _apart(choices: Iterable[Deployment | None]) -> list[str]:
+    """Sentence on the fleets that prefill and decode apart; none where none does."""
+    labels = dict.fromkeys(
+        choice_label(choice) for choice in choices if choice is not None and choice.fleet is not None
+    )
+    if not labels:
+        return []
+    return [
+        f"Instances that read prompts (P) and that decode (D): {'; '.join(labels)}. Of them a lot is one that decodes "
+        "with those that read for it."
+    ]

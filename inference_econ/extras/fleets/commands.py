@@ -1,0 +1,204 @@
+"""The command that holds API offers against rented and owned machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import inference_econ as ie
+from inference_econ import _missing as extras
+from inference_econ import inputs
+from inference_econ.errors import InputError, NothingFitsError, of_option
+from inference_econ.inputs import catalog
+from inference_econ.requests import Request, prices, sessions, subject, workload
+
+if TYPE_CHECKING:
+    from inference_econ._shown import Shown
+    from inference_econ.answers.deployments.candidates import Candidate
+    from inference_econ.extras.fleets.autoscaler import Policy
+    from inference_econ.extras.fleets.capacity_blocks import Way
+
+#: Chips that are compared where none is named.
+_USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
+
+
+def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pay: tuple[Way, ...]) -> Shown:
+    """Buy tokens, rent machines or own them: dollars a month over traffic, and where they cross.
+
+    API offers of the last recorded day beside fleets of every chip, those of 'recommend' within the SLOs; of the usual
+    chips where none is named. Without promises fleets are as fast as offers of the model usually are; of a
+    --traffic with sessions the agents are counted that they carry, or those that --agents says.
+    """
+    from inference_econ.extras.fleets.buy import MONTHLY
+
+    named = tuple(dict.fromkeys(chips)) or _USUAL
+    request = replace(request, price=prices.of_chips(request.price, named))
+    agents, ways = sessions.work(request, allowed=("api_prices",)), pay or MONTHLY
+    requests = workload.requests(request) if agents is None else agents.requests
+    targets = workload.usual_targets(request) if agents is None else None
+    offers = _competing(request, requests, named, required=bool(chips))
+    api, progress = _offers(api_prices, request.model), request.progress
+    if agents is not None:
+        played = sessions.played(request, **sessions.usual())
+        return agents.buy(offers, api, request.agents, ways=ways, progress=progress, **played)
+    scv, rate = request.arrival_scv, request.request_rate
+    return ie.buy(offers, api, targets, ways=ways, arrival_scv=scv, request_rate=rate)
+
+
+def _competing(request: Request, requests: ie.Requests, chips: Sequence[str], *, required: bool) -> list[Candidate]:
+    """Candidates on some chips; chips that cannot serve are left out unless required."""
+    offers: list[Candidate] = []
+    failures: list[InputError | NothingFitsError] = []
+    for chip in chips:
+        try:
+            offers += subject.candidates(replace(request, hardware=chip), requests, chip)
+        except (InputError, NothingFitsError) as error:
+            if required:
+                raise
+            failures.append(error)
+    if not offers:
+        raise failures[0]
+    return offers
+
+
+def _offers(text: str | None, model: str) -> dict[str, Mapping[str, float]]:
+    """Return the prices of providers by kind of token, by their names: all that are recorded, or one."""
+    from inference_econ.answers import price as buyer
+    from inference_econ.extras.fleets.buy import charged
+
+    spec = inputs.catalog.model(model)
+    if text is None:
+        return {**charged(buyer.offers_of(spec))}
+    kinds, offer = prices.offered(spec, text)
+    return {"given" if offer is None else f"{text}, {offer.date}": kinds}
+
+
+def fleet(
+    request: Request,
+    rates: tuple[float, ...] | None,
+    agents: tuple[float, ...] | None,
+    stock: tuple[str, ...],
+    pay: tuple[Way, ...],
+    policy: Policy,
+    target: float | None,
+    min_replicas: int,
+    start_up: float | None,
+    interruptions: float | None,
+    spot_share: float | None,
+) -> Shown:
+    """The cheapest fleet of a day: chips, reserved, on demand and spot, and what an autoscaler makes of it.
+
+    A mixture of chips is found for traffic by hour that is known before, proven to be the cheapest, and played beside
+    an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --together': instances
+    that do both; what the day would cost with pools is said where that is less.
+    """
+    work = sessions.work(request, agents=agents)
+    if work is None:
+        requests, targets = workload.requests(request, fitted=True), workload.targets(request)
+        day = _day(rates, requests)
+        # By hour, so that within an hour they come as if it went on.
+        if requests.arrivals is not None:
+            requests = requests.replace(arrivals=requests.arrivals.replace(rates=()))
+    else:
+        day = sessions.day(request, agents, rates)
+    request = replace(request, price=prices.of_chips(request.price, request.chips))
+    rules = {"startup_seconds": start_up, "interruptions_per_hour": interruptions, "spot_share": spot_share}
+    given = {name: value for name, value in rules.items() if value is not None}
+    settings: dict[str, Any] = {
+        "stock": _stock(stock),
+        "ways": pay or ("reserved", "on_demand", "spot"),
+        "elasticity": catalog.elasticity().replace(**given),
+        "progress": request.progress,
+        "policy": policy,
+        "target": target,
+        "min_replicas": min_replicas,
+    }
+    with extras.needed("studies", "scipy"):
+        if work is not None:
+            offers = subject.of_chips(request, work.requests)
+            return work.fleet(offers, day, **sessions.played(request, **sessions.usual()), **settings)
+        offers = subject.of_chips(request, requests)
+        return ie.fleet(offers, day, targets, arrival_scv=request.arrival_scv, **settings)
+
+
+def _day(rates: Sequence[float] | None, requests: ie.Requests) -> Sequence[float]:
+    """Requests per second of each hour.
+
+    Raises
+    ------
+    InputError
+        If nobody says it.
+    """
+    from inference_econ.extras.fleets.day import rates_by_hour
+
+    if rates is not None:
+        return tuple(rates)
+    if requests.arrivals is None:
+        raise InputError(
+            "give the requests/s of each hour: --rates R,R,..., --traffic FILE or --trace FILE", option="rates"
+        )
+    return rates_by_hour(requests.arrivals)
+
+
+def _stock(texts: Sequence[str]) -> Mapping[str, int]:
+    """Accelerators by chip.
+
+    Raises
+    ------
+    InputError
+        If one is not written so, or given twice.
+    """
+    stock: dict[str, int] = {}
+    for text in texts:
+        name, sign, count = (part.strip() for part in text.partition("="))
+        if not sign or not count.isdigit():
+            raise InputError(f"--stock {text!r}: write HARDWARE=N, for example h100_sxm=64", option="stock")
+        with of_option("stock"):
+            chip = catalog.meaning("hardware", name).name
+        if chip in stock:
+            raise InputError(f"--stock {chip} is given twice; give it once", option="stock")
+        stock[chip] = int(count)
+    return stock
+
+
+def rollout(
+    request: Request,
+    prompts: int,
+    samples: int,
+    isl: str,
+    osl: str,
+    max_tokens: int | None,
+    gpus: int,
+    concurrency: int | None,
+    finished: float,
+    learner: bool,
+    mfu: float | None,
+) -> ie.Rollout:
+    """RL rollouts and batches: dollars and hours per 1,000 trajectories, and the tail of the longest.
+
+    N prompts x G samples begin at once and are played request by request: fewer and fewer are left, and the longest run
+    by themselves. With --learner training beside it, in turns or split. MODEL and HARDWARE as in 'frontier'.
+    """
+    if mfu is not None and not learner:
+        raise InputError("--mfu is that of a --learner; give both, or neither", option="mfu")
+    learning = catalog.learning() if learner else None
+    if learning is not None and mfu is not None:
+        learning = learning.replace(mfu=mfu)
+    requests = workload.requests(request, isl=isl, osl=osl)
+    # What a traffic says of arrivals and of its cache is not that of a batch.
+    requests = type(requests)(requests.isl, requests.osl)
+    offers = subject.of_chips(
+        replace(request, price=prices.of_chips(request.price, request.chips), together=True), requests
+    )
+    return ie.rollout(
+        offers,
+        gpus,
+        prompts=prompts,
+        samples=samples,
+        concurrency=concurrency,
+        finished=finished,
+        max_tokens=max_tokens,
+        learner=learning,
+        progress=request.progress,
+    )

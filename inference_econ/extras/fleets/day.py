@@ -1,0 +1,416 @@
+"""A day of a fleet: the cheapest mixture of chips and contracts, and what an autoscaler makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from inference_econ._shown import Shown
+from inference_econ._types import Array, Progress
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.recommend import as_candidates
+from inference_econ.answers.disaggregated.load import NOTICED
+from inference_econ.answers.slo import Targets
+from inference_econ.engine import Setup
+from inference_econ.errors import InputError
+from inference_econ.extras.fleets.autoscaler import (
+    POLICIES,
+    TARGETS,
+    Look,
+    Played,
+    Policy,
+    RentedFleet,
+    autoscaler,
+    cheapest_first,
+    play,
+)
+from inference_econ.extras.fleets.capacity_blocks import EVERY_WAY, WAYS, Lot, Way, best_of_chips, lots
+from inference_econ.extras.fleets.plan import Plan, plan
+from inference_econ.extras.fleets.pools import PooledDay
+from inference_econ.formulas import money
+from inference_econ.inputs import Arrivals, Elasticity, catalog
+from inference_econ.serving import Services
+
+#: Share of the requests that an autoscaler keeps the promises of, where nobody says [1].
+KEPT = 0.99
+#: Hours of the longest curve, a week [1].
+MOST_HOURS = 168
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DayOfFleet(Shown):
+    """A day of a fleet.
+
+    Attributes
+    ----------
+    lots : tuple of Lot
+        What it is put together from: what any way to run the day takes.
+    rates : tuple of float
+        Mean requests per second of each hour [1/s].
+    targets : Targets
+        What is promised.
+    plan : Plan
+        The cheapest numbers of lots for the day, if it is known before.
+    policy : str
+        What the autoscaler looks at.
+    target : float
+        Share of what a replica serves within the promises that it holds [1].
+    runs : mapping of str to Played
+        The day as it is played: ``constant``, ``autoscaled`` and ``planned``.
+    elasticity : Elasticity
+        How replicas come and go.
+    left_out : tuple of str
+        Chips that keep no promises, with the reasons, and pools where they would be cheaper.
+    """
+
+    page = "extras.fleets.day_page:FleetPage"
+    #: What comes by hour.
+    counted: ClassVar[str] = "request_rate"
+
+    lots: tuple[Lot, ...]
+    rates: tuple[float, ...]
+    targets: Targets
+    plan: Plan
+    policy: Policy
+    target: float
+    runs: Mapping[str, Played]
+    elasticity: Elasticity
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def saved_by_knowing(self) -> float:
+        """Share of the autoscaler's bill that knowing the day before saves [1]."""
+        autoscaled, planned = (float(self.runs[run].dollars.sum()) for run in ("autoscaled", "planned"))
+        return 1.0 - planned / autoscaled
+
+    @property
+    def output_tokens(self) -> float:
+        """Of the day [tokens]."""
+        return 3600.0 * sum(self.rates) * self.lots[0].service.requests.osl.mean
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of all chips."""
+        return list({lot.chip: lot.setup for lot in self.lots}.values())
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {
+            "targets": self.targets.record(),
+            "lots": self.lot_records(),
+            "runs": self.run_records(),
+            "policy": self.policy,
+            "target_share": self.target,
+            "autoscaler": {
+                "polling_seconds": self.elasticity.polling_seconds,
+                "scale_down_seconds": self.elasticity.scale_down_seconds,
+            },
+            "proven_gap": self.plan.gap,
+            "saved_by_knowing": self.saved_by_knowing,
+            "hours": self.records(),
+            **({"left_out": list(self.left_out)} if self.left_out else {}),
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per hour."""
+        autoscaled, planned = self.runs["autoscaled"], self.runs["planned"]
+        return [
+            {
+                "hour": hour,
+                self.counted: rate,
+                "planned_gpus": float(planned.gpu_hours[hour]),
+                "planned_dollars": float(planned.dollars[hour]),
+                "planned_kept_share": float(planned.kept[hour]),
+                "autoscaled_gpus": float(autoscaled.gpu_hours[hour]),
+                "autoscaled_dollars": float(autoscaled.dollars[hour]),
+                "autoscaled_kept_share": float(autoscaled.kept[hour]),
+            }
+            for hour, rate in enumerate(self.rates)
+        ]
+
+    def lot_records(self) -> list[dict[str, Any]]:
+        """Return one record per lot of the mixture."""
+        return [
+            {**lot.record(self.targets), "lots_by_hour": counts.tolist(), "scaling": scaling}
+            for lot, counts, scaling in zip(self.lots, self.plan.counts, self._scaling(), strict=True)
+        ]
+
+    def _scaling(self) -> list[dict[str, Any]]:
+        """Settings of the autoscaler of each lot: those that are taken before it hold their part of the metric."""
+        day, before, told = self.runs["autoscaled"], 0.0, dict[int, dict[str, Any]]()
+        for place in cheapest_first(self.lots):
+            lot = self.lots[place]
+            at_target = float(lot.in_flight(np.array([self.target]))[0])
+            held = (at_target if self.policy == "in_flight" else self.target * lot.requests_per_second) / lot.replicas
+            fewest, most = (int(counts[place]) * lot.replicas for counts in (day.fewest, day.most))
+            told[place] = {"fewest": fewest, "most": most, "per_replica": held, "held_before": before}
+            before += most * held
+        return [told[place] for place in range(len(self.lots))]
+
+    def run_records(self) -> list[dict[str, Any]]:
+        """Return one record per way to run the day."""
+        return [
+            {
+                "run": run,
+                "gpu_hours": float(day.gpu_hours.sum()),
+                "most_accelerators": day.most_accelerators,
+                "dollars_per_day": float(day.dollars.sum()),
+                **self.unit_cost(float(day.dollars.sum())),
+                "kept_share": day.kept_share,
+            }
+            for run, day in self.runs.items()
+        ]
+
+    def unit_cost(self, dollars: float) -> dict[str, float]:
+        """Return what a day costs [USD] over what it consists of."""
+        return {"dollars_per_million_output_tokens": float(money.dollars_per_million(dollars, self.output_tokens))}
+
+
+def fleet(
+    offers: Sequence[Candidate | Services],
+    rates: Sequence[float],
+    targets: Targets,
+    *,
+    stock: Mapping[str, int] | None = None,
+    ways: Collection[Way] = WAYS,
+    policy: Policy = "in_flight",
+    target: float | None = None,
+    min_replicas: int = 1,
+    arrival_scv: float = 1.0,
+    elasticity: Elasticity | None = None,
+    progress: Progress | None = None,
+) -> DayOfFleet:
+    """The cheapest mixture of chips and contracts for a day, and what an autoscaler makes of it.
+
+    Parameters
+    ----------
+    offers : sequence of Candidate or Services
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.deployments.candidates.market`): instances that
+        read prompts and decode. Of pools it is said only what the day would cost with them, as planned.
+    rates : sequence of float
+        Mean requests per second of each hour; between the middles of hours they are interpolated, and the first hour
+        follows the last [1/s].
+    targets : Targets
+        What is promised.
+    stock : mapping of str to int, optional
+        Accelerators that can be had at once, by name of the chip [1]; without end where nothing is said.
+    ways : collection of {'reserved', 'on_demand', 'spot', 'owned'}
+        How machines may be paid for; rented in any way by default.
+    policy : {'in_flight', 'rate', 'utilization'}
+        What the autoscaler looks at (:func:`inference_econ.extras.fleets.autoscaler.autoscaler`).
+    target : float, optional
+        Share of what a replica serves within the promises that it holds [1]; by default that of the cheapest day
+        that keeps the promises of 99 % of the requests, or of the most that it can.
+    min_replicas : int
+        Replicas at all hours [1].
+    arrival_scv : float
+        Within a minute, see :func:`inference_econ.serving.load.loaded` [1].
+    elasticity : Elasticity, optional
+        How replicas come and go; by default as ``scenarios/assumptions/elasticity`` has it.
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    DayOfFleet
+        Its plan, and the day played three times: with a constant fleet, with the autoscaler beside the reserved part of
+        the plan, and with the plan itself.
+
+    Raises
+    ------
+    InputError
+        If rates, a share or a number cannot be, or a stock is of a chip that does not compete.
+    NothingFitsError
+        If nothing keeps the promises, or the stock is too small.
+    """
+    day = tuple(map(float, rates))
+    check_day(day, policy, target, min_replicas, ways)
+    left_out: list[str] = []
+    busiest = max(needed(day))
+    candidates = as_candidates(offers)
+    together = [candidate for candidate in candidates if candidate.pools is None]
+    best = best_of_chips(together, busiest, targets, arrival_scv=arrival_scv, play=False, note=left_out.append)
+    offered = lots(best, targets, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
+    whole = min(choice.dollars_per_hour for choice in best.values())
+    apart = PooledDay.of(candidates, needed(day), targets, whole / (1.0 + NOTICED), arrival_scv)
+    return planned(
+        offered, day, targets, offers, ways=ways, stock=stock, policy=policy, target=target, min_replicas=min_replicas,
+        elasticity=elasticity, left_out=left_out, apart=apart, progress=progress,
+    )  # fmt: skip
+
+
+def planned(
+    offered: Sequence[Lot],
+    day: Sequence[float],
+    targets: Targets,
+    offers: Sequence[Candidate | Services],
+    *,
+    ways: Collection[Way],
+    stock: Mapping[str, int] | None,
+    policy: Policy,
+    target: float | None,
+    min_replicas: int,
+    elasticity: Elasticity | None,
+    left_out: Sequence[str],
+    apart: PooledDay | None,
+    progress: Progress | None,
+    kind: type[DayOfFleet] = DayOfFleet,
+) -> DayOfFleet:
+    """The cheapest mixture of some lots for a day, and the day as it is played; see :func:`fleet`.
+
+    Parameters
+    ----------
+    offered : sequence of Lot
+        What there is.
+    day : sequence of float
+        What comes in each hour, as lots count it (:attr:`Lot.carried`).
+    targets, offers, ways, stock, policy, target, min_replicas, elasticity, progress
+        See :func:`fleet`.
+    left_out : sequence of str
+        See :class:`DayOfFleet`.
+    apart : PooledDay, optional
+        Pools that may be cheaper.
+    kind : type
+        Of the answer.
+    """
+    usual = catalog.elasticity() if elasticity is None else elasticity
+    demand, curve = needed(day), partial(_at, np.array(day))
+    room = _stock(stock or {}, offers)
+    tell = progress or (lambda *_: None)
+    tell(0.4, "the cheapest mixture")
+    chosen = plan(offered, demand, usual, stock=room, min_replicas=min_replicas)
+    constant = plan(offered, demand, usual, stock=room, min_replicas=min_replicas, constant=True)
+    tell(0.7, "the day")
+    reserved = [counts[0] if lot.stays else 0 for lot, counts in zip(offered, chosen.counts, strict=True)]
+    playing = partial(play, curve, len(day), longest_wait=targets.ttft_seconds)
+    scaled = RentedFleet(offered, reserved, room, usual, min_replicas)
+    largest = usual.most_of_peak * max(demand)
+
+    def autoscaled(share: float) -> Played:
+        start = scaled.wanted(float(curve(np.zeros(1))[0]) / share)
+        return playing(scaled, autoscaler(policy, share, scaled, largest / share), start, target=share)
+
+    share, best = (target, autoscaled(target)) if target is not None else _tuned(autoscaled)
+
+    def fixed(counts: Array) -> Played:
+        def decide(look: Look) -> Sequence[int]:
+            return [int(count) for count in counts[:, int(look.second // 3600.0)]]
+
+        return playing(scaled, decide, [int(count) for count in counts[:, -1]], foreseen=True)
+
+    played = {"constant": fixed(constant.counts), "autoscaled": best, "planned": fixed(chosen.counts)}
+    busiest = np.flatnonzero(np.any([run_played.most for run_played in played.values()], axis=0))
+    played = {run: run_played.of(busiest) for run, run_played in played.items()}
+    chosen = chosen._replace(counts=chosen.counts[busiest])
+    mixture = tuple(offered[index] for index in busiest.tolist())
+    pools = [] if apart is None else apart.sentences(chosen.dollars, ways, usual, room, min_replicas)
+    return kind(mixture, tuple(day), targets, chosen, policy, share, played, usual, (*left_out, *pools))
+
+
+def rates_by_hour(arrivals: Arrivals) -> tuple[float, ...]:
+    """Mean requests per second of each hour of a traffic [1/s].
+
+    Raises
+    ------
+    InputError
+        If it does not say how many come, or not by parts of hours.
+
+    Notes
+    -----
+    A last hour of which less than half is known is left out.
+
+    Examples
+    --------
+    >>> rates_by_hour(Arrivals(rates=(1.0, 3.0, 5.0, 7.0, 6.0), interval=1800.0))
+    (2.0, 6.0, 6.0)
+    """
+    if not arrivals.rates:
+        raise InputError(
+            "the traffic does not say how many requests come by hour, nor does a trace whose times begin anew with "
+            "each session; give --rates R,R,... beside it",
+            option="rates",
+        )
+    parts = round(3600.0 / arrivals.interval)
+    hours = max(round(len(arrivals.rates) / max(parts, 1) + 1e-9), 1)
+    if parts < 1 or parts * arrivals.interval != 3600.0 or len(arrivals.rates) < parts:
+        raise InputError(
+            f"a day needs the rates of hours (interval: 1 h), and the traffic has {len(arrivals.rates)} of "
+            f"{arrivals.interval:g} s each; give --rates R,R,... beside it",
+            option="rates",
+        )
+    return tuple(float(np.mean(arrivals.rates[hour * parts : (hour + 1) * parts])) for hour in range(hours))
+
+
+def check_day(
+    day: Sequence[float], policy: str, target: float | None, min_replicas: int, ways: Collection[str],
+    counted: str = "requests/s", option: str = "rates", policies: Sequence[str] = POLICIES,
+) -> None:  # fmt: skip
+    """Refuse what cannot be: of a day that counts something, said by an option, and policies that look at it.
+
+    Raises
+    ------
+    InputError
+        With what was given.
+    """
+    if not 2 <= len(day) <= MOST_HOURS:
+        entry = "a rate" if option == "rates" else option
+        raise InputError(f"a day has from 2 to {MOST_HOURS} hours with {entry} each, got {len(day)}", option=option)
+    if not all(0.0 <= count <= 1e9 for count in day) or not any(day):
+        raise InputError(f"{option} by hour must be {counted} from 0 to 1e9, one above 0", option=option)
+    if policy not in policies:
+        raise InputError(f"policy: got {policy!r}; allowed: {', '.join(policies)}", option="policy")
+    if target is not None and not 0.0 < target <= 1.0:
+        raise InputError(f"target: a share above 0 and at most 1 is needed, got {target:g}", option="target")
+    if min_replicas < 0 or min_replicas != int(min_replicas):
+        raise InputError(f"min_replicas: a whole number from 0 on is needed, got {min_replicas}", option="min_replicas")
+    if not ways or set(ways) - set(EVERY_WAY):
+        raise InputError(f"pay: got {', '.join(ways) or 'nothing'}; allowed: {', '.join(EVERY_WAY)}", option="pay")
+
+
+def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> dict[str, int]:
+    """Accelerators by the full names of their chips.
+
+    Raises
+    ------
+    InputError
+        If a chip does not compete, or there is a negative number of it.
+    """
+    competing = {offer.setup.hardware.name for offer in offers}
+    limits: dict[str, int] = {}
+    for name, count in stock.items():
+        chip = name if name in competing else catalog.hardware(name).name
+        if chip not in competing:
+            raise InputError(
+                f"stock: {name} is not among the hardware: {', '.join(sorted(competing))}; add it with --on",
+                option="stock",
+            )
+        if count < 0 or count != int(count):
+            raise InputError(f"stock: {name}: a whole number from 0 on is needed, got {count}", option="stock")
+        limits[chip] = int(count)
+    return limits
+
+
+def _at(day: Array, seconds: Array) -> Array:
+    """Requests per second at some times of a day, between the middles of its hours [1/s]."""
+    return np.interp(seconds / 3600.0 - 0.5, np.arange(day.size), day, period=day.size)
+
+
+def needed(day: Sequence[float]) -> list[float]:
+    """The most that comes within each hour."""
+    rates = np.array(day)
+    before, after = ((rates + np.roll(rates, shift)) / 2.0 for shift in (1, -1))
+    return [float(rate) for rate in np.maximum(np.maximum(before, after), rates)]
+
+
+def _tuned(autoscaled: Callable[[float], Played]) -> tuple[float, Played]:
+    """The target whose day costs the least of those that keep enough promises; else the one that keeps most."""
+    days = [(target, autoscaled(target)) for target in TARGETS]
+    most = max(day.kept_share for _, day in days)
+    return min(
+        ((target, day) for target, day in days if day.kept_share >= min(KEPT, most)),
+        key=lambda tried: float(tried[1].dollars.sum()),
+    )

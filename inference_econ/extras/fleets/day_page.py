@@ -1,0 +1,188 @@
+"""A day of a fleet as tables, as data and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from inference_econ.answers import notes as caveats
+from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.notes import doubts, promises_label
+from inference_econ.engine import Instances
+from inference_econ.extras.fleets.capacity_blocks import Lot
+from inference_econ.extras.fleets.day import DayOfFleet
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import amount, assumptions_label, words
+from inference_econ.report import charts
+from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.fields import view
+from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.service import service_title
+
+#: What an autoscaler looks at, in words.
+_LOOKS = words("policy")
+
+
+class FleetPage(AnswerPage[DayOfFleet]):
+    """A day of a fleet, ready to be shown."""
+
+    #: Prices of several kinds have no one price of a chip.
+    proportional = False
+
+    def tables(self) -> Sequence[Table]:
+        """The mixture, what each way to run it costs, and the hours."""
+        answer = self.answer
+        records = answer.lot_records()
+        counts = [_range(record["lots_by_hour"]) for record in records]
+        mixture = view(
+            self._title(),
+            records,
+            (
+                *("hardware", "layout", "paid"), ("lots", counts),
+                *("accelerators", self.answer.counted, "dollars_per_hour"),
+            ),
+            kind="fleet_lot",
+            notes=(
+                f"The cheapest mixture if the day is known, proven to within {_percent(answer.plan.gap)} %; lots: "
+                "the fewest and the most of each in any hour.",
+                *(f"Left out: {reason}" for reason in answer.left_out),
+                *doubts(self.setups(), self._subjects()),
+            ),
+            why=(
+                *lot_prices(answer.lots),
+                f"Assumptions: {assumptions_label(self.setups())}.",
+                *caveats.remarks(self._subjects(), SEEN),
+            ),
+        )  # fmt: skip
+        runs = view(
+            "The day as it is run",
+            answer.run_records(),
+            (
+                *("run", "gpu_hours", "most_accelerators", "dollars_per_day"),
+                *self.answer.unit_cost(1.0),
+                "kept_share",
+            ),
+            kind="fleet_run",
+            notes=(self._saved(), self._scaled()),
+            why=(self._elasticity(),),
+        )
+        columns = (
+            "hour", answer.counted, "planned_gpus", "planned_dollars", "autoscaled_gpus", "autoscaled_dollars",
+            "autoscaled_kept_share",
+        )  # fmt: skip
+        least = ("planned_dollars", "autoscaled_dollars")
+        return mixture, runs, view("The day by hour", answer.records(), columns, least=least)
+
+    def _title(self) -> str:
+        services = [lot.service for lot in self.answer.lots]
+        chips = {service.setup.hardware.name: service for service in services}
+        title = f"The cheapest fleet of {self._span()}"
+        return service_title(title, list(chips.values()), promises=self.answer.targets)
+
+    def _span(self) -> str:
+        hours = len(self.answer.rates)
+        return "a day" if hours == _DAY else f"{hours} hours"
+
+    def _subjects(self) -> tuple[Instances, ...]:
+        return under_load((lot.service, lot.load) for lot in self.answer.lots)
+
+    def _saved(self) -> str:
+        """Sentence on the savings of knowing the day, and on the cost of a fleet that never changes."""
+        days = {run: float(day.dollars.sum()) for run, day in self.answer.runs.items()}
+        share = 100.0 * self.answer.saved_by_knowing
+        worth = (
+            f"would save {share:.1f} %"
+            if share >= 0
+            else f"would cost {-share:.1f} % more, and meet the SLO more often"
+        )
+        constant = 100.0 * (days["constant"] / days["autoscaled"] - 1.0)
+        return (
+            f"To know the day before {worth}; a fleet for the busiest hour at all hours costs {abs(constant):.0f} % "
+            f"{'more' if constant >= 0 else 'less'} than the autoscaled one."
+        )
+
+    def _scaled(self) -> str:
+        answer = self.answer
+        return (
+            f"Autoscaled: {_LOOKS[answer.policy]} held at {100 * answer.target:.3g} % of what a replica serves within "
+            "the SLOs, beside the reserved lots of the plan; SLO met: requests that come while there is room for them."
+        )
+
+    def _elasticity(self) -> str:
+        terms = self.answer.elasticity
+        return (
+            f"A replica starts in {terms.startup_seconds:g} s; the autoscaler looks every {terms.polling_seconds:g} s, "
+            f"tolerates {100 * terms.tolerance:g} %, removes what it has not wanted for "
+            f"{terms.scale_down_seconds:g} s, and orders at most {terms.most_of_peak:g} times what the busiest hour "
+            f"needs. A spot lot is interrupted {terms.interruptions_per_hour:g} times an hour; at most "
+            f"{100 * terms.spot_share:g} % of the capacity is spot."
+        )
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """GPUs, traffic with what can be served, and promises over the day."""
+        answer, hours = self.answer, len(self.answer.rates)
+        capacity = [lot.carried for lot in answer.lots]
+        gpus = [_steps(run, answer.runs[run].gpu_hours) for run in _RUNS]
+        served = [_steps(run, capacity @ answer.runs[run].serving) for run in _RUNS]
+        kept = [_steps(run, 100.0 * answer.runs[run].kept) for run in _RUNS]
+        traffic = PlotSeries("traffic", [hour + 0.5 for hour in range(hours)], list(answer.rates), points=True)
+        plots = (
+            Plot("What is rented", "hour", "GPUs", tuple(gpus), logarithmic="", from_zero=True),
+            Plot(
+                "Capacity within the SLOs",
+                "hour",
+                answer.lots[0].counted,
+                (*served, traffic),
+                logarithmic="",
+                from_zero=True,
+            ),
+            Plot("SLO met", "hour", "% of requests", tuple(kept), logarithmic="", from_zero=True),
+        )
+        return {"fleet": charts.line_charts(plots, f"{self.question()}\n{self._title()}")}
+
+    def question(self) -> str:
+        """Question about the fleet that carries the day for the least money."""
+        model, promise = self.answer.lots[0].setup.model.name, promises_label(self.answer.targets)
+        promised = f" with {promise}" if promise else ""
+        return f"Which fleet carries {self._span()} of {model}{promised} for the least money?"
+
+    def conclusion(self) -> Pieces:
+        """Sentence on the cost of the autoscaled fleet, and on the savings of knowing the day."""
+        day = self.answer.runs["autoscaled"]
+        return (
+            f"Autoscaled it takes {amount(float(day.gpu_hours.sum()))} GPU-hours and ${day.dollars.sum():,.2f}, and "
+            f"{100 * day.kept_share:.4g} % of the requests come while it meets the SLOs. {self._saved()}",
+        )
+
+
+def lot_prices(lots: Iterable[Lot]) -> list[str]:
+    """Sentences on the price of an hour of a chip in each way to pay for it, and on who says so."""
+    # Elsewhere an hour of one's own carries the hours in which nothing is to do.
+    every = {"owned": " of every hour, used or not"}
+    return [
+        f"{lot.chip}, {lot.way}: ${lot.price.dollars:.4g} per GPU-hour{every.get(lot.way, '')}, {lot.price.terms}."
+        for lot in lots
+    ]
+
+
+#: Hours of a day [1].
+_DAY = 24
+#: The fleets of a day, as the legend has them.
+_RUNS = ("planned", "autoscaled", "constant")
+
+
+def _steps(label: str, values: Iterable[float]) -> PlotSeries:
+    """A line that is level within each hour."""
+    levels = [float(value) for value in values]
+    x = [float(end) for hour in range(len(levels)) for end in (hour, hour + 1)]
+    return PlotSeries(label, x, [value for value in levels for _ in range(2)])
+
+
+def _percent(share: float) -> str:
+    """A share with two digits; nothing where rounding of the solver is all there is."""
+    return f"{100 * share:.2g}" if share > 1e-6 else "0"
+
+
+def _range(counts: Sequence[int]) -> str:
+    """The least and the most of some numbers, in words."""
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"

@@ -1,0 +1,199 @@
+"""The cheapest lots for a day that is known before: an integer programme."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.fleets.capacity_blocks import Lot
+from inference_econ.inputs import Elasticity
+
+#: What a day may cost more than the cheapest one, as far as is proven [1].
+_GAP = 5e-3
+#: Longest search for the proof [s].
+_SECONDS = 6.0
+#: What the solver says when it has none left, and nothing found.
+_OUT_OF_TIME = 1
+
+
+class Plan(NamedTuple):
+    """How many lots there are in every hour."""
+
+    counts: Array
+    """Of each lot in each hour, shape (lots, hours) [1]."""
+    dollars: float
+    """Of the day, the start of lots included [USD]."""
+    bound: float
+    """No such plan costs less [USD]."""
+
+    @property
+    def gap(self) -> float:
+        """Share that the plan may cost more than the cheapest one, as far as is proven [1]."""
+        return max(1.0 - self.bound / self.dollars, 0.0) if self.dollars else 0.0
+
+
+def spot_share_up(lot: Lot, elasticity: Elasticity) -> float:
+    """Share of the time in which a lot serves: spot machines are taken away, and their successors have to start [1]."""
+    if lot.way != "spot":
+        return 1.0
+    return 1.0 / (1.0 + elasticity.interruptions_per_hour * elasticity.startup_seconds / 3600.0)
+
+
+def plan(
+    lots: Sequence[Lot],
+    needed: Sequence[float],
+    elasticity: Elasticity,
+    *,
+    stock: Mapping[str, int],
+    min_replicas: int = 1,
+    constant: bool = False,
+) -> Plan:
+    """The cheapest numbers of lots that serve every hour within the promises.
+
+    Parameters
+    ----------
+    lots : sequence of Lot
+        What there is.
+    needed : sequence of float
+        Largest traffic of each hour [1/s]; the first follows the last.
+    elasticity : Elasticity
+        Lots are paid while they start; spot lots serve for a part of the time, and a share of the capacity may be spot.
+    stock : mapping of str to int
+        Accelerators that can be had at once, by chip; those that are not named without end [1].
+    min_replicas : int
+        Replicas in every hour, at least [1].
+    constant : bool
+        As many in every hour.
+
+    Returns
+    -------
+    Plan
+        With the bound that proves it.
+
+    Raises
+    ------
+    InputError
+        If the solver finds nothing in its time.
+    NothingFitsError
+        If the stock is not enough, with what it serves.
+
+    Notes
+    -----
+    For lots i and hours h, minimise sum_ih c_i (x_ih + T s_ih) with s_ih >= x_ih - x_i,h-1 the lots that start, T the
+    hours of a start, and x_ih the same in all hours where lots are reserved; subject to sum_i q_i x_ih >= needed_h. It
+    is the unit commitment of power plants: Padhy (2004), solved by HiGHS.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import coo_array
+
+    serving = [lot.carried * spot_share_up(lot, elasticity) for lot in lots]
+    taken = [index for index in range(len(lots)) if not _is_dominated(index, lots, serving, stock)]
+    hours = 1 if constant else len(needed)
+    demand = np.array([max(needed)] if constant else needed)
+    # A variable is a lot in an hour, or in all of them; behind them come the starts of those that come and go.
+    columns, starts, count = dict[tuple[int, int], int](), dict[tuple[int, int], int](), 0
+    for index in taken:
+        stays = lots[index].stays
+        columns |= {(index, hour): count + (0 if stays else hour) for hour in range(hours)}
+        count += 1 if stays else hours
+    if hours > 1:
+        moving = [key for key in columns if not lots[key[0]].stays]
+        starts = {key: count + number for number, key in enumerate(moving)}
+    size = count + len(starts)
+    bill = np.zeros(size)
+    for (index, hour), column in columns.items():
+        bill[column] += lots[index].dollars_per_hour
+        if (index, hour) in starts:
+            bill[starts[index, hour]] = lots[index].dollars_per_hour * elasticity.startup_seconds / 3600.0
+    rows: list[dict[int, float]] = []
+    least: list[float] = []
+    for hour in range(hours):
+        at = {index: columns[index, hour] for index in taken}
+        rows.append({at[index]: serving[index] for index in at})
+        least.append(demand[hour])
+        rows.append({at[index]: float(lots[index].replicas) for index in at})
+        least.append(float(min_replicas))
+        rows.append({at[index]: serving[index] * (elasticity.spot_share - (lots[index].way == "spot")) for index in at})
+        least.append(0.0)
+        for chip, chips in stock.items():
+            rows.append({at[index]: -float(lots[index].accelerators) for index in taken if lots[index].chip == chip})
+            least.append(-float(chips))
+    for (index, hour), column in starts.items():
+        rows.append({column: 1.0, columns[index, hour]: -1.0, columns[index, (hour - 1) % hours]: 1.0})
+        least.append(0.0)
+    entries = [(number, column, value) for number, row in enumerate(rows) for column, value in row.items()]
+    where, which, values = zip(*entries, strict=True)
+    matrix = coo_array((values, (where, which)), shape=(len(rows), size)).tocsr()
+    # More than what serves the largest hour alone is never worth its price.
+    upper = np.full(size, np.inf)
+    for (index, hour), column in columns.items():
+        lot, busiest = lots[index], max(demand) if lots[index].stays else demand[hour]
+        most = max(math.ceil(busiest / serving[index]), math.ceil(min_replicas / lot.replicas))
+        upper[column] = min(most, stock.get(lot.chip, math.inf) // lot.accelerators)
+    solved = milp(
+        bill,
+        integrality=(np.arange(size) < count).astype(int),
+        bounds=Bounds(0.0, upper),
+        constraints=LinearConstraint(matrix, np.array(least)),
+        options={"time_limit": _SECONDS, "mip_rel_gap": _GAP},
+    )
+    if solved.x is None and solved.status == _OUT_OF_TIME:
+        raise InputError(f"no mixture was found in {_SECONDS:g} s; name fewer chips or hours", option="rates")
+    if solved.x is None:
+        raise NothingFitsError(_too_few(lots, serving, float(max(demand)), stock, elasticity, min_replicas))
+    counts = np.zeros((len(lots), hours), dtype=int)
+    for key, column in columns.items():
+        counts[key] = round(solved.x[column])
+    whole = len(needed) if constant else 1
+    return Plan(np.repeat(counts, whole, axis=1), float(solved.fun) * whole, float(solved.mip_dual_bound) * whole)
+
+
+def _is_dominated(index: int, lots: Sequence[Lot], serving: Sequence[float], stock: Mapping[str, int]) -> bool:
+    """Whether a lot that is paid for alike, of which there is no end, serves as much for less."""
+    lot, served = lots[index], serving[index]
+    return any(
+        other.way == lot.way
+        and other.chip not in stock
+        and other.replicas >= lot.replicas
+        and (other.dollars_per_hour, -serving[place], place) < (lot.dollars_per_hour, -served, index)
+        and serving[place] >= served
+        for place, other in enumerate(lots)
+    )
+
+
+def _too_few(
+    lots: Sequence[Lot],
+    serving: Sequence[float],
+    demand: float,
+    stock: Mapping[str, int],
+    elasticity: Elasticity,
+    min_replicas: int,
+) -> str:
+    """Which of the bounds leaves nothing, and what would do."""
+    if all(lot.way == "spot" for lot in lots) and elasticity.spot_share < 1.0:
+        return (
+            f"only spot machines are allowed, and at most {100 * elasticity.spot_share:g} % of the capacity may be "
+            "spot: allow another way to pay (--pay), or --spot-share 1"
+        )
+    carried, replicas = 0.0, 0
+    for chip, chips in stock.items():
+        lacking = [
+            (chips // lot.accelerators, lot, served)
+            for lot, served in zip(lots, serving, strict=True)
+            if lot.chip == chip
+        ]
+        carried += max((count * served for count, _, served in lacking), default=0.0)
+        replicas += max((count * lot.replicas for count, lot, _ in lacking), default=0)
+    listed = ", ".join(f"{chips} {chip}" for chip, chips in stock.items())
+    if replicas < min_replicas and carried >= demand:
+        return f"the stock of {listed} has room for {replicas} replicas, fewer than --min-replicas {min_replicas}"
+    return (
+        f"the stock of {listed} serves about {carried:.3g} {lots[0].counted} within the SLOs, and {demand:.3g} come in "
+        "the busiest hour (at most a share may be spot: --spot-share); raise --stock, add chips with --on, or relax "
+        "the SLOs"
+    )

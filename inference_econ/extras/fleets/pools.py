@@ -1,0 +1,101 @@
+"""Pools that prefill and decode apart beside the fleet of a day: what the fewest of either kind would cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.recommend import fleets
+from inference_econ.answers.disaggregated.fleets import smallest
+from inference_econ.answers.disaggregated.load import NOTICED, PooledFleet, Terms
+from inference_econ.answers.slo import Targets
+from inference_econ.errors import TooMuchError
+from inference_econ.extras.fleets.capacity_blocks import Way, lots_of
+from inference_econ.extras.fleets.plan import plan
+from inference_econ.inputs import Elasticity
+
+
+class PooledDay(NamedTuple):
+    """Instances of pools that the hours of a day need."""
+
+    fleet: PooledFleet
+    """Pools of the busiest hour, whose layouts those of all hours have."""
+    readers: tuple[int, ...]
+    """Prefill instances of each hour [1]."""
+    writers: tuple[int, ...]
+    """Decode instances of each hour [1]."""
+    question: str
+    """Option that asks 'recommend' for the busiest hour."""
+
+    @classmethod
+    def of(
+        cls, candidates: Sequence[Candidate], needed: Sequence[float], targets: Targets, limit: float,
+        arrival_scv: float,
+    ) -> PooledDay | None:  # fmt: skip
+        """Pools for the largest traffic of each hour [1/s].
+
+        None where pools cost as much as a limit in the busiest hour [USD/h], or need so many instances that only a
+        recommendation is worth the time.
+        """
+        busiest = max(needed)
+        try:
+            apart = fleets(candidates, busiest, targets, limit, arrival_scv)
+            if not apart:
+                return None
+            fleet, terms = min(apart, key=_dollars), Terms(targets, arrival_scv)
+            layouts = fleet.prefill, fleet.decode
+            of_hours = [smallest(fleet.pools, rate, terms, layouts=layouts) if rate else None for rate in needed]
+        except TooMuchError:
+            return None
+        counts = [(0, 0) if fleet is None else (fleet.prefill_instances, fleet.decode_instances) for fleet in of_hours]
+        readers, writers = zip(*counts, strict=True)
+        return cls(fleet, readers, writers, f"--request-rate {busiest:.4g}")
+
+    @classmethod
+    def shared(cls, fleet: PooledFleet, shares: Sequence[float], question: str) -> PooledDay:
+        """Pools of which each hour needs a share [1]."""
+        readers, writers = (
+            tuple(math.ceil(count * share - 1e-9) for share in shares)
+            for count in (fleet.prefill_instances, fleet.decode_instances)
+        )
+        return cls(fleet, readers, writers, question)
+
+    def sentences(
+        self, dollars: float, ways: Collection[Way], elasticity: Elasticity, stock: Mapping[str, int], min_replicas: int
+    ) -> list[str]:
+        """Cost of pools beside a day of instances that do both [USD], in words; nothing where that is as much.
+
+        Either kind is planned by itself, as :func:`inference_econ.extras.fleets.plan.plan` has it.
+        """
+        fleet, planned = self.fleet, 0.0
+        sides = (
+            (fleet.pools.prefill, fleet.prefill, self.readers),
+            (fleet.pools.decode, fleet.decode, self.writers),
+        )
+        chips = sum(max(counts) * int(pool.accelerators[layout]) for pool, layout, counts in sides)
+        if any(chips > stock.get(pool.setup.hardware.name, math.inf) for pool, _, _ in sides):
+            return []
+        for pool, layout, counts in sides:
+            # So that what a lot carries is its number of instances.
+            service, single = pool.services.service(layout), replace(fleet.load, requests_per_second=1.0)
+            dollars_per_hour = float(service.setup.dollars_per_hour(1, service.accelerators))
+            lots = lots_of(Deployment(service, 1, single, dollars_per_hour, binding="instance"), ways)
+            if not lots:
+                return []
+            planned += plan(lots, counts, elasticity, stock={}, min_replicas=min_replicas).dollars
+        if planned * (1.0 + NOTICED) >= dollars:
+            return []
+        reading, decoding = (f"{min(counts)} to {max(counts)}" for _, _, counts in sides)
+        return [
+            f"pools: instances here read prompts and decode (${dollars:,.2f} as planned); {reading} instances that "
+            f"prefill and {decoding} that decode apart, each as many as its hour needs, would cost ${planned:,.2f}. "
+            f"They are not played by the hour: 'recommend {self.question}' has those of the busiest one"
+        ]
+
+
+def _dollars(fleet: PooledFleet) -> float:
+    return fleet.dollars_per_hour

@@ -1,0 +1,624 @@
+"""Rollouts and batch generation: samples of prompts that all begin at once, and wait for the longest of them."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from inference_econ import _work
+from inference_econ._shown import Shown
+from inference_econ._types import Array, Indices, Progress
+from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ.answers.deployments.recommend import as_candidates
+from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.engine import Setup
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import Learning, Requests
+from inference_econ.serving import Loop, Server, Service, Services, Trace
+from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation.arrivals import Counts
+
+#: How generation and learning share chips, see :class:`Run`.
+Way = Literal["generation", "synchronous", "one_step_off", "asynchronous"]
+#: Layouts of a chip that are played [1].
+_PLAYED = 3
+#: Batches that are played where some carry on what others began, and those of them that are measured [1].
+_BATCHES, _MEASURED = 8, 4
+#: Batches of a stream that are played: the first and the last but one are not measured [1].
+_STREAMED = 4
+#: Points of a curve over the time of a batch [1].
+_POINTS = 200
+#: What a request takes that is played with its blocks, and for each instance to choose from [s]; what is kept [B].
+_SECONDS, _EACH, _BYTES = 1.5e-4, 2.5e-6, 400.0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples of prompts that are generated together.
+
+    Attributes
+    ----------
+    requests : Requests
+        Lengths of prompts and answers; the samples of a prompt share it, and answers do not know of each other.
+    prompts, samples : int
+        Prompts of a batch, and samples of each [1].
+    concurrency : int or None
+        Trajectories in flight at most, on all instances; all of them at once if None [1].
+    finished : float
+        Share of the trajectories with which a batch ends; the others are carried on in the next one [1].
+    max_tokens : int or None
+        Longest answer, where it is cut [tokens].
+    """
+
+    requests: Requests
+    prompts: int
+    samples: int
+    concurrency: int | None = None
+    finished: float = 1.0
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no batch."""
+        for name in ("prompts", "samples", "concurrency", "max_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, got {value}", option=name)
+        if not 0.0 < self.finished <= 1.0:
+            raise InputError(
+                f"finished must be a share of the trajectories above 0, and 1 at most, got {self.finished:g}",
+                option="finished",
+            )
+
+    @property
+    def trajectories(self) -> int:
+        """That are under way in a batch [1]."""
+        return self.prompts * self.samples
+
+    def check(self, setup: Setup) -> None:
+        """Refuse trajectories that are longer than the model was made for.
+
+        Raises
+        ------
+        InputError
+            With a length that is possible.
+        """
+        most, isl, osl = setup.model.max_context, int(self.drawn.prompt.max()), int(self.drawn.left.max())
+        if most is not None and isl + osl > most:
+            cut = f"cut them with --max-tokens {most - isl}" if most > isl else "give shorter prompts"
+            raise InputError(
+                f"trajectories grow to {isl + osl:,} tokens (prompts to {isl:,}, answers to {osl:,}), and "
+                f"{setup.model.name} was made for {most:,} at most; {cut}",
+                option="max_tokens",
+            )
+
+    @cached_property
+    def drawn(self) -> Trajectories:
+        """Those of the first batch."""
+        return self.draw(self.prompts, 0)
+
+    def draw(self, prompts: int, seed: int) -> Trajectories:
+        """Samples of new prompts, lengths as often as they occur, one prompt after the other."""
+        first, second = (np.random.default_rng([seed, stream]) for stream in (11, 12))
+        isl = play.law(self.requests.isl)(prompts, first)
+        osl = play.law(self.requests.osl)(prompts * self.samples, second)
+        if self.max_tokens is not None:
+            osl = np.minimum(osl, self.max_tokens)
+        names = seed * self.prompts + np.repeat(np.arange(prompts), self.samples)
+        return Trajectories(names, np.repeat(isl, self.samples), np.zeros_like(osl), osl)
+
+
+class Trajectories(NamedTuple):
+    """Trajectories, arrays of shape (n,)."""
+
+    name: Counts
+    """Of the prompt, the same for its samples."""
+    prompt: Counts
+    """[tokens]"""
+    written: Counts
+    """Tokens that former batches have written, which are read again [tokens]."""
+    left: Counts
+    """Tokens that are still to be written [tokens]."""
+
+    def take(self, order: Indices) -> Trajectories:
+        """Some of them."""
+        return Trajectories(*(values[order] for values in self))
+
+    def dealt(self, instances: int) -> Trajectories:
+        """In an order in which instances that get one after the other get all samples of a prompt."""
+        _, group = np.unique(self.name, return_inverse=True)
+        together = np.argsort(group, kind="stable")
+        sample = np.empty_like(group)
+        sample[together] = np.arange(group.size) - np.searchsorted(group[together], group[together])
+        return self.take(np.lexsort((group % instances, sample, group // instances)))
+
+
+class BatchCurve(NamedTuple):
+    """A batch over time, arrays of shape (n,): means over equal parts of it."""
+
+    seconds: Array
+    """The middle of each part [s]."""
+    in_flight: Array
+    """Trajectories that are read or written [1]."""
+    tokens_per_second: Array
+    """That are written [tokens/s]."""
+
+    @classmethod
+    def of(cls, trace: Trace) -> BatchCurve:
+        """Of a run in which everything began at once."""
+        end = trace.arrival + trace.e2e
+        edges = np.linspace(0.0, float(end.max()), _POINTS + 1)
+        begin, first = trace.arrival + trace.wait, trace.arrival + trace.ttft
+        writes = np.maximum(end - first, np.finfo(float).tiny)
+        part = edges[1]
+        in_flight = _held(begin, end, np.ones_like(end), edges) / part
+        tokens = _held(first, end, np.maximum(trace.written - 1, 0) / writes, edges) / part
+        return cls(edges[1:] - part / 2.0, in_flight, tokens)
+
+    @property
+    def tail_share(self) -> float:
+        """Share of the time after the last in which at least half of the most were in flight [1]."""
+        many = np.flatnonzero(self.in_flight >= 0.5 * self.in_flight.max())
+        return 1.0 - float(many[-1] + 1) / self.in_flight.size
+
+    @property
+    def busy_share(self) -> float:
+        """Tokens per second on average, over the most; 1 of answers that end with the prompt [1]."""
+        most = float(self.tokens_per_second.max())
+        return float(self.tokens_per_second.mean()) / most if most else 1.0
+
+
+def _held(begin: Array, end: Array, weight: Array, edges: Array) -> Array:
+    """Integral of what lasts from begin to end, between edges."""
+    until = [float(np.sum(weight * np.clip(edge - begin, 0.0, end - begin))) for edge in edges]
+    return np.diff(until)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A batch as it was played; means over several where trajectories are carried on.
+
+    Attributes
+    ----------
+    seconds : float
+        Until it ends [s].
+    trajectories : float
+        That end in it [1].
+    prompt_tokens, answer_tokens : float
+        Of these [tokens].
+    written_tokens : float
+        What is written in it, of any trajectory [tokens].
+    curve : Curve
+        Of the last that was played.
+    """
+
+    seconds: float
+    trajectories: float
+    prompt_tokens: float
+    answer_tokens: float
+    written_tokens: float
+    curve: BatchCurve
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRun:
+    """A deployment that generates batches, and how a learner takes turns with it.
+
+    Attributes
+    ----------
+    service : Service
+        One instance.
+    instances : int
+        That generate [1].
+    generation : Generation
+        A batch.
+    accelerators : int
+        That are paid for [1].
+    way : str
+        ``generation`` alone; ``synchronous``: all chips generate, then all learn; ``one_step_off``: some learn from a
+        batch while the others generate the next one; ``asynchronous``: a trajectory begins when another ends.
+    learner_gpus : int
+        Chips that learn [1].
+    learning_seconds : float
+        Of a batch on these [s].
+    """
+
+    service: Service
+    instances: int
+    generation: Generation
+    accelerators: int
+    way: Way = "generation"
+    learner_gpus: int = 0
+    learning_seconds: float = 0.0
+
+    @property
+    def chip(self) -> str:
+        """Chip that it runs on."""
+        return self.service.setup.hardware.name
+
+    @property
+    def seconds(self) -> float:
+        """From one batch to the next [s]."""
+        both = self.generation.seconds, self.learning_seconds
+        return sum(both) if self.way == "synchronous" else max(both)
+
+    @property
+    def hours(self) -> float:
+        """Of 1,000 trajectories [h]."""
+        return self.seconds / self.generation.trajectories / 3.6
+
+    @property
+    def dollars(self) -> float:
+        """Of 1,000 trajectories [USD]."""
+        return self.hours * float(self.service.setup.dollars_per_hour(1, self.accelerators))
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        made, learns = self.generation, self.way != "generation"
+        return {
+            "hardware": self.chip,
+            "way": self.way,
+            "layout": layout_of(self.service),
+            "replicas": self.instances,
+            "accelerators": self.accelerators,
+            "generation_gpus": self.instances * self.service.accelerators,
+            "learner_gpus": self.learner_gpus if learns else None,
+            "generation_seconds": made.seconds,
+            "learning_seconds": self.learning_seconds if learns else None,
+            "batch_seconds": self.seconds,
+            "trajectories": made.trajectories,
+            "output_tokens_per_second": made.written_tokens / made.seconds,
+            "tail_share": made.curve.tail_share,
+            "busy_share": made.curve.busy_share,
+            "hours_per_1000_trajectories": self.hours,
+            "dollars_per_1000_trajectories": self.dollars,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Rollout(Shown):
+    """Deployments that generate batches, the cheapest trajectories first.
+
+    Attributes
+    ----------
+    runs : tuple of Run
+        Ascending in dollars per trajectory.
+    batch : Batch
+        What is generated.
+    learner : Learner or None
+        What learns from it.
+    """
+
+    page = "extras.fleets.rollout_page:RolloutPage"
+
+    runs: tuple[RolloutRun, ...]
+    batch: Batch
+    learner: Learner | None = None
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of all deployments."""
+        return [run.service.setup for run in self.runs]
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        batch, curve = self.batch, self.runs[0].generation.curve
+        return {
+            "prompts": batch.prompts,
+            "samples": batch.samples,
+            "isl": batch.requests.isl.mean,
+            "osl": float(batch.drawn.left.mean()),
+            "longest_answer": int(batch.drawn.left.max()),
+            "concurrency": batch.concurrency,
+            "finished_share": batch.finished,
+            "learner": None if self.learner is None else self.learner.record(),
+            "runs": self.records(),
+            "curve": [dict(zip(BatchCurve._fields, map(float, row), strict=True)) for row in zip(*curve, strict=True)],
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per deployment."""
+        return [run.record() for run in self.runs]
+
+
+def rollout(
+    offers: Sequence[Candidate | Services],
+    gpus: int,
+    prompts: int,
+    samples: int = 1,
+    *,
+    concurrency: int | None = None,
+    finished: float = 1.0,
+    max_tokens: int | None = None,
+    learner: Learning | None = None,
+    most: int = 5,
+    progress: Progress | None = None,
+) -> Rollout:
+    """Cost and duration of 1,000 trajectories of a model: rollouts of training, or a batch job.
+
+    Parameters
+    ----------
+    offers : sequence of Candidate or Services
+        What competes, of one or several kinds of chips (:func:`inference_econ.answers.deployments.candidates.market`), for prompts and
+        answers of the lengths in question; pools that prefill and decode apart do not.
+    gpus : int
+        Chips that there are [1].
+    prompts, samples : int
+        Prompts of a batch, and samples of each, which share its cache [1].
+    concurrency : int, optional
+        Trajectories in flight at most [1]; all at once by default.
+    finished : float
+        Share of the trajectories with which a batch ends; the others are carried on in the next one, after what they
+        have is read again, as weights have changed [1].
+    max_tokens : int, optional
+        Longest answer, where it is cut [tokens].
+    learner : Learning, optional
+        What learns from every batch, on the same chips or on some of them (``scenarios/assumptions/learning``); nobody
+        by default.
+    most : int
+        Deployments wanted [1].
+    progress : callable, optional
+        Told the share of the work done.
+
+    Returns
+    -------
+    Rollout
+        Every batch is played request by request: when all have begun, fewer and fewer are left, and the longest run
+        by themselves. With a learner, the layout of each chip that generates soonest: with all chips generating and
+        learning in turns, and split so that neither side waits, as far as instances can be divided.
+
+    Raises
+    ------
+    InputError
+        If a number is impossible, or trajectories are longer than the model was made for.
+    NothingFitsError
+        If no instance has as few chips, or the state of the learner has no room on them.
+    TooMuchError
+        If there are too many trajectories to be played.
+
+    Examples
+    --------
+    >>> from inference_econ import Pins, Requests, Setup, Space, offer
+    >>> layouts = offer(Setup.of("llama_3_8b", "h100_sxm"), Requests(200, 100), Space(Pins(tp=1)))
+    >>> made = rollout([layouts], 2, prompts=8, samples=4).runs[0].generation
+    >>> made.trajectories, made.answer_tokens
+    (32.0, 3200.0)
+    """
+    both = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
+    if not both:
+        raise InputError("batches are generated by instances that read prompts and decode; offer some of these")
+    batch = Batch(both[0].requests, prompts, samples, concurrency, finished, max_tokens)
+    if gpus < 1:
+        raise InputError(f"gpus must be at least 1, got {gpus}", option="gpus")
+    count = batch.trajectories
+    _work.check(f"{count:,} trajectories", seconds=count * _SECONDS, size=count * _BYTES, smaller="prompts")
+    for layouts in both:
+        batch.check(layouts.setup)
+    learners = {}
+    if learner is not None:
+        learners = {layouts.setup.hardware.name: Learner.of(layouts.setup, learner, gpus) for layouts in both[::-1]}
+    shortlist = _short(both, batch, gpus)
+    batches = _BATCHES if finished < 1.0 else 1
+    # Splits are looked for by halves.
+    splits = 0 if learner is None else (_STREAMED + batches) * (2 + int(math.log2(gpus)))
+    number = (len(shortlist) * batches + splits) * count
+    seconds = _SECONDS + _EACH * min(gpus, count)
+    _work.check(f"{number:,} trajectories", seconds=number * seconds, smaller="prompts")
+    runs = list[RolloutRun]()
+    for index, (layouts, row) in enumerate(shortlist):
+        if progress is not None:
+            progress(index / len(shortlist), layouts.setup.hardware.name)
+        service = layouts.service(row)
+        instances = gpus // service.accelerators
+        runs.append(RolloutRun(service, instances, _Instances(service, batch).generate(instances), gpus))
+    runs.sort(key=lambda run: run.dollars)
+    if not learners:
+        return Rollout(tuple(runs[:most]), batch)
+    ways = [
+        way
+        for chip, learns in learners.items()
+        for way in _ways([run for run in runs if run.chip == chip], learns, batch)
+    ]
+    ways.sort(key=lambda run: run.dollars)
+    return Rollout(tuple(ways), batch, learners[ways[0].chip])
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """Learner of batches on some kind of chip.
+
+    Attributes
+    ----------
+    terms : Learning
+        How efficient it is.
+    flops_per_token : float
+        [FLOP]
+    flops_per_second : float
+        Of a chip, as far as they are reached [FLOP/s].
+    fewest : int
+        Chips that hold its state [1].
+    """
+
+    terms: Learning
+    flops_per_token: float
+    flops_per_second: float
+    fewest: int
+
+    @classmethod
+    def of(cls, setup: Setup, terms: Learning, gpus: int) -> Learner:
+        """Of a model on a kind of chip.
+
+        Raises
+        ------
+        NothingFitsError
+            If its state has no room on so many.
+        """
+        model, chip = setup.model, setup.hardware
+        state = terms.state_bytes_per_parameter * model.total_parameters
+        fewest = math.ceil(state / chip.hbm_bytes)
+        if fewest > gpus:
+            raise NothingFitsError(
+                f"the learner of {model.name} has no room: {terms.state_bytes_per_parameter:g} B per parameter are "
+                f"{state / 1e9:,.0f} GB, at least {fewest} x {chip.name}; give --gpus {fewest} or more"
+            )
+        flops = terms.flop_per_parameter_and_token * model.active_parameters
+        return cls(terms, flops, terms.mfu * setup.peaks[setup.unit("bf16")], fewest)
+
+    def seconds(self, made: Generation, gpus: int) -> float:
+        """To learn from all tokens of what ends in a batch [s]."""
+        return (made.prompt_tokens + made.answer_tokens) * self.flops_per_token / (gpus * self.flops_per_second)
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"mfu": self.terms.mfu, "flop_per_token": self.flops_per_token, "fewest_gpus": self.fewest}
+
+
+def _ways(runs: Sequence[RolloutRun], learner: Learner, batch: Batch) -> list[RolloutRun]:
+    """How generation and learning share the chips: in turns on all of them, and on some each, if there are enough."""
+    first, gpus = runs[0], runs[0].accelerators
+    seconds = learner.seconds(first.generation, gpus)
+    ways = [replace(first, way="synchronous", learner_gpus=gpus, learning_seconds=seconds)]
+    apart = next((run for run in runs if run.service.accelerators <= gpus - learner.fewest), None)
+    if apart is None:
+        return ways
+    played = _Instances(apart.service, batch)
+    return [
+        *ways,
+        _split("one_step_off", apart, played.generate, learner),
+        _split("asynchronous", apart, played.stream, learner),
+    ]
+
+
+def _split(way: Way, run: RolloutRun, generate: Callable[[int], Generation], learner: Learner) -> RolloutRun:
+    """As many instances as are quickest beside a learner: more of them generate sooner, and leave it fewer chips."""
+
+    @cache
+    def with_instances(number: int) -> RolloutRun:
+        made, rest = generate(number), run.accelerators - number * run.service.accelerators
+        return replace(
+            run, instances=number, generation=made, way=way, learner_gpus=rest,
+            learning_seconds=learner.seconds(made, rest),
+        )  # fmt: skip
+
+    most = (run.accelerators - learner.fewest) // run.service.accelerators
+    numbers = range(1, most + 1)
+    enough = bisect_left(numbers, True, key=lambda number: _learns_longer(with_instances(number)))
+    return min((with_instances(numbers[place]) for place in {max(enough - 1, 0), min(enough, most - 1)}), key=_batch)
+
+
+def _learns_longer(run: RolloutRun) -> bool:
+    return run.learning_seconds >= run.generation.seconds
+
+
+def _batch(run: RolloutRun) -> float:
+    return run.hours
+
+
+def _short(offers: Sequence[Services], batch: Batch, gpus: int) -> list[tuple[Services, int]]:
+    """Layouts of each chip that generate a batch soonest by closed forms, one of each size of instance.
+
+    As long as all of it takes at the rate with so many in flight, or the longest answer by itself.
+
+    Raises
+    ------
+    NothingFitsError
+        If no instance has as few chips.
+    """
+    bounds: list[tuple[float, int, int]] = []
+    for which, layouts in enumerate(offers):
+        instances = np.floor(gpus / layouts.plans.accelerators)
+        together = min(batch.concurrency or batch.trajectories, batch.trajectories) / np.maximum(instances, 1.0)
+        states = zip(together, layouts.states.concurrency, layouts.states.requests_per_second, strict=True)
+        rates = np.array([np.interp(*row) for row in states])
+        alone = float(batch.drawn.left.max()) * layouts.decoding()[1][:, 0]
+        seconds = np.maximum(batch.trajectories / np.maximum(instances, 1.0) / rates, alone)
+        bounds += [(float(seconds[row]), which, row) for row in np.flatnonzero(instances).tolist()]
+    if not bounds:
+        least = min(int(layouts.plans.accelerators.min()) for layouts in offers)
+        raise NothingFitsError(
+            f"no instance of {offers[0].setup.model.name} has room on {gpus} GPUs; the smallest has {least}: give "
+            f"--gpus {least} or more"
+        )
+    best: dict[str, dict[float, tuple[Services, int]]] = {}
+    for _, which, row in sorted(bounds):
+        of_chip = best.setdefault(offers[which].setup.hardware.name, {})
+        if len(of_chip) < _PLAYED:
+            of_chip.setdefault(float(offers[which].plans.accelerators[row]), (offers[which], row))
+    return [chosen for sizes in best.values() for chosen in sizes.values()]
+
+
+@dataclass(frozen=True)
+class _Instances:
+    """Instances of a layout that generate batches."""
+
+    service: Service
+    batch: Batch
+
+    @cached_property
+    def _server(self) -> Server:
+        isl, osl = int(self.batch.drawn.prompt.max()), int(self.batch.drawn.left.max())
+        longest = isl if self.batch.finished == 1.0 else isl + osl
+        server = play.server(self.service, np.array([1, longest]), slots=self.service.slots_of_blocks)
+        return server if server.cache is not None else replace(server, slots=self.service.slots)
+
+    def generate(self, instances: int) -> Generation:
+        """A batch in the long run."""
+        batch = self.batch
+        if batch.finished == 1.0:
+            return self._played(batch.drawn, instances)[0]
+        left, made = batch.draw(0, 0), list[Generation]()
+        for number in range(_BATCHES):
+            new = batch.draw((batch.trajectories - left.name.size) // batch.samples, number)
+            begun = Trajectories(*(np.concatenate(parts) for parts in zip(left, new, strict=True)))
+            generation, left = self._played(begun, instances)
+            made.append(generation)
+        names = ("seconds", "trajectories", "prompt_tokens", "answer_tokens", "written_tokens")
+        means: dict[str, Any] = {
+            name: float(np.mean([getattr(run, name) for run in made[-_MEASURED:]])) for name in names
+        }
+        return replace(made[-1], **means)
+
+    def stream(self, instances: int) -> Generation:
+        """A batch of a stream in which a trajectory begins when another ends, as many in flight as a batch has."""
+        whole, batch = self.batch.trajectories, self.batch
+        drawn = batch.draw(_STREAMED * batch.prompts, 0)
+        trace = self._trace(drawn.dealt(instances), instances, batch.concurrency or whole, (_STREAMED - 1) * whole)
+        ended = np.sort((trace.arrival + trace.e2e)[trace.written == trace.output_tokens])
+        seconds = float(ended[(_STREAMED - 1) * whole - 1] - ended[whole - 1]) / (_STREAMED - 2)
+        prompts, answers = (float(values.sum()) / _STREAMED for values in (drawn.prompt, drawn.left))
+        return Generation(seconds, float(whole), prompts, answers, answers, BatchCurve.of(trace))
+
+    def _trace(self, begun: Trajectories, instances: int, clients: int, stop_after: int | None) -> Trace:
+        """Play some trajectories in their order."""
+        size = 1 if self._server.cache is None else self._server.cache.block_tokens
+        named = zip(begun.name.tolist(), (begun.prompt // size).tolist(), strict=True)
+        isl, count = begun.prompt + begun.written, begun.name.size
+        # More instances than trajectories have nothing to do.
+        instances = min(instances, count)
+        loop = Loop(min(clients, count), isl, begun.left, parts=[(part,) for part in named])
+        return play.play(
+            self.service, self._server, loop, warm_up=0.0, cool_down=0.0, instances=instances, router="prefix_aware",
+            stop_after=stop_after,
+        )  # fmt: skip
+
+    def _played(self, begun: Trajectories, instances: int) -> tuple[Generation, Trajectories]:
+        """A batch, and what it leaves."""
+        dealt, count = begun.dealt(instances), begun.name.size
+        stop = None if self.batch.finished == 1.0 else math.ceil(self.batch.finished * count)
+        trace = self._trace(dealt, instances, self.batch.concurrency or count, stop)
+        written = np.zeros(count, dtype=np.int64)
+        written[: trace.written.size] = trace.written
+        done = written == dealt.left
+        seconds = float(np.max(trace.arrival + trace.e2e))
+        answers = dealt.written + dealt.left
+        generation = Generation(
+            seconds, float(done.sum()), float(dealt.prompt[done].sum()), float(answers[done].sum()),
+            float(written.sum()), BatchCurve.of(trace),
+        )  # fmt: skip
+        rest = dealt._replace(written=dealt.written + written, left=dealt.left - written).take(np.flatnonzero(~done))
+        return generation, rest

@@ -1,0 +1,144 @@
+"""Rollouts and batch generation as a table, as data and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from inference_econ.answers.deployments.candidates import practice_of
+from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.notes import doubts, grounds, heading, lengths_label
+from inference_econ.engine import Instances
+from inference_econ.extras.fleets.rollout import Rollout, RolloutRun
+from inference_econ.records.texts import amount, assumptions_label, dollars, layout_label
+from inference_econ.report import charts
+from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.fields import view
+from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.service import fleet_label, started, with_engines, with_recipes
+
+#: Deployments whose batches are drawn [1].
+_DRAWN = 3
+
+
+class RolloutPage(AnswerPage[Rollout]):
+    """Deployments that generate batches, ready to be shown."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per deployment."""
+        runs, setups = self.answer.runs, self.setups()
+        columns = (
+            *(("hardware",) if len({setup.hardware.name for setup in setups}) > 1 else ()),
+            *(("way",) if self.answer.learner else ()), "replicas", "layout",
+            *(("learner_gpus", "generation_seconds", "learning_seconds") if self.answer.learner else ()),
+            "batch_seconds", "output_tokens_per_second", "busy_share", "tail_share", "hours_per_1000_trajectories",
+            "dollars_per_1000_trajectories",
+        )  # fmt: skip
+        subjects = [_instances(run) for run in runs]
+        table = view(
+            self._title(),
+            self.answer.records(),
+            columns,
+            kind="rollout_run",
+            notes=(*self._notes(), *doubts(setups, subjects)),
+            why=(
+                "Played request by request, prompts shared by their samples as far as blocks of the cache. Layouts are "
+                "those that closed forms say are the quickest, one of each size of instance.",
+                f"Assumptions: {assumptions_label(setups)}.",
+                *grounds(setups, subjects, ("tpot",)),
+            ),
+            least=(
+                "generation_seconds",
+                "learning_seconds",
+                "replicas",
+                "output_tokens_per_second",
+                "hours_per_1000_trajectories",
+            ),
+        )
+        table = with_engines(table, [layout_of(run.service) for run in runs], setups)
+        return (with_recipes(table, [practice_of(run.service.setup, run.service.speculation) for run in runs]),)
+
+    def _title(self) -> str:
+        batch = self.answer.batch
+        setups = list({setup.hardware.name: setup for setup in self.setups()}.values())
+        counted = f"{batch.prompts:,} prompts x {batch.samples} on {self.answer.runs[0].accelerators} GPUs"
+        proposers = [run.service.speculation for run in self.answer.runs]
+        return heading(counted, setups, [lengths_label(batch.requests)], speculations=proposers)
+
+    def _notes(self) -> list[str]:
+        batch = self.answer.batch
+        answers = batch.drawn.left
+        cut = "" if batch.max_tokens is None else f", cut at {batch.max_tokens:,}"
+        notes = [
+            f"Answers of {answers.mean():,.0f} tokens on average, at most {answers.max():,}{cut}. Busy: tokens/s "
+            "on average, of the most; tail: time with fewer than half of the most trajectories in flight."
+        ]
+        if batch.finished < 1.0:
+            notes.append(
+                f"A batch ends when {100 * batch.finished:g} % of its trajectories have; the others are read again "
+                "and carried on in the next one."
+            )
+        learner = self.answer.learner
+        if learner is not None:
+            notes.append(
+                f"Learning: {learner.terms.flop_per_parameter_and_token:g} FLOP per active parameter and token at "
+                f"{100 * learner.terms.mfu:g} % of the 16-bit peak. one_step_off learns from a batch while the next is "
+                "generated; asynchronous begins a trajectory when another ends."
+            )
+            if len(self.answer.runs) == len({run.chip for run in self.answer.runs}):
+                notes.append(
+                    f"No learner GPUs are left beside an instance: the learner needs {learner.fewest} of its own; give "
+                    "more --gpus, or smaller instances (--tp)."
+                )
+        if any(run.service.speculation for run in self.answer.runs):
+            notes.append("A model in training leaves its proposer behind: fewer proposals are accepted than here.")
+        return notes
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """Trajectories in flight, and tokens that are written, over the time of a batch."""
+        runs = self.answer.runs[:_DRAWN]
+        several = len({run.service.setup.hardware.name for run in runs}) > 1
+        shown = {_in_short(run, chip=several): run.generation.curve for run in runs}
+        plots = []
+        for title, unit, of in (
+            ("In flight", "trajectories", "in_flight"),
+            ("Written", "tokens/s", "tokens_per_second"),
+        ):
+            lines = (PlotSeries(name, list(curve.seconds), list(getattr(curve, of))) for name, curve in shown.items())
+            plots.append(Plot(title, "seconds", unit, tuple(lines), "", from_zero=True))
+        return {"rollout": charts.line_charts(plots, f"{self.question()}\n{self._title()}")}
+
+    def question(self) -> str:
+        """Question about the cost of trajectories."""
+        best = self.answer.runs[0]
+        return f"What do 1,000 trajectories of {best.service.setup.model.name} cost, and how long do they take?"
+
+    def conclusion(self) -> Pieces:
+        """The cheapest."""
+        best = self.answer.runs[0]
+        beside = "" if best.learner_gpus in (0, best.accelerators) else f" beside {best.learner_gpus} that learn"
+        return (
+            f"{_label(best)}{beside}: $", dollars(best.dollars), f" and {amount(best.hours)} h per 1,000 trajectories; "
+            f"{100 * best.generation.curve.tail_share:.0f} % of the time of generation is the tail.",
+        )  # fmt: skip
+
+
+def _label(run: RolloutRun) -> str:
+    """A deployment in words."""
+    way = "" if run.way == "generation" else f"{run.way.replace('_', ' ')}: "
+    return f"{way}{fleet_label(run.service, run.instances)}"
+
+
+def _in_short(run: RolloutRun, *, chip: bool) -> str:
+    """Label of a deployment in a legend."""
+    layout, way = layout_of(run.service), "" if run.way == "generation" else f"{run.way.replace('_', ' ')}: "
+    named = f" on {run.service.setup.hardware.name.split()[1]}" if chip else ""
+    return f"{way}{run.instances} x {layout_label(layout)}{named}{started(layout)}"
+
+
+def _instances(run: RolloutRun) -> Instances:
+    """A deployment with what is in flight on average, for what is said of errors."""
+    service, requests = run.service, run.service.requests
+    return Instances(
+        service.setup, [float(service.accelerators)], [float(run.generation.curve.in_flight.mean()) / run.instances],
+        requests.isl.mean, requests.osl.mean, speculates=service.speculation is not None,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Studies of other publications: claims, attention layers, ways to process one prompt."""

@@ -1,0 +1,500 @@
+"""Loss of a rule that picks the processes of a chain by prompt and link against the best choice."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from inference_econ._types import Progress
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.answers.explain import Explanation, explain
+from inference_econ.answers.settings import setup_of
+from inference_econ.engine import Collective, Network, Speculation, collective_seconds, evaluate, instance_pins
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.papers import attention_layer
+from inference_econ.extras.papers.asks import (
+    AllReduceReading,
+    AttentionReading,
+    Basis,
+    BasisSpec,
+    ChainReading,
+    Claim,
+    ClaimsAsk,
+    Exponent,
+    FrontierReading,
+    Measure,
+    PoolsReading,
+    Ratio,
+    Reading,
+    RoundReading,
+    SquareRootReading,
+    StepReading,
+    ToyReading,
+    Value,
+)
+from inference_econ.extras.papers.kv_runahead import layer_work
+from inference_econ.extras.papers.ledger import Finding, Ledger
+from inference_econ.formulas import kv_runahead as formulas
+from inference_econ.formulas import money, roofline
+from inference_econ.formulas.kv_runahead import LayerWork, ProcessRates
+from inference_econ.inputs import BYTES_PER_ELEMENT, ModelSpec, Scenario, Settings, catalog, with_defaults
+from inference_econ.records.sources import UsedSource, spec_sources
+from inference_econ.search import Frontier
+from inference_econ.search.fastest import fastest
+from inference_econ.studies.results import AnyFrontier
+from inference_econ.studies.settings import shared_frontier
+from inference_econ.studies.toy import bytes_per_parameter
+
+#: Lengths [tokens] and a bandwidth [B/s] at which the rule of the summary's section 7.2 turns.
+_SHORT, _MIDDLE, _LONG, _SLOW = 1000, 4000, 8000, 1e9
+
+#: Times with a smaller quotient are alike [1].
+_AS_FAST = 1.01
+
+
+def picked(prompt: float, link: float) -> int:
+    """Pick of the rule of the summary's section 7.2: 0 for a single process, 1 for two, 2 for many.
+
+    Parameters
+    ----------
+    prompt : float
+        Prompt [tokens].
+    link : float
+        From a process to the next, one way [B/s].
+
+    Examples
+    --------
+    >>> picked(500, 1e10), picked(2000, 5e8), picked(2000, 1e10), picked(16384, 1e8)
+    (0, 0, 1, 2)
+    """
+    if prompt < _SHORT or (prompt < _MIDDLE and link < _SLOW):
+        return 0
+    return 1 if prompt < _LONG else 2
+
+
+def of_a_chain(reading: ChainReading, model: ModelSpec, rate: float | None = None) -> float:
+    """A number of prefill over a chain of processes.
+
+    Parameters
+    ----------
+    reading : ChainReading
+        Which, and the machine.
+    model : ModelSpec
+        With layers of one kind.
+    rate : float, optional
+        Arithmetic of everything, instead of the two rates of the reading [FLOP/s].
+
+    Returns
+    -------
+    float
+        A quotient of times, or a share of the cases [1].
+
+    Raises
+    ------
+    InputError
+        If the model has other layers than grouped-query attention with dense feed-forward blocks.
+    """
+    work = layer_work(model, BYTES_PER_ELEMENT["fp16"])
+    if reading.read not in ("largest_loss", "share_best"):
+        (processes,), (prompt,), (link,) = reading.processes, reading.prompts, reading.links
+        machine = _machine(reading, link, rate)
+        if reading.read in ("traffic", "first_part"):
+            parts = formulas.searched_partition(work, machine, prompt, processes)
+            shares = {"traffic": formulas.gathered_over_handed(parts), "first_part": parts[0] / prompt}
+            return float(shares[reading.read])
+        before = formulas.single_seconds(work, machine, prompt)
+        if reading.read == "speedup":
+            before = formulas.all_gather_seconds(work, machine, prompt, processes)
+        return float(before) / _seconds(work, machine, prompt, processes)
+    losses = [
+        _loss(work, _machine(reading, link, rate), prompt, reading.processes)
+        for prompt, link in product(reading.prompts, reading.links)
+    ]
+    return max(losses) if reading.read == "largest_loss" else sum(loss <= _AS_FAST for loss in losses) / len(losses)
+
+
+@lru_cache(maxsize=256)
+def _loss(work: LayerWork, machine: ProcessRates, prompt: float, choices: tuple[int, ...]) -> float:
+    """Time with what the rule picks, over that of the best choice [1]."""
+    times = [_seconds(work, machine, prompt, processes) for processes in choices]
+    return times[picked(prompt, machine.link_bytes_per_second)] / min(times)
+
+
+def _machine(reading: ChainReading, link: float, rate: float | None) -> ProcessRates:
+    return ProcessRates(rate or reading.matmul, rate or reading.attention, reading.overhead, link, reading.latency)
+
+
+def _seconds(work: LayerWork, machine: ProcessRates, prompt: float, processes: int) -> float:
+    """Time to the first token with searched parts of the prompt [s]."""
+    if processes == 1:
+        return float(formulas.single_seconds(work, machine, prompt))
+    parts = formulas.searched_partition(work, machine, prompt, processes)
+    return float(formulas.chain_seconds(work, machine, parts))
+
+
+#: The largest factor of pools is looked for up to this share of the speed that both ways reach [1]: beyond it a
+#: quotient of costs shows where one of them ends.
+_WITHIN = 0.9
+
+
+def read(reading: Reading, basis: BasisSpec) -> float:
+    """One number under one basis.
+
+    Parameters
+    ----------
+    reading : Reading
+        Which number.
+    basis : BasisSpec
+        Settings that it leaves out, and other names of models and chips.
+
+    Returns
+    -------
+    float
+        In base units.
+
+    Raises
+    ------
+    InputError
+        If a name or setting cannot be used, or there is no such number.
+    NothingFitsError
+        If nothing that is asked for fits.
+    """
+    own = getattr(reading, "settings", None)
+    return _READERS[type(reading)](reading, settings_under(basis, Settings() if own is None else own))
+
+
+def settings_under(basis: BasisSpec, own: Settings) -> Settings:
+    """Settings with what they leave out taken from a basis, under its names."""
+    merged = own.over(basis.settings)
+    named = {
+        field: basis.names.get(name, name)
+        for field in ("model", "hardware", "draft")
+        if (name := getattr(merged, field)) is not None
+    }
+    return merged.replace(**named)
+
+
+def _of_frontier(reading: FrontierReading, settings: Settings) -> float:
+    front = shared_frontier(settings)
+    index = _place(reading, front)
+    speed, dollars = front.axes()
+    if reading.read == "speed":
+        return float(speed[index])
+    if reading.read == "cost":
+        return float(dollars[index])
+    if reading.read == "chips":
+        return float(front.accelerators[index])
+    if reading.read in ("power", "joules"):
+        return float(front.metric(reading.read)[index])
+    if not isinstance(front, Frontier):
+        raise InputError(f"{reading.read} is known of decode steps only; add decode_only: true")
+    if reading.read == "balance":
+        return _balance(front, index)
+    if reading.read == "share":
+        return _share(front.point(index).parts, reading.parts)
+    return float((front.batch if reading.read == "batch" else front.mfu)[index])
+
+
+def _place(reading: FrontierReading, front: AnyFrontier) -> int:
+    """Which point of a frontier is read."""
+    speeds, dollars = front.axes()
+    if reading.share_of_fastest is not None:
+        return int(np.searchsorted(speeds, reading.share_of_fastest * speeds[-1]))
+    if reading.speed is not None:
+        if reading.speed > speeds[-1]:
+            raise InputError(f"nothing is as fast as {reading.speed:g} tokens/s; the fastest {speeds[-1]:.3g}")
+        return int(np.searchsorted(speeds, reading.speed))
+    most = reading.cost if reading.times_cheapest is None else reading.times_cheapest * float(dollars[0])
+    if most is None:
+        return {"fastest": -1, "cheapest": 0, "preferred": front.preferred_index()}[reading.at]
+    index = int(np.searchsorted(dollars, most, side="right")) - 1
+    if index < 0:
+        raise InputError(f"nothing costs {most:g} dollars or less per million tokens; the cheapest {dollars[0]:.3g}")
+    return index
+
+
+def _balance(front: Frontier, index: int) -> float:
+    """Seconds of arithmetic over seconds of memory traffic at one point of a frontier without speculation."""
+    setup, at = front.setup, [index]
+    best = fastest(setup, front.accelerators[at], front.batch[at], front.grid.layouts)
+    cut = setup.assumptions.layout.tensor_layouts[int(best.cut[0])]
+    busy = {name: float(np.ravel(part)[0]) for name, part in evaluate(setup, best.plans, cut).busy.items()}
+    compute = busy.pop("compute")
+    return compute / sum(busy.values())
+
+
+def _of_toy(reading: ToyReading, settings: Settings) -> float:
+    setup = setup_of(with_defaults(settings))
+    width, bandwidth = bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
+    model, rate = setup.model, setup.flops_per_second(setup.precision.weights)
+    constants = {
+        "bytes_per_parameter": width,
+        "bytes_per_second": bandwidth,
+        "reductions": reading.reductions,
+        "hop_seconds": reading.hop,
+    }
+    best = roofline.toy_minimum_latency(model.total_parameters, model.layers, **constants)
+    if reading.read == "asymptotic_speed":
+        return 1.0 / float(roofline.toy_asymptotic_latency(model.total_parameters, model.layers, **constants))
+    if reading.read in ("speed", "chips"):
+        return 1.0 / float(best.seconds) if reading.read == "speed" else float(best.accelerators)
+    batch = roofline.critical_batch(width, bandwidth, rate)
+    alone = 2.0 * model.total_parameters * batch / rate
+    chips, seconds = (best.accelerators, best.seconds) if reading.read == "cost" else (1.0, alone)
+    return float(money.dollars_per_million_tokens(chips, seconds, batch, setup.dollars_per_accelerator_hour))
+
+
+def _of_square_root(reading: SquareRootReading, _: Settings) -> float:
+    parameters, reference = (float(catalog.model(name).total_parameters) for name in (reading.model, reading.reference))
+    return 1.0 / float(roofline.square_root_law(parameters, reference, 1.0 / reading.speed))
+
+
+def _of_step(reading: StepReading, settings: Settings) -> float:
+    step = _explained(reading.prompt, settings)
+    if reading.read == "seconds":
+        return step.seconds
+    if reading.read == "utilization":
+        return step.mfu
+    if reading.read == "share":
+        return _share({name: float(part[0]) for name, part in step.costs.parts.items()}, reading.parts)
+    rows = [row for row in step.operators if not reading.rows or row.name in reading.rows]
+    if not rows:
+        raise InputError(f"no row of the step is called {', '.join(reading.rows)}; rows: {_names(step)}")
+    if reading.read == "intensity":
+        return sum(row.flop for row in rows) / sum(row.moved_bytes for row in rows)
+    return sum(row.compute_seconds for row in rows) / sum(row.memory_seconds for row in rows)
+
+
+def _names(step: Explanation) -> str:
+    return ", ".join(dict.fromkeys(row.name for row in step.operators))
+
+
+def _share(seconds: Mapping[str, float], parts: tuple[str, ...]) -> float:
+    """Share of a step that some parts take."""
+    odd = next((name for name in parts if name not in seconds), None)
+    if odd is not None:
+        raise InputError(f"{odd!r} is no part of a step; parts: {', '.join(seconds)}")
+    return sum(seconds[name] for name in parts) / sum(seconds.values())
+
+
+@lru_cache(maxsize=64)
+def _explained(prompt: float | None, settings: Settings) -> Explanation:
+    """One step of the deployment that the settings pin, every degree that they leave out being 1."""
+    filled = with_defaults(settings)
+    degrees = {name: getattr(filled, name) for name in ("tp", "pp", "dp", "ep")}
+    pins = instance_pins(degrees, filled.instance_gpus, batch=filled.batch)
+    return explain(setup_of(filled), pins, context=filled.context, prompt=prompt)
+
+
+def _of_attention(reading: AttentionReading, settings: Settings) -> float:
+    filled = with_defaults(settings)
+    how, batch = reading.implementation, filled.batch or 1.0
+    if reading.implementation != "absorbed":
+        change = f"assumptions.attention.latent={attention_layer.VARIANTS[how]}"
+        filled = filled.replace(changes=(*filled.changes, change))
+    setup = setup_of(filled)
+    context, layers = filled.context or 0.0, setup.model.layers
+    if reading.read == "cache_bytes":
+        return batch * attention_layer.cache_bytes(setup, context)
+    if reading.read == "read_dollars":
+        seconds = attention_layer.cache_bytes(setup, context) / setup.hardware.hbm_bytes_per_second
+        return float(money.dollars_per_million_tokens(1.0, seconds, 1.0, setup.dollars_per_accelerator_hour))
+    if reading.read == "overtakes":
+        return attention_layer.flop(setup, 0.0) / attention_layer.of_a_token(setup)[1]
+    if reading.read in ("token_cache_bytes", "layer_cache_bytes"):
+        share = layers if reading.read == "layer_cache_bytes" else 1
+        return attention_layer.of_a_token(setup)[0] / share
+    if reading.read == "layer_flop":
+        return attention_layer.of_a_token(setup)[1] / layers
+    alone = replace(setup, model=attention_layer.one_layer(setup.model), context=context)
+    plans = attention_layer.layout(1, 1, 1, batch)
+    if not attention_layer.fits(alone, plans, how):
+        raise InputError(f"one layer with {batch:g} sequences of {context:g} tokens does not fit")
+    timed = attention_layer.layer_seconds if reading.read == "layer_seconds" else attention_layer.layer_bytes
+    return timed(alone, plans, how)
+
+
+def _of_all_reduce(reading: AllReduceReading, settings: Settings) -> float:
+    setup = setup_of(with_defaults(settings))
+    ranks = np.array([float(reading.ranks)])
+    domains = np.ceil(ranks / setup.hardware.link_domain)
+    summed = Collective("all_reduce", ranks, domains, np.array([reading.size / reading.ranks]))
+    network = Network.of(setup.hardware, setup.assumptions.network)
+    return float(collective_seconds(network, summed, np.ones(1))[0])
+
+
+def _of_round(reading: RoundReading, settings: Settings) -> float:
+    serving = setup_of(with_defaults(settings)).assumptions.serving
+    proposed = Speculation.of("ngram", float(reading.acceptance), reading.drafted)
+    return float(proposed.tokens(serving)[-1])
+
+
+def _of_pools(_: PoolsReading, settings: Settings) -> float:
+    together, apart = (shared_frontier(settings.replace(arrangement=way)) for way in ("together", "apart"))
+    assert isinstance(together, ServiceFrontier) and isinstance(apart, ServiceFrontier)
+    fastest_both = min(together.tokens_per_second[-1], apart.tokens_per_second[-1])
+    speeds = np.concatenate([together.tokens_per_second, apart.tokens_per_second])
+    speeds = speeds[speeds <= _WITHIN * fastest_both]
+    return float(np.max(together.dollars_at(speeds) / apart.dollars_at(speeds), initial=0.0))
+
+
+def _of_chain(reading: ChainReading, settings: Settings) -> float:
+    if settings.model is None:
+        raise InputError("a chain needs a model in its settings")
+    rate = None if settings.hardware is None else setup_of(with_defaults(settings)).flops_per_second("bf16")
+    return of_a_chain(reading, catalog.model(settings.model), rate)
+
+
+#: What reads each kind of number.
+_READERS: Mapping[type, Callable[[Any, Settings], float]] = {
+    FrontierReading: _of_frontier,
+    ToyReading: _of_toy,
+    SquareRootReading: _of_square_root,
+    StepReading: _of_step,
+    AttentionReading: _of_attention,
+    AllReduceReading: _of_all_reduce,
+    RoundReading: _of_round,
+    PoolsReading: _of_pools,
+    ChainReading: _of_chain,
+}
+
+
+def measured(measure: Measure, basis: BasisSpec) -> float:
+    """Quantity of a claim under one basis; see :func:`inference_econ.extras.papers.claims.read` for errors."""
+    return _MEASURES[type(measure)](measure, basis)
+
+
+def _ratio(measure: Ratio | Exponent, basis: BasisSpec) -> float:
+    return read(measure.of, basis) / read(measure.over, basis)
+
+
+_MEASURES: Mapping[type, Callable[[Any, BasisSpec], float]] = {
+    Value: lambda measure, basis: read(measure.of, basis),
+    Ratio: _ratio,
+    Exponent: lambda measure, basis: math.log(_ratio(measure, basis)) / math.log(measure.by),
+}
+
+
+def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledger:
+    """Claims of publications beside our numbers (``inference_econ.claims``).
+
+    Parameters
+    ----------
+    name : str, optional
+        The id of a claim; or a scenario of the kind ``claims``, by name or path. By default every claim of every such
+        scenario that comes with the package.
+    progress : callable, optional
+        Told the share of the work done, and which claim is computed.
+
+    Returns
+    -------
+    Ledger
+        Each claim with the published number, ours under the published preset and under today's profiles, and whether
+        it holds.
+
+    Raises
+    ------
+    InputError
+        If there is no such claim or scenario, or a claim names what cannot be used.
+
+    Examples
+    --------
+    >>> claims("tokens_per_round")["tokens_per_round"].verdict
+    'does not hold'
+    """
+    shipped = {scenario_name: catalog.scenario(scenario_name) for scenario_name in _shipped()}
+    if name is None:
+        return _together(list(shipped.values()), progress)
+    for scenario in shipped.values():
+        named = [claim for claim in _ask(scenario).claims if claim.id == name]
+        if named:
+            return answered(scenario, named, progress=progress)
+    return _together([_named(name, shipped)], progress)
+
+
+def answered(scenario: Scenario, some: Sequence[Claim] | None = None, *, progress: Progress | None = None) -> Ledger:
+    """All claims of a scenario, or some of them, beside our numbers; see :func:`claims`."""
+    ask = _ask(scenario)
+    chosen = ask.claims if some is None else some
+    findings = []
+    for index, claim in enumerate(chosen):
+        if progress is not None:
+            progress(index / len(chosen), claim.id)
+        findings.append(_found(ask, claim))
+    return Ledger(tuple(findings), tuple(spec_sources("scenario", scenario)))
+
+
+def _found(ask: ClaimsAsk, claim: Claim) -> Finding:
+    ours: dict[Basis, float] = {}
+    missing: dict[Basis, str] = {}
+    for basis in claim.bases:
+        try:
+            ours[basis] = measured(claim.measure, ask.paper if basis == "paper" else ask.today)
+        except NothingFitsError as error:
+            missing[basis] = str(error)
+        except InputError as error:
+            raise InputError(f"claim {claim.id}, under {basis!r}: {error}") from error
+    return Finding(ask.seed, claim, ours, missing)
+
+
+def _together(scenarios: Sequence[Scenario], progress: Progress | None) -> Ledger:
+    """The ledgers of some scenarios, one after the other."""
+    total, done = sum(len(_ask(scenario).claims) for scenario in scenarios), 0
+    findings: list[Finding] = []
+    sources: list[UsedSource] = []
+    for scenario in scenarios:
+        count = len(_ask(scenario).claims)
+        part = answered(scenario, progress=_part(progress, done / total, count / total))
+        findings, sources, done = [*findings, *part.findings], [*sources, *part.sources], done + count
+    return Ledger(tuple(findings), tuple(dict.fromkeys(sources)))
+
+
+def _part(progress: Progress | None, before: float, share: float) -> Progress | None:
+    """Progress of a part as progress of the whole."""
+    if progress is None:
+        return None
+    return lambda done, what: progress(before + share * done, what)
+
+
+def _shipped() -> list[str]:
+    """Scenarios with claims that come with the package, the published study first."""
+    names = [name for name in catalog.names("scenarios") if name.startswith("seeds/claims_")]
+    return sorted(names, key=lambda name: (name != "seeds/claims_study", name))
+
+
+def _named(name: str, shipped: Mapping[str, Scenario]) -> Scenario:
+    """A scenario of claims by name or path.
+
+    Raises
+    ------
+    InputError
+        With the claims and scenarios that there are.
+    """
+    try:
+        scenario = catalog.scenario(name)
+    except InputError as error:
+        if "no such file" in str(error) or name.endswith((".yaml", ".yml")):
+            raise
+        ids = [claim.id for shipped_scenario in shipped.values() for claim in _ask(shipped_scenario).claims]
+        near = difflib.get_close_matches(name, [*ids, *shipped], n=4, cutoff=0.7)
+        near += [claim_id for claim_id in ids if name and name in claim_id and claim_id not in near]
+        hint = f"did you mean {', '.join(near[:4])}?" if near else f"of a publication: {', '.join(shipped)}"
+        raise InputError(f"unknown claim {name!r}; {hint} ('inference-econ claims' lists all)") from error
+    _ask(scenario)
+    return scenario
+
+
+def _ask(scenario: Scenario) -> ClaimsAsk:
+    if not isinstance(scenario.ask, ClaimsAsk):
+        raise InputError(
+            f"{scenario.name} has no claims: it is a scenario of the kind {scenario.ask.kind!r}; "
+            "'inference-econ run' answers it"
+        )
+    return scenario.ask

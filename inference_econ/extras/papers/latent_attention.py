@@ -1,0 +1,299 @@
+"""Latent attention three ways: what each keeps, computes and takes, by batch, context and new tokens."""
+
+from __future__ import annotations
+
+import csv
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from statistics import fmean
+
+import numpy as np
+
+from inference_econ.engine import Setup, step_seconds
+from inference_econ.errors import InputError
+from inference_econ.extras.papers import attention_layer
+from inference_econ.inputs import Implementation, LatentVariant, LatentVariantsAsk, ModelSpec, WholeStep, catalog
+from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
+
+#: What the variants of ``Assumptions.latent_attention`` are called.
+NAMES: Mapping[LatentVariant, str] = {
+    "decompressed": "decompressed",
+    "decompressed_per_step": "per step",
+    "absorbed": "absorbed",
+}
+#: What the notes call their implementations.
+_OF_THE_NOTES: Mapping[Implementation, str] = {
+    "decompressed": "CD",
+    "decompressed_per_step": "CC",
+    "absorbed_copied": "A_CC",
+    "absorbed_unfused": "A_CC_ME",
+    "absorbed_multiplied": "AM_CC_ME",
+    "absorbed": "fused",
+}
+_NOTES_LEGEND = (
+    "A_CC puts queries, and keys of every head, together from their parts, which are written and read besides the "
+    "latent; A_CC_ME leaves that out; AM_CC_ME multiplies the absorbed projections out, once and for all."
+)
+_LEGEND = (
+    "decompressed: keys and values of all heads are cached; per step: the latent is cached, and decompressed in every "
+    "step, one layer at a time; absorbed: the latent is key and value of every head."
+)
+_DOES_NOT_FIT = "does not fit"
+_Y_LABEL = "attention of one layer (us)"
+#: Points of a line.
+_POINTS = 40
+#: More new tokens per sequence are not tried [tokens].
+_MOST_NEW_TOKENS = 2**20
+
+Seconds = Callable[[LatentVariant, float, float, float], float | None]
+#: The same for every implementation.
+LayerSeconds = Callable[[Implementation, float, float, float], float | None]
+
+
+def compare(ask: LatentVariantsAsk) -> Compared:
+    """Compare the variants of latent attention.
+
+    Parameters
+    ----------
+    ask : LatentVariantsAsk
+        What, on what, where.
+
+    Returns
+    -------
+    Compared
+        Times are those of the engine's operator table under ``overlap: operator``.
+
+    Raises
+    ------
+    InputError
+        If the model has other attention than latent, or the assumptions overlap more than an operator.
+    """
+    setups = _setups(ask, catalog.model(ask.model), ask.hardware)
+    setup = setups["absorbed"]
+    attention_layer.latent(setup.model)  # refuses a model with other attention
+    if setup.assumptions.chip.overlap != "operator":
+        raise InputError(
+            f"attention alone is timed row by row, which needs assumptions with overlap: operator; "
+            f"{setup.assumptions.name} has {setup.assumptions.chip.overlap}"
+        )
+    alone = _setups(ask, attention_layer.one_layer(setup.model), ask.hardware)
+
+    def one_layer(how: Implementation, batch: float, context: float, new_tokens: float) -> float | None:
+        at = replace(alone[attention_layer.VARIANTS[how]], context=context)
+        plans = attention_layer.layout(1, 1, 1, batch, new_tokens)
+        return attention_layer.layer_seconds(at, plans, how) if attention_layer.fits(at, plans, how) else None
+
+    where = f"Attention of one layer of {setup.model.name} on one {setup.hardware.name}"
+    tables = [
+        _per_token(ask, setups),
+        _by_context(f"{where}, one decode step", "us", 1e6, one_layer, ask.batches, ask.contexts),
+        _by_new_tokens(where, one_layer, ask),
+        _break_even(ask, setups, one_layer),
+        _of_the_notes(f"{where}, one decode step as in the notes", one_layer, ask),
+    ]
+    charts = [
+        _over_context(one_layer, batch, ask.contexts)
+        for batch in (ask.batches if ask.drawn_batches is None else ask.drawn_batches)
+    ]
+    charts.append(_over_new_tokens(one_layer, ask))
+    if ask.whole_step is None:
+        return Compared(tuple(tables), tuple(charts), (setup,))
+    step = ask.whole_step
+    deployed = _setups(ask, setup.model, step.hardware)
+    tables.append(_whole_steps(step, deployed))
+    return Compared(tuple(tables), tuple(charts), (setup, deployed["absorbed"]))
+
+
+def _setups(ask: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Setup]:
+    """One setup per variant, without context."""
+    return {
+        variant: Setup.of(
+            model,
+            hardware,
+            assumptions=catalog.assumptions(ask.assumptions, changes=[f"attention.latent={variant}"]),
+            kv=ask.kv,
+        )
+        for variant in NAMES
+    }
+
+
+def _per_token(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) -> CellTable:
+    """Amounts that one more token of context adds to cache and arithmetic of a layer."""
+    rows = []
+    for row in ask.rows:
+        setup = setups[row.latent_attention]
+        cache, worked = attention_layer.of_a_token(setup)
+        values = (cache / setup.model.layers / 1e3, worked / setup.model.layers / 1e6)
+        printed = {str(column): text for column, text in row.printed.items()}
+        rows.append(CellRow((row.label, NAMES[row.latent_attention]), values, printed))
+    model = setups["absorbed"].model.name
+    title = f"{model}: cache (10^3 B) and arithmetic of a decode step that a token of context adds per layer"
+    return CellTable(title, ("implementation", "variant"), ("kB", "MFLOP"), tuple(rows), tuple(ask.notes))
+
+
+def _times(
+    seconds: Seconds, scale: float, batch: float, context: float, new_tokens: float = 1
+) -> tuple[float | str, ...]:
+    """Time of each variant, and the name of the fastest."""
+    times = {variant: seconds(variant, batch, context, new_tokens) for variant in NAMES}
+    quick = {variant: time for variant, time in times.items() if time is not None}
+    fastest = NAMES[min(quick, key=quick.__getitem__)] if quick else ""
+    return (*(_DOES_NOT_FIT if time is None else scale * time for time in times.values()), fastest)
+
+
+def _heads(unit: str) -> tuple[str, ...]:
+    return (*(f"{name}, {unit}" for name in NAMES.values()), "fastest")
+
+
+def _by_context(
+    title: str, unit: str, scale: float, seconds: Seconds, batches: tuple[int, ...], contexts: tuple[int, ...]
+) -> CellTable:
+    times = {(b, c): _times(seconds, scale, b, c) for b in batches for c in contexts}
+    rows = tuple(CellRow((batch, context), values) for (batch, context), values in times.items())
+    return CellTable(title, ("batch", "context"), _heads(unit), rows, (_LEGEND, _verdict(list(times.values()))))
+
+
+def _verdict(times: list[tuple[float | str, ...]]) -> str:
+    """Verdict of the rows on the order that was measured."""
+    names = list(NAMES.values())
+    cached, step = names.index(NAMES["decompressed"]), names.index(NAMES["decompressed_per_step"])
+    both = [(a, b) for row in times if not isinstance(a := row[cached], str) and not isinstance(b := row[step], str)]
+    quicker, best = sum(a < b for a, b in both), sum(row[-1] == NAMES["absorbed"] for row in times)
+    return (
+        f"A decompressed cache is faster than decompression per step in {quicker} of the {len(both)} rows where both "
+        f"fit; absorbed is fastest in {best} of {len(times)} rows."
+    )
+
+
+def _by_new_tokens(where: str, seconds: Seconds, ask: LatentVariantsAsk) -> CellTable:
+    batch, context = ask.verification.batch, ask.verification.context
+    rows = tuple(CellRow((new,), _times(seconds, 1e6, batch, context, new)) for new in ask.verification.new_tokens)
+    title = f"{where}, {batch} x context {context}: a step that verifies drafts or reads a chunk of a prompt"
+    return CellTable(title, ("new tokens per sequence",), _heads("us"), rows)
+
+
+def _measured(ask: LatentVariantsAsk) -> dict[tuple[str, int, int], float]:
+    """Median times of a layer by implementation, batch and context, each the mean of the files that have it [s]."""
+    if ask.measured is None:
+        return {}
+    path = catalog.measured_files()[ask.measured.file]
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["device"] == ask.measured.device]
+    times: dict[tuple[str, int, int], list[float]] = {}
+    for row in rows:
+        key = row["implementation"], int(row["batch"]), int(row["context"])
+        times.setdefault(key, []).append(1e-6 * float(row["median_us"]))
+    return {key: fmean(values) for key, values in times.items()}
+
+
+def _of_the_notes(title: str, seconds: LayerSeconds, ask: LatentVariantsAsk) -> CellTable:
+    """Time of one layer for each implementation of the notes, beside what was measured."""
+    measured = _measured(ask)
+    rows = [
+        CellRow((name, batch, context), _beside(seconds(how, batch, context, 1), measured.get((how, batch, context))))
+        for how, name in _OF_THE_NOTES.items()
+        for batch in (ask.batches if ask.drawn_batches is None else ask.drawn_batches)
+        for context in ask.contexts
+    ]
+    columns = ("ours, us", "measured, us", "measured / ours")
+    return CellTable(
+        title, ("implementation", "batch", "context"), columns, tuple(rows), (_NOTES_LEGEND, *ask.measured_notes)
+    )
+
+
+def _beside(ours: float | None, measured: float | None) -> tuple[float | str, ...]:
+    """A time of ours [us], one that was measured [us], and the second over the first."""
+    shown: float | str = _DOES_NOT_FIT if ours is None else 1e6 * ours
+    if measured is None:
+        return shown, "-", "-"
+    return shown, 1e6 * measured, "-" if ours is None else measured / ours
+
+
+def _least(reached: Callable[[float], bool]) -> float | str:
+    """Fewest new tokens at which something that stays true becomes true, or that there are none."""
+    high = 1
+    while not reached(high):
+        high *= 2
+        if high > _MOST_NEW_TOKENS:
+            return "never"
+    low = high // 2 + 1
+    return float(low + bisect_left(range(low, high), True, key=reached))
+
+
+def _faster_from(variant: LatentVariant, seconds: Seconds, batch: float, context: float) -> float | str:
+    """New tokens from which on a variant is not slower than absorbed projections."""
+    if seconds(variant, batch, context, 1) is None:
+        return _DOES_NOT_FIT
+
+    def reached(new_tokens: float) -> bool:
+        variant_seconds, absorbed = (seconds(which, batch, context, new_tokens) for which in (variant, "absorbed"))
+        return variant_seconds is not None and absorbed is not None and variant_seconds <= absorbed
+
+    return _least(reached)
+
+
+def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], seconds: Seconds) -> CellTable:
+    """New tokens from which on absorbed projections are not the best way any more."""
+    batch = ask.verification.batch
+    step, absorbed = setups["decompressed_per_step"], setups["absorbed"]
+
+    def less(context: float) -> float | str:
+        return _least(
+            lambda new: attention_layer.flop(step, context, new) <= attention_layer.flop(absorbed, context, new)
+        )
+
+    def quicker(context: float) -> list[float | str]:
+        return [_faster_from(which, seconds, batch, context) for which in ("decompressed_per_step", "decompressed")]
+
+    rows = tuple(CellRow((context,), (less(context), *quicker(context))) for context in ask.contexts)
+    columns = ("per step: less arithmetic from", "per step: faster from", "decompressed: faster from")
+    title = f"New tokens per sequence from which on another variant beats absorbed projections, batch {batch}"
+    note = "Prefill steps of the engine decompress what is cached, once, whatever decode does."
+    return CellTable(title, ("context",), columns, rows, (note,))
+
+
+def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> CellTable:
+    """Table of whole decode steps of the whole model."""
+
+    def seconds(variant: LatentVariant, batch: float, context: float, new_tokens: float) -> float | None:
+        setup = replace(setups[variant], context=context)
+        plans = attention_layer.layout(step.tp, step.dp, step.ep, batch, new_tokens)
+        return float(step_seconds(setup, plans)[0][0]) if attention_layer.fits(setup, plans) else None
+
+    setup = setups["absorbed"]
+    layout = f"tp{step.tp} dp{step.dp} ep{step.ep}"
+    title = f"{setup.model.name} on {step.tp * step.dp} x {setup.hardware.name} ({layout}), one decode step"
+    return _by_context(title, "ms", 1e3, seconds, step.batches, step.contexts)
+
+
+def _lines(x: list[float], seconds: Callable[[LatentVariant, float], float | None]) -> tuple[ChartLine, ...]:
+    return tuple(
+        ChartLine(name, x, [float("nan") if (time := seconds(variant, at)) is None else 1e6 * time for at in x])
+        for variant, name in NAMES.items()
+    )
+
+
+def _between(first: float, last: float) -> list[float]:
+    return [float(value) for value in np.unique(np.round(np.geomspace(first, last, _POINTS)))]
+
+
+def _over_context(seconds: Seconds, batch: int, contexts: tuple[int, ...]) -> Chart:
+    lines = _lines(_between(min(contexts), max(contexts)), lambda variant, at: seconds(variant, batch, at, 1))
+    ends = any(math.isnan(value) for line in lines for value in line.y)
+    title = f"Batch {batch}" + (" (lines end where memory does)" if ends else "")
+    return Chart(title, "context (tokens)", _Y_LABEL, lines)
+
+
+def _over_new_tokens(seconds: Seconds, ask: LatentVariantsAsk) -> Chart:
+    at = ask.verification
+    first, last = min(at.new_tokens), max(at.new_tokens)
+    lines = _lines(_between(first, last), lambda variant, new: seconds(variant, at.batch, at.context, new))
+    marks = {}
+    for variant in ("decompressed", "decompressed_per_step"):
+        new_tokens = _faster_from(variant, seconds, at.batch, at.context)
+        if not isinstance(new_tokens, str) and first <= new_tokens <= last:
+            marks[f"{NAMES[variant]} from {new_tokens:g}"] = new_tokens
+    title = f"Batch {at.batch}, context {at.context}: several new tokens"
+    return Chart(title, "new tokens per sequence", _Y_LABEL, lines, marks=marks)

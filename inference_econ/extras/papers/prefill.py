@@ -1,0 +1,387 @@
+"""Ways to read one prompt on several chips: tensor, sequence and context parallelism, and a chain that hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from inference_econ import _work
+from inference_econ._shown import Shown
+from inference_econ._types import Progress
+from inference_econ.answers.layout_services import deployments
+from inference_econ.answers.prompt_processes import PrefillChain, Processes, Way, check_kept, read_whole
+from inference_econ.engine import Instances, Pins, Plans, Setup, memory
+from inference_econ.engine.shared_prompt import moved_bytes, reading_seconds
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.inputs import DEFAULT_ISL
+from inference_econ.records.facts import HEAD, facts
+
+#: What the ways are called.
+WAYS: Mapping[str, str] = {
+    "tensor": "tensor parallel",
+    "sequence": "sequence parallel",
+    "gathered": "context, gathered",
+    "ring": "context, ring",
+    "even": "chain, even parts",
+    "chain": "chain, searched parts",
+}
+#: Chips that are tried where none are named [1].
+RANKS = (2, 4, 8)
+#: More chips, longer prompts and more of them than can be meant [1], [tokens], [1].
+_MOST_RANKS, _MOST_TOKENS, _MOST_PROMPTS = 1024, 10_000_000, 1024
+#: What one part of a prompt takes to time, and how many the tables of the search hold [s], [1].
+_PART_SECONDS, _TABLE = 8e-3, 80
+#: Chips of one kind after the other, in the order of the prompt: what they are, and how many [1].
+Stages = Sequence[tuple[Setup, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPrompt:
+    """One prompt on a number of chips.
+
+    Attributes
+    ----------
+    prompt : int
+        Tokens [tokens].
+    stages : tuple of (Setup, int)
+        Chips, of several kinds in a chain that mixes them.
+    ways : mapping of str to Way
+        By the keys of :data:`WAYS`, those that can be.
+    missing : mapping of str to str
+        Why the others cannot.
+    """
+
+    prompt: int
+    stages: tuple[tuple[Setup, int], ...]
+    ways: Mapping[str, Way]
+    missing: Mapping[str, str]
+
+    @property
+    def ranks(self) -> int:
+        """All chips [1]."""
+        return sum(chips for _, chips in self.stages)
+
+    @property
+    def chips(self) -> str:
+        """The chips in words, in the order of a chain."""
+        return " + ".join(f"{chips} x {setup.hardware.name}" for setup, chips in self.stages)
+
+    @property
+    def fastest(self) -> str:
+        """The way with the earliest first token: its key."""
+        return min(self.ways, key=lambda name: self.ways[name].seconds)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrefillWays(Shown):
+    """Ways to read prompts on several chips.
+
+    Attributes
+    ----------
+    setup : Setup
+        What, on what, how: prompts are read whole, one at a time.
+    process_chips : int
+        Chips that hold the model between them, which are a process of context parallelism and of chains [1].
+    alone : mapping of int to Way
+        Each prompt on one process, of those that it holds.
+    rows : sequence of SharedPrompt
+        By prompt, then by chips.
+    batch, cached : float
+        Prompts that are read together [1], and tokens before each that are in all caches [tokens].
+    """
+
+    page = "extras.papers.prefill_page:PrefillPage"
+
+    setup: Setup
+    process_chips: int
+    alone: Mapping[int, Way]
+    rows: Sequence[SharedPrompt]
+    batch: int = 1
+    cached: float = 0
+
+    def speed_up(self, row: SharedPrompt, name: str) -> float | None:
+        """Time on one process over that of a way [1]; None where one process does not hold the prompt."""
+        alone = self.alone.get(row.prompt)
+        return None if alone is None else alone.seconds / row.ways[name].seconds
+
+    def alike(self, row: SharedPrompt) -> bool:
+        """Whether a prompt is shared by chips of the kind that one process is of, and no others."""
+        return [setup for setup, _ in row.stages] == [self.setup]
+
+    @property
+    def longest(self) -> float:
+        """Tokens of the longest prompt, with those that are cached before it [tokens]."""
+        return float(max(row.prompt for row in self.rows) + self.cached)
+
+    @property
+    def one_process(self) -> Stages:
+        """The chips of a process."""
+        return ((self.setup, self.process_chips),)
+
+    def dollars(self, way: Way, stages: Stages) -> float | None:
+        """Return the cost of a prompt on some chips until its first token [USD]; None without a price."""
+        if any(setup.price is None for setup, _ in stages):
+            return None
+        bill = sum(chips * setup.dollars_per_accelerator_hour for setup, chips in stages)
+        return way.seconds * bill / 3600.0 / self.batch
+
+    def subjects(self) -> tuple[Instances]:
+        """The largest deployment of one kind of chips, for what is said of errors."""
+        ranks = max((row.ranks for row in self.rows if self.alike(row)), default=self.process_chips)
+        return (Instances(self.setup, [float(ranks)], [1.0], self.longest),)
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups that read the prompts, each kind of chips once."""
+        kinds = {id(setup): setup for row in self.rows for setup, _ in row.stages}
+        return list({id(self.setup): self.setup, **kinds}.values())
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the answer as plain data."""
+        return {
+            **facts(self.setup, *HEAD, "weights", "formats"),
+            "prompts": self.batch,
+            "cached": self.cached,
+            "process_gpus": self.process_chips,
+            "alone": [{"prompt": prompt, **_way(self, way, self.one_process)} for prompt, way in self.alone.items()],
+            "rows": [
+                {
+                    "prompt": row.prompt,
+                    "gpus": row.ranks,
+                    "chips": row.chips,
+                    "fastest": row.fastest if row.ways else None,
+                    "ways": {name: _way(self, way, row.stages) for name, way in row.ways.items()},
+                    "missing": dict(row.missing),
+                }
+                for row in self.rows
+            ],
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record per prompt, number of chips and way."""
+        return [
+            {
+                "prompt": row.prompt,
+                "gpus": row.ranks,
+                "chips": row.chips,
+                "way": name,
+                **_way(self, way, row.stages),
+                "speed_up": self.speed_up(row, name),
+            }
+            for row in self.rows
+            for name, way in row.ways.items()
+        ]
+
+
+def prefill(
+    setup: Setup,
+    prompts: Sequence[int] = (DEFAULT_ISL,),
+    ranks: Sequence[int] = RANKS,
+    *,
+    chains: Sequence[Stages] = (),
+    tp: int | None = None,
+    batch: int = 1,
+    cached: float = 0,
+    progress: Progress | None = None,
+) -> PrefillWays:
+    """Compare ways to read one prompt, or a few, on several chips, by the time to the first token and its dollars.
+
+    Parameters
+    ----------
+    setup : Setup
+        What is served, on what, how. Which layouts an engine can start does not count: none has them all.
+    prompts : sequence of int
+        Lengths [tokens].
+    ranks : sequence of int
+        Chips that a prompt is shared by [1]; may be none where there are chains.
+    chains : sequence of sequence of (Setup, int)
+        Further chains of chips of several kinds: the same model on each, and how many of them [1], in the order of the
+        prompt. Their processes are the smallest on each kind.
+    tp : int, optional
+        Chips of a process of context parallelism and of chains, which cut its matrices among them [1]; by default the
+        fewest, of powers of two, that hold the model and the longest prompt.
+    batch : int
+        Prompts of one length that are read together; all have their first token at the end [1].
+    cached : float
+        Tokens before each prompt that every process has in its cache, a prefix that prompts share [tokens].
+    progress : callable, optional
+        Told the share of the work done, and what is being done.
+
+    Returns
+    -------
+    PrefillWays
+        All ways by prompt and number of chips.
+
+    Raises
+    ------
+    InputError
+        If a number cannot be used.
+    NothingFitsError
+        If no process holds the model.
+
+    Examples
+    --------
+    >>> ways = prefill(Setup.of("llama_3_8b", "h100_sxm"), [16384], [4])
+    >>> ways.rows[0].fastest, ways.process_chips
+    ('ring', 1)
+    """
+    stages = [((setup, number),) for number in ranks] + [tuple(chain) for chain in chains]
+    _check(prompts, stages, batch, cached)
+    _check_alike(setup, chains)
+    check_kept(setup)
+    kinds: dict[int, Processes] = {}
+    for kind in (setup, *(other for chain in chains for other, _ in chain)):
+        if id(kind) not in kinds:
+            kinds[id(kind)] = _processes(read_whole(kind), prompts, tp, batch, cached)
+    first, rows = kinds[id(setup)], list[SharedPrompt]()
+    for prompt in prompts:
+        for chain in stages:
+            if progress is not None:
+                chips = " + ".join(f"{number}" for _, number in chain)
+                progress(len(rows) / (len(prompts) * len(stages)), f"{prompt} tokens on {chips} chips")
+            rows.append(_shared([(kinds[id(kind)], number) for kind, number in chain], prompt))
+    if not any(row.ways for row in rows):
+        raise NothingFitsError(f"{setup.model.name}: {next(iter(rows[-1].missing.values()))}")
+    held = {prompt: first.alone(prompt) for prompt in prompts if prompt <= first.longest}
+    return PrefillWays(first.setup, first.chips, held, rows, batch, cached)
+
+
+def _check(prompts: Sequence[int], stages: Sequence[Stages], batch: int, cached: float) -> None:
+    if not 1 <= batch <= _MOST_PROMPTS:
+        raise InputError(f"the batch must be from 1 to {_MOST_PROMPTS:,} prompts, got {batch}", option="batch")
+    if not 0 <= cached <= _MOST_TOKENS:
+        raise InputError(f"cached must be from 0 to {_MOST_TOKENS:,} tokens, got {cached:g}", option="cached")
+    if not all(stages):
+        raise InputError("chains: a chain of no stages reads nothing; name chips and how many of them", option="chain")
+    ranks = [number for chain in stages for _, number in chain]
+    for name, values, most in (("prompts", prompts, _MOST_TOKENS), ("ranks", ranks, _MOST_RANKS)):
+        if not values:
+            raise InputError(f"{name}: name at least one number")
+        for value in values:
+            if not (isinstance(value, (int, np.integer)) and 1 <= value <= most):
+                raise InputError(f"{name} must be whole numbers from 1 to {most:,}, got {value}")
+    longest = max(sum(number for _, number in chain) for chain in stages)
+    if min(prompts) < longest:
+        raise InputError(f"a prompt of {min(prompts)} tokens has no token for each of {longest} ranks")
+    parts = _TABLE + len(prompts) * sum(4 * number + 8 for number in ranks)
+    _work.check(f"{parts:,} parts of prompts", seconds=parts * _PART_SECONDS, smaller="ranks")
+
+
+def _check_alike(setup: Setup, chains: Sequence[Stages]) -> None:
+    """Refuse chains whose chips read different models, or keep caches in formats that are not handed on."""
+    for other in (kind for chain in chains for kind, _ in chain):
+        if other.model != setup.model:
+            raise InputError(f"a chain reads one model, got {setup.model.name} and {other.model.name}")
+        if other.precision.kv != setup.precision.kv:
+            raise InputError(
+                f"a chain hands its cache on as it is: that of {setup.hardware.name} is {setup.precision.kv}, of "
+                f"{other.hardware.name} {other.precision.kv}; name one format (kv)",
+                option="kv",
+            )
+
+
+def _processes(setup: Setup, prompts: Sequence[int], tp: int | None, batch: int, cached: float) -> Processes:
+    """The smallest process that holds the model and the longest prompt that any holds.
+
+    Raises
+    ------
+    NothingFitsError
+        If none holds the shortest prompt, or that which is named does not.
+    """
+    sizes = [tp] if tp is not None else [2**power for power in range(11)]
+    for longest in sorted(set(prompts), reverse=True):
+        problems: dict[str, int] = {}
+        for size in sizes:
+            process, problem = _fastest(setup, size, longest, batch, cached)
+            if process is not None:
+                return Processes.of(setup, process, float(longest), float(cached), float(batch))
+            problems[problem] = size
+    # What does not divide says less than what the largest process that does would lack.
+    reason = min(problems, key=lambda problem: (problem == memory.REASONS[memory.DIVIDE], -problems[problem]))
+    chips, several = f"{problems[reason]} x {setup.hardware.name}", f"{batch} x " if batch > 1 else ""
+    raise NothingFitsError(
+        f"no process of {chips} holds {setup.model.name} and {several}{min(prompts):,} tokens: {reason}"
+    )
+
+
+def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) -> tuple[Plans | None, str]:
+    """Some chips that cut all matrices, with experts where they are fastest; or why they cannot."""
+    candidates = deployments(setup, Pins(tp=size, dp=1, pp=1))
+    reading = replace(candidates, batch=candidates.batch * batch, new_tokens=prompt, prefill=True)
+    codes = np.broadcast_to(_with_room(setup, prompt, batch, cached).reasons(reading, "1d"), reading.shape)
+    possible = np.nonzero(codes == memory.FITS)[0]
+    if not possible.size:
+        return None, memory.REASONS[int(codes[-1])]
+    fitting = candidates.at((possible,))
+    return fitting.row(int(np.argmin(reading_seconds(setup, fitting, prompt, cached, batch)))), ""
+
+
+def _with_room(setup: Setup, prompt: int, batch: float, cached: float) -> Setup:
+    """Setup with room for the activations of whole prompts where room is left for those of steps."""
+    tokens = setup.assumptions.capacity.workspace_tokens
+    changes = {"capacity.workspace_tokens": max(tokens, prompt * batch) if tokens else 0}
+    return replace(setup, context=cached, shared_prefix=cached, assumptions=setup.assumptions.changed(changes))
+
+
+def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt:
+    """All ways to share a prompt among some chips; among those of several kinds only chains."""
+    ways: dict[str, Way] = {}
+    missing: dict[str, str] = {}
+    (processes, ranks), *others = chain
+    if not others:
+        for name, stream in (("tensor", "whole"), ("sequence", "by_tokens")):
+            setup = processes.setup
+            cut = replace(setup, assumptions=setup.assumptions.changed({"layout.residual_stream": stream}))
+            plan, problem = _fastest(cut, ranks, prompt, processes.prompts, processes.cached)
+            if plan is None:
+                missing[name] = problem
+            else:
+                ways[name] = _cut(cut, processes, plan, prompt)
+    problem = next(filter(None, (_not_a_run(run, number, prompt, bool(others)) for run, number in chain)), "")
+    runs = PrefillChain(tuple((run, number // run.chips) for run, number in chain))
+    context = {} if others else {"gathered": processes.gathered, "ring": processes.ring}
+    for name in (*context, "even", "chain"):
+        if problem:
+            missing[name] = problem
+        elif name in context:
+            ways[name] = context[name](prompt, runs.processes)
+        else:
+            ways[name] = runs.even(prompt) if name == "even" else runs.searched(prompt)
+    return SharedPrompt(prompt, tuple((run.setup, number) for run, number in chain), ways, missing)
+
+
+def _cut(setup: Setup, processes: Processes, plan: Plans, prompt: int) -> Way:
+    """A prompt on chips that cut all matrices."""
+    stream, free, prompts = setup.assumptions.layout.residual_stream, processes.free, processes.prompts
+    unlinked = replace(free, assumptions=free.assumptions.changed({"layout.residual_stream": stream}))
+    seconds, without = (
+        float(reading_seconds(deployed, plan, prompt, processes.cached, prompts)[0]) for deployed in (setup, unlinked)
+    )
+    return Way(seconds, seconds - without, prompts * moved_bytes(setup, plan, prompt, processes.cached))
+
+
+def _not_a_run(processes: Processes, chips: int, prompt: int, linked: bool) -> str:
+    """Why some chips are no processes that hold a prompt, or reach others; nothing if they are and do."""
+    setup, size = processes.setup, processes.chips
+    if prompt > processes.longest:
+        lacking = _fastest(setup, size, prompt, processes.prompts, processes.cached)[1]
+        which = f"{size} x {setup.hardware.name}" if linked else f"{size}"
+        return f"a process of {which} does not hold it ({lacking}); raise --tp"
+    if chips % size:
+        return f"{chips} GPUs are no whole number of processes of {size}"
+    # Of several kinds of chips none are in one link domain.
+    reached = np.inf if setup.most_linked is None else 0 if linked else setup.most_linked
+    return memory.REASONS[memory.NETWORK] if chips > reached else ""
+
+
+def _way(ways: PrefillWays, way: Way, stages: Stages) -> dict[str, object]:
+    return {
+        "ttft_seconds": way.seconds,
+        "dollars_per_prompt": ways.dollars(way, stages),
+        "linked_seconds": way.linked_seconds,
+        "moved_bytes": way.moved_bytes,
+        "parts": list(way.parts),
+    }

@@ -1,0 +1,262 @@
+"""The rule that accepts or rejects proposals, tried on known distributions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ import _work
+from inference_econ._types import Array
+from inference_econ.errors import InputError
+from inference_econ.formulas import speculation as formulas
+from inference_econ.inputs import SamplingRuleAsk
+from inference_econ.serving import SimulatedEstimate
+from inference_econ.studies.exhibits import CellRow, CellTable, Compared
+
+#: Tokens that are expected less often than this share a cell of the chi-square test (Cochran, 1954) [1].
+_FEWEST = 5.0
+#: Differences that are less likely by chance say that the distributions are not equal [1].
+UNLIKELY = 1e-3
+#: Random numbers that are held at a time [1].
+_AT_ONCE = 4_000_000
+#: What a round takes for each proposal, and for each token of the vocabulary at the positions that usual rounds reach
+#: [s]; and how many these are [1].
+_DRAFT_SECONDS, _TOKEN_SECONDS, _ACCEPTED = 1e-7, 6e-8, 4
+_MOST_TOKENS, _MOST_ROUNDS = 10_000, 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChiSquareFit:
+    """Agreement of drawn tokens with a distribution: Pearson's chi-square test.
+
+    Attributes
+    ----------
+    tokens : int
+        Drawn [1].
+    statistic : float
+        Sum of (observed - expected)^2 / expected [1]; infinite if a token of no probability was drawn.
+    degrees : int
+        Of freedom [1].
+    """
+
+    tokens: int
+    statistic: float
+    degrees: int
+
+    @property
+    def p_value(self) -> float:
+        """Probability of such a difference or a larger one if the distributions are equal [1]."""
+        from scipy.special import chdtrc
+
+        return float(chdtrc(self.degrees, self.statistic)) if self.degrees else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Tokens of rounds of speculative sampling, beside those that should come.
+
+    Attributes
+    ----------
+    vocabulary, draft_length, rounds : int
+        Tokens, proposals per round, and rounds [1].
+    fits : tuple of Fit
+        Of the tokens at each position of a round, against the target's distribution there.
+    acceptance : ndarray, shape (k,)
+        Sum of min(p, q) by position [1].
+    accepted : tuple of SimulatedEstimate
+        Share of the proposals accepted at each position whose predecessors were [1].
+    expected_tokens : float
+        By formula [1].
+    tokens : SimulatedEstimate
+        Per round, drawn [1].
+    """
+
+    vocabulary: int
+    draft_length: int
+    rounds: int
+    fits: tuple[ChiSquareFit, ...]
+    acceptance: Array
+    accepted: tuple[SimulatedEstimate, ...]
+    expected_tokens: float
+    tokens: SimulatedEstimate
+
+    @property
+    def fit(self) -> ChiSquareFit:
+        """All positions together."""
+        return ChiSquareFit(
+            sum(fit.tokens for fit in self.fits),
+            math.fsum(fit.statistic for fit in self.fits),
+            sum(fit.degrees for fit in self.fits),
+        )
+
+    @property
+    def exact(self) -> bool:
+        """True if all that the drawn tokens differ from the target's distribution may be chance."""
+        return self.fit.p_value >= UNLIKELY
+
+
+def compare(ask: SamplingRuleAsk) -> Compared:
+    """Draw the tokens that a scenario asks for."""
+    if ask.target is None or ask.draft is None:
+        distributions = random_distributions(ask.vocabulary, ask.draft_length, ask.seed)
+    else:
+        distributions = np.array(ask.target), np.array(ask.draft)
+    return Compared((table_of(check(*distributions, ask.draft_length, rounds=ask.rounds, seed=ask.seed)),), (), ())
+
+
+def table_of(drawn: Check) -> CellTable:
+    """Drawn tokens beside the target's distributions, by position."""
+    rows = []
+    for position, fit in enumerate((*drawn.fits, drawn.fit)):
+        share: tuple[str, str] = ("", "")
+        if position < drawn.draft_length:
+            accepted = drawn.accepted[position]
+            words = "not reached" if math.isnan(accepted.value) else f"{accepted.value:.4f} ± {accepted.half_width:.4f}"
+            share = (f"{drawn.acceptance[position]:.4f}", words)
+        statistic = f"{fit.statistic:.1f}" if math.isfinite(fit.statistic) else "impossible"
+        name = position + 1 if position <= drawn.draft_length else "all"
+        rows.append(CellRow((name,), (f"{fit.tokens:,}", statistic, str(fit.degrees), fit.p_value, *share)))
+    verdict = "EXACT: the tokens have" if drawn.exact else "NOT EXACT: the tokens do not have"
+    meets = "inside" if drawn.tokens.agrees(drawn.expected_tokens) else "OUTSIDE"
+    notes = (
+        f"{verdict} the target's distribution, as far as {drawn.fit.tokens:,} draws tell: chance alone differs as much "
+        f"or more in {100 * drawn.fit.p_value:.2g} % of such checks (chi-square; below {100 * UNLIKELY:.2g} %: not "
+        "exact).",
+        f"Tokens per round: {drawn.expected_tokens:.5f} by formula, {drawn.tokens.value:.5f} ± "
+        f"{drawn.tokens.half_width:.5f} drawn (95 % confidence): {meets} the interval.",
+    )
+    title = f"Speculative sampling: {drawn.vocabulary} tokens, {drawn.draft_length} proposals, {drawn.rounds:,} rounds"
+    columns = ("tokens", "chi-square", "degrees", "p-value", "accepted, formula", "accepted, drawn")
+    return CellTable(title, ("position",), columns, tuple(rows), notes)
+
+
+def check(
+    target: npt.ArrayLike, draft: npt.ArrayLike, draft_length: int, *, rounds: int = 1_000_000, seed: int = 0
+) -> Check:
+    """Draw tokens by speculative sampling, and compare them with the target and with the formulas.
+
+    Parameters
+    ----------
+    target, draft, draft_length
+        See :func:`inference_econ.formulas.speculation.speculative_sample`.
+    rounds : int
+        Rounds [1].
+    seed : int
+        Of the random numbers.
+
+    Returns
+    -------
+    Check
+        Equal numbers for equal seeds.
+
+    Raises
+    ------
+    InputError
+        If a distribution cannot be, or a number is too small or too large.
+    TooMuchError
+        If so many rounds take too long.
+
+    Notes
+    -----
+    Tokens at a position have the target's distribution there, whether a round got so far or not: appendix A.1 of
+    Leviathan et al. (2023). Their number per round has the mean 1 + a_1 + a_1 a_2 + .., with a_i the sum of min(p, q).
+    """
+    if not 1 <= rounds <= _MOST_ROUNDS:
+        raise InputError(f"rounds must be from 1 to {_MOST_ROUNDS:,}, got {rounds}")
+    if seed < 0:
+        raise InputError(f"the seed must not be negative, got {seed}")
+    if draft_length < 1:
+        raise InputError(f"the draft length must be at least 1, got {draft_length}")
+    random = np.random.default_rng(seed)
+    p = np.asarray(target, dtype=float)
+    size = p.shape[-1] if p.ndim else 0
+    seconds = rounds * (_DRAFT_SECONDS * draft_length + _TOKEN_SECONDS * size * min(draft_length, _ACCEPTED))
+    _work.check(f"{rounds:,} rounds over {size:,} tokens", seconds=seconds, smaller="rounds")
+    counts = np.zeros((draft_length + 1, size), dtype=np.int64)
+    lengths = np.zeros(draft_length + 2, dtype=np.int64)
+    left = rounds
+    while left:
+        some = min(left, max(1, _AT_ONCE // max(size, draft_length)))
+        drawn = formulas.speculative_sample(p, draft, draft_length, random, some)
+        lengths += np.bincount(drawn.produced, minlength=draft_length + 2)
+        for position in range(draft_length + 1):
+            tokens = drawn.tokens[:, position]
+            counts[position] += np.bincount(tokens[tokens >= 0], minlength=size)
+        left -= some
+    by_position = np.broadcast_to(p, (draft_length + 1, size))
+    chances = np.broadcast_to(formulas.acceptance_probability(by_position[:-1], draft), (draft_length,))
+    return Check(
+        size,
+        draft_length,
+        rounds,
+        tuple(_fit(*pair) for pair in zip(counts, by_position, strict=True)),
+        chances,
+        tuple(_shares(lengths)),
+        float(formulas.expected_tokens_by_position(chances)),
+        _mean(np.arange(draft_length + 2.0), lengths),
+    )
+
+
+def random_distributions(vocabulary: int, draft_length: int, seed: int) -> tuple[Array, Array]:
+    """A target and a draft that agrees with it by about three quarters, different at every position.
+
+    Returns
+    -------
+    (ndarray, ndarray), shapes (k + 1, vocabulary) and (k, vocabulary)
+        Probabilities: uniform on the simplex, the draft half the target and half of its own [1].
+
+    Raises
+    ------
+    InputError
+        If the vocabulary or the draft length is too small or too large.
+    """
+    if not 2 <= vocabulary <= _MOST_TOKENS:
+        raise InputError(f"the vocabulary must have from 2 to {_MOST_TOKENS} tokens, got {vocabulary}")
+    if draft_length < 1:
+        raise InputError(f"the draft length must be at least 1, got {draft_length}")
+    random = np.random.default_rng([seed, vocabulary, draft_length])
+    target = random.dirichlet(np.ones(vocabulary), draft_length + 1)
+    return target, (target[:-1] + random.dirichlet(np.ones(vocabulary), draft_length)) / 2.0
+
+
+def _fit(counts: npt.NDArray[np.int64], chances: Array) -> ChiSquareFit:
+    total = int(counts.sum())
+    if np.any(counts[chances == 0.0]):
+        return ChiSquareFit(total, math.inf, max(chances.size - 1, 1))
+    expected = total * chances / chances.sum()
+    often = expected >= _FEWEST
+    seen, due = counts[often].astype(float), expected[often]
+    if expected[~often].sum() > 0.0:
+        seen, due = np.append(seen, counts[~often].sum()), np.append(due, expected[~often].sum())
+    # A position that no round reached tests nothing.
+    return ChiSquareFit(total, float(((seen - due) ** 2 / due).sum()), max(due.size - 1, 0))
+
+
+def _shares(lengths: npt.NDArray[np.int64]) -> list[SimulatedEstimate]:
+    """Acceptance at each position, from how many rounds produced 1, 2, .. tokens."""
+    estimates = []
+    for position in range(1, lengths.size - 1):
+        reached, accepted = int(lengths[position:].sum()), int(lengths[position + 1 :].sum())
+        share = accepted / reached if reached else math.nan
+        estimates.append(_normal(share, share * (1.0 - share) / reached if reached else math.nan))
+    return estimates
+
+
+def _mean(values: Array, counts: npt.NDArray[np.int64]) -> SimulatedEstimate:
+    """The mean of values that occurred so many times, with its 95 % confidence interval."""
+    total = int(counts.sum())
+    mean = float(values @ counts) / total
+    if total < 2:
+        return SimulatedEstimate(mean, math.nan)
+    variance = float((values - mean) ** 2 @ counts) / (total - 1)
+    return _normal(mean, variance / total)
+
+
+def _normal(mean: float, variance: float) -> SimulatedEstimate:
+    """A normally distributed number with its 95 % confidence interval."""
+    from scipy.special import ndtri
+
+    return SimulatedEstimate(mean, float(ndtri(0.975)) * math.sqrt(variance))

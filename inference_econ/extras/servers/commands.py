@@ -1,0 +1,315 @@
+"""The command that holds predictions against measurements."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import inference_econ as ie
+from inference_econ import inputs, report
+from inference_econ.errors import InputError
+from inference_econ.extras import servers
+from inference_econ.extras.servers import validation
+from inference_econ.records import files
+from inference_econ.report import saved_services
+from inference_econ.requests import Request
+
+if TYPE_CHECKING:
+    from inference_econ.answers.launching.plan import PlanPart
+    from inference_econ.report.page import Page
+
+
+#: Datasets that are not of servers, each with the file that replaces it.
+Others = list[tuple[str, str | None]]
+
+
+def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
+    """Files of servers, and other datasets with the file that follows each; if none is named, all."""
+    servers: list[str] = []
+    others: Others = []
+    before = ""
+    for argument in arguments:
+        if argument in validation.SERVERS:
+            servers.append(argument)
+        elif argument in validation.DATASETS:
+            others.append((argument, None))
+        elif _is_path(argument) and before in validation.DATASETS:
+            others[-1] = (before, argument)
+        elif _is_path(argument):
+            servers.append(argument)
+        else:
+            validation.dataset(argument)
+        before = argument
+    if not arguments:
+        return list(validation.SERVERS), [(name, None) for name in validation.DATASETS]
+    return servers, others
+
+
+def _is_path(text: str) -> bool:
+    return text.lower().endswith((".csv", *servers.RESULT_ENDINGS)) or Path(text).name != text
+
+
+#: Options that say which run is held to which deployment, and how that is shown.
+_HELD = ("datasets", "against", "choice", "form", "as_json", "as_csv", "output", "quiet", "why", "plot")
+_LISTED = "\n".join(
+    [
+        *(f"  {name}: {description}" for name, description in validation.SERVERS.items()),
+        *(f"  {name}: {dataset.description}" for name, dataset in validation.DATASETS.items()),
+    ]
+)
+_HELP = f"""Hold predictions against measurements: errors, coverage, and the rows that could not be compared.
+
+\b
+DATASET is one of these; all of them by default:
+{_LISTED}
+
+FILE is one of your own: servers, with the columns of a shipped file (.csv); results of vllm bench serve, SGLang's
+bench_serving, genai-perf, AIPerf, GuideLLM, inference-perf, llm-d (.yaml), InferenceX or AISimulate (.json), or the
+text of /metrics of vLLM or SGLang (.prom, .txt), with --hardware, --tp and so on where they do not say them; or, after
+the name of a dataset that is not of servers, rows that replace it.
+
+With -o FILE.csv, every row of servers has a line; scenarios/measured/README.md describes its columns.
+"""
+
+
+def validate(
+    request: Request,
+    datasets: tuple[str, ...],
+    assumptions: tuple[str, ...],
+    levels: bool,
+    by: tuple[str, ...],
+    bound: bool,
+    against: str | None,
+    choice: int | None,
+    engine: str,
+) -> Page:
+    """See the help."""
+    if against is not None:
+        saved_services.check_alone(request, against, _HELD)
+        return _against(datasets, against, choice)
+    if choice is not None:
+        raise InputError(
+            "--choice names a deployment of an answer; give the answer with --against ANSWER.json", option="choice"
+        )
+    sources, others = _sorted(datasets)
+    keys = [key.strip() for text in by for key in text.split(",") if key.strip()]
+    if (keys or bound) and not sources:
+        raise InputError("--by and --bound are about servers; name one of their datasets, or none for all", option="by")
+    if keys:
+        servers.check_groups(keys)
+    compared: list[servers.Servers] = []
+    if sources:
+        from inference_econ.extras.servers.validation import servers
+
+        files = servers.read(sources, saved_services.measured_server(request, engine))
+        compared = [servers.held(files, name, levels=levels) for name in assumptions or (None,)]
+    assert request.asked is not None
+    words = [*request.asked.words(), "--format", "markdown"]
+    command = shlex.join([*words, *(["-o", request.output] if request.output is not None else [])])
+    answer = ie.Validated(tuple(compared), others, assumptions, bound)
+    return report.validate.ValidationPage(answer, keys, command, bool(datasets))
+
+
+validate.__doc__ = _HELP
+
+
+def _against(results: Sequence[str], path: str, number: int | None) -> report.run_vs_prediction.AgainstPage:
+    """The numbers of a run beside those of an answer.
+
+    Raises
+    ------
+    InputError
+        If there is not one result, or it is of another load than the answer.
+    """
+    if len(results) != 1:
+        raise InputError(f"--against {path}: give one result of a load generator, got {len(results)}", option="against")
+    saved = report.deployment_reader.read(path)
+    chosen = report.deployment_reader.chosen(saved, number)
+    parts = saved_services.parts(saved, chosen)
+    replicas = 1 if len(parts) > 1 else parts[0].replicas
+    run = servers.read_run(results[0])
+    try:
+        held = servers.hold(chosen.expected, chosen.load, replicas, parts[-1].service, run)
+    except InputError as error:
+        raise InputError(f"{results[0]} against {path}: {error}", error.option) from error
+    suspects = _suspects(chosen, parts[-1], held)
+    return report.run_vs_prediction.AgainstPage(
+        f"{results[0]} against {path}", parts, held, suspects, _calibrate(results[0], saved, parts[-1])
+    )
+
+
+def _suspects(
+    chosen: report.deployment_reader.Chosen, part: PlanPart, held: Sequence[servers.Held]
+) -> Sequence[servers.Suspect]:
+    """Parts of a step that could explain a TPOT of the median, or the mean, outside its interval."""
+    outside = [entry for entry in held if entry.expected.measure == "tpot" and entry.inside is False]
+    if not outside:
+        return ()
+    return servers.suspects(part.service, chosen.in_flight / part.replicas, outside[0])
+
+
+def _calibrate(result: str, saved: ie.SavedAnswer, part: PlanPart) -> str:
+    """Command line that fits levels to the run; constants, of which it determines one at most, stay where they were."""
+    from inference_econ.answers.deployments.candidates import engine_of
+    from inference_econ.answers.launching.instance import LaunchDegrees
+
+    service, degrees = part.service, LaunchDegrees.of(part.service)
+    question = saved.options
+    named = {
+        "--hardware": question.get("decode_on") or question["hardware"],
+        "--model": question["model"],
+        "--engine": engine_of(service.setup).partition(" ")[0],
+        "--weights": service.setup.precision.weights,
+        "--kv": service.setup.precision.kv,
+        "--tp": degrees.tp,
+        "--dp": degrees.dp,
+        "--pp": degrees.pp,
+        "--ep": degrees.ep,
+    }
+    words = ["inference-econ", "calibrate", result]
+    words += [str(word) for name, value in named.items() if value not in (1, "") for word in (name, value)]
+    return shlex.join([*words, "-o", "mine.yaml"])
+
+
+def calibrate(
+    request: Request,
+    data: tuple[str, ...],
+    names: str,
+    targets: str,
+    base: str | None,
+    prior: float,
+    where: tuple[str, ...],
+    without: tuple[str, ...],
+    most: int,
+    only_levels: bool,
+    engine: str,
+    name: str,
+    description: str,
+    reference: str,
+    path: str | None,
+) -> Page:
+    """Fit constants of the assumptions to measurements, and write them as a profile.
+
+    DATA are CSV files with the columns of a file that comes with the package (see scenarios/measured), or the names of
+    such files; or results of vllm bench serve, SGLang's bench_serving, genai-perf or AIPerf, with --hardware, --tp and
+    so on. Constants that the rows do not determine keep about the value of the base; the table says which. Of fewer
+    rows than constants, as of one point of a load test, only levels are fitted (--levels).
+    """
+    from inference_econ.extras.servers.calibrate import base_of
+    from inference_econ.extras.servers.levels.own import own_profile
+
+    if path is not None and not path.endswith((".yaml", ".yml")):
+        raise InputError(f"{path}: a profile is written as YAML; end the name in .yaml (the tables are printed)")
+    if reference != "user" and reference not in inputs.catalog.references():
+        raise InputError(f"reference: {reference!r} is no key of references.bib; 'user' stands for your own data")
+    changes = _assumption_changes(request.changes)
+    measured = _Measured.of(data, where, without, most, saved_services.measured_server(request, engine))
+    source = ", ".join(data) + (f" where {', '.join(where)}" if where else "")
+    source += f", without {'; '.join(without)}" if without else ""
+    page: Page
+    if only_levels or (0 < len(measured.rows) < len(_words(names)) and not measured.first_skipped):
+        if base or changes:
+            raise InputError(
+                "levels are over the profile of the rows' engine and chip as it was fitted: leave --base and --set "
+                f"out, or fit constants with more rows than constants ({len(measured.rows)} given)"
+            )
+        mine = own_profile(measured.rows, date=date.today().isoformat())
+        profile = None if path is None else mine.file(name or "own levels", description, reference, source)
+        page, notes = report.run_vs_prediction.OwnLevelsPage(mine), measured.left_out_notes()
+    else:
+        preset = base or base_of(measured.rows)
+        assumptions, constants = inputs.catalog.assumptions(preset, changes=changes), _words(names)
+        progress = request.progress
+        try:
+            fitted = servers.fit.fit(
+                measured.used, constants, assumptions, targets=_words(targets), prior=prior, progress=progress
+            )
+        except InputError as error:
+            if len(measured.rows) < len(constants):
+                raise InputError(f"{error}{measured.why_few}") from error
+            raise
+        folds = servers.holdout.all_folds(fitted, progress=progress)
+        today, title = date.today().isoformat(), name or "fitted profile"
+        provenance = servers.Provenance(title, preset, source, reference, today, changes, description)
+        profile = None if path is None else servers.profile(fitted, folds, provenance)
+        notes = [*measured.notes(fitted, most), *report.run_vs_prediction.not_reproduced(fitted)]
+        page = report.run_vs_prediction.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out))
+    if path is not None and profile is not None:
+        files.write_text(path, inputs.yaml_text(profile))
+    for note in (*notes, *([] if path is None else [f"wrote {path}"])):
+        request.tell(note)
+    return page
+
+
+class _Measured(NamedTuple):
+    """Measurements that were read, and what becomes of them."""
+
+    read: list[servers.Measurement | servers.Skipped]
+    """Every row of the files."""
+    rows: list[servers.Measurement]
+    """Rows that can be fitted and are wanted."""
+    left_out: Mapping[str, int]
+    """Number of other rows by reason [1]."""
+    used: list[servers.Measurement]
+    """Rows of :attr:`rows` that are fitted: thinned if there are many."""
+
+    @classmethod
+    def of(
+        cls, data: Sequence[str], where: Sequence[str], without: Sequence[str], most: int, server: ie.MeasuredServer
+    ) -> _Measured:
+        """Return the measurements that the files and the options of the command name."""
+        from inference_econ.extras.servers.calibrate import read_all
+
+        wanted = [condition for text in where for condition in servers.conditions(text)]
+        unwanted = [servers.conditions(text) for text in without]
+        read = read_all(data, server)
+        rows, left_out = servers.chosen(read, wanted, unwanted)
+        return cls(read, rows, left_out, servers.thinned(rows, most))
+
+    @property
+    def why_few(self) -> str:
+        """Words for why few rows can be fitted, with the first that cannot be understood."""
+        if not self.left_out:
+            return ""
+        text = "; left out: " + ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
+        return f"{text} ({self.first_skipped})" if self.first_skipped else text
+
+    @property
+    def first_skipped(self) -> str:
+        """The first row that cannot be understood, its line, and why; empty if there is none."""
+        first = next((row for row in self.read if isinstance(row, servers.Skipped)), None)
+        if first is None:
+            return ""
+        line = "" if first.line is None else f", line {first.line}"
+        return f"the first, {first.id} of {first.dataset}{line}: {first.reason}"
+
+    def left_out_notes(self) -> list[str]:
+        """Notes on rows that cannot be fitted, or are not wanted."""
+        return [f"left out: {count} rows: {reason}" for reason, count in self.left_out.items()]
+
+    def notes(self, fitted: servers.Fit, most: int) -> list[str]:
+        """Notes on rows that were not fitted."""
+        rows, used, notes = len(self.rows), len(self.used), self.left_out_notes()
+        if self.first_skipped:
+            notes.append(f"not understood: {self.first_skipped}")
+        if used < rows:
+            notes.append(f"thinned: {used} of {rows} rows are fitted, those of {most} deployments (see --most)")
+        if len(fitted.rows) < used:
+            notes.append(f"left out: {used - len(fitted.rows)} rows: without a target, or not predictable")
+        return notes
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _assumption_changes(changes: tuple[str, ...]) -> tuple[str, ...]:
+    fields = []
+    for change in changes:
+        if not change.startswith("assumptions."):
+            raise InputError(f"--set {change}: only assumptions can be changed here; write assumptions.FIELD=VALUE")
+        fields.append(change.removeprefix("assumptions."))
+    return tuple(fields)

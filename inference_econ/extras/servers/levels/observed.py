@@ -1,0 +1,335 @@
+"""How far measured rows are from predictions, and how much of that follows from levels of decode and prefill steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine import formats, has_experts, layout_key
+from inference_econ.extras.servers.accuracy import pool_key, specs
+from inference_econ.extras.servers.measurements import Measurement
+from inference_econ.extras.servers.prediction.deployed import version_told
+from inference_econ.extras.servers.prediction.predict import Prediction, predict
+from inference_econ.extras.servers.problem import log_ratios
+from inference_econ.inputs import (
+    LEVELS_FORM,
+    Assumptions,
+    LevelSpreads,
+    MeasuredLevels,
+    MeasuredSubject,
+    Quantity,
+    catalog,
+    constants_of,
+)
+from inference_econ.inputs.engine import profiles
+
+#: What levels are fitted to, and which of these the level of a kind of step is told by first.
+QUANTITIES: tuple[Quantity, Quantity] = ("tpot", "ttft")
+#: What steps that decode have in common beside where they belong, whatever the model: proposed tokens, which no profile
+#: is fitted to.
+SHARED = ("speculation",)
+#: Logarithm of a level that is tried to see what follows from it [1].
+_TRIED = 0.05
+_NO_SPREAD = LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
+
+
+class Group(NamedTuple):
+    """An engine on a generation of chips: what has a profile of its own."""
+
+    engine: str
+    """Serving engine."""
+    generation: str
+    """Of chips."""
+
+    @property
+    def profile(self) -> str:
+        """The name of its profile."""
+        return f"profiles/{self.engine}_{self.generation}"
+
+
+class Place(NamedTuple):
+    """Where a row belongs: the same entries from the first on make two rows more and more alike."""
+
+    subject: tuple[str, str]
+    """Model and chip, by their names in the catalogue."""
+    version: str
+    """Of the engine."""
+    way: tuple[bool, bool]
+    """Whether prompts are read by other instances than decode, and whether tokens are proposed."""
+    deployment: tuple[str, str]
+    """Layout of the instance, and format of the weights."""
+
+
+#: A level: its group, the kind of step, and the first entries of a place, or :data:`SHARED`.
+Name = tuple[Group, int, tuple[object, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A measured row beside its prediction.
+
+    Attributes
+    ----------
+    row : Measurement
+        What was measured.
+    prediction : Prediction
+        Of the profile alone.
+    group : Group
+        Whose profile.
+    places : tuple of Place
+        Where it belongs, of steps that decode and of those that read prompts: pools have a layout each.
+    errors : ndarray, shape (2,)
+        ln(measured / predicted) of TPOT and TTFT [1]; NaN where one was not measured.
+    slopes : ndarray, shape (2, 2)
+        By how much their predicted logarithms follow those of levels of decode and prefill steps [1].
+    shared : tuple of Name
+        Levels of all models that steps that decode have.
+    """
+
+    row: Measurement
+    prediction: Prediction
+    group: Group
+    places: tuple[Place, Place]
+    errors: Array
+    slopes: Array
+    shared: tuple[Name, ...] = ()
+
+
+def group_of(row: Measurement) -> Group | None:
+    """The engine and generation of a row, if they have a profile of their own."""
+    generation = profiles.generation_of(specs(row.model, row.hardware)[1])
+    group = Group(row.engine, generation)
+    return group if row.engine and generation and group.profile in catalog.names("assumptions") else None
+
+
+def places_of(row: Measurement) -> tuple[Place, Place]:
+    """Where a row belongs, of steps that decode and of those that read prompts."""
+    model, _ = specs(row.model, row.hardware)
+    way = (row.decode is not None, row.speculates)
+    weights, subject = formats(model, row.weights), (row.model, row.hardware)
+    groups = row.dp or 1 if has_experts(model) else 1
+    layouts = [layout_key(row.tp or 1, groups, row.pp or 1)] * 2
+    if row.decode is not None and row.prefill is not None:
+        layouts = [pool_key(row.decode), pool_key(row.prefill)]
+    decode, prefill = (Place(subject, version_told(row), way, (layout, weights)) for layout in layouts)
+    return decode, prefill
+
+
+def shared_of(group: Group, row: Measurement) -> tuple[Name, ...]:
+    """Levels of all models that the decode steps of a row have: that of an engine's proposed tokens."""
+    return ((Group(group.engine, ""), 0, SHARED),) if row.speculates else ()
+
+
+def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumptions]) -> list[Observed]:
+    """The rows of engines on generations that have a profile of their own, beside their predictions.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        Others, and those whose layout is not recorded, are left out.
+    assumptions : callable
+        The profile of a group, without levels.
+
+    Notes
+    -----
+    What follows from a level is the difference between predictions with and without one of 5 %.
+    """
+    usable = [row for row in rows if (row.tp or row.decode) and group_of(row)]
+    groups = {group: assumptions(group) for row in usable if (group := group_of(row))}
+
+    def all_predicted(decode: float, prefill: float) -> list[Prediction]:
+        tried = {group: _levelled(group, base, usable, decode, prefill) for group, base in groups.items()}
+        return predict(usable, lambda row: tried[_group(row)])
+
+    plain, *moved = (all_predicted(*levels) for levels in ((0.0, 0.0), (_TRIED, 0.0), (0.0, _TRIED)))
+    ratios = log_ratios(plain, QUANTITIES)
+    slopes = np.stack(
+        [(log_ratios(moved_predictions, QUANTITIES) - ratios) / _TRIED for moved_predictions in moved], axis=-1
+    )
+    return [
+        Observed(
+            row,
+            prediction,
+            _group(row),
+            places_of(row),
+            -ratios[index],
+            np.nan_to_num(slopes[index]),
+            shared_of(_group(row), row),
+        )
+        for index, (row, prediction) in enumerate(zip(usable, plain, strict=True))
+        if np.isfinite(ratios[index]).any() and not prediction.assumed
+    ]
+
+
+def _group(row: Measurement) -> Group:
+    group = group_of(row)
+    assert group is not None
+    return group
+
+
+def _levelled(
+    group: Group, base: Assumptions, rows: Sequence[Measurement], decode: float, prefill: float
+) -> Assumptions:
+    """A profile with the same level for everything that was measured of a group."""
+    subjects = dict.fromkeys((row.model, row.hardware) for row in rows if group_of(row) == group)
+    levels = MeasuredLevels(
+        form=LEVELS_FORM,
+        profile=group.profile,
+        constants=constants_of(group.profile),
+        engine=group.engine,
+        date="1970-01-01",
+        rows=1,
+        spreads={"tpot": _NO_SPREAD, "ttft": _NO_SPREAD},
+        subjects=tuple(
+            MeasuredSubject(rows=1, decode=decode, prefill=prefill, model=model, hardware=hardware)
+            for model, hardware in subjects
+        ),
+    )
+    return base.model_copy(update={"levels": levels})
+
+
+#: What a row belongs to, wider groups first.
+DEPTHS = ("subject", "version", "way", "deployment")
+#: What standard deviations do not fall below [1]: the digits of a file.
+LEAST = 1e-3
+
+#: Logarithms of levels of decode and prefill steps [1].
+Levels = Mapping[Name, float]
+
+
+class Spreads(NamedTuple):
+    """Standard deviations that levels are pooled with [1]."""
+
+    effects: Array
+    """Of decode and prefill by depth, and of what is shared, shape (2, 5)."""
+    rows: Array
+    """Of TPOT and TTFT around their levels, shape (2,)."""
+
+    @classmethod
+    def read(cls, spreads: Mapping[Quantity, LevelSpreads]) -> Spreads:
+        """Those of a file."""
+        by_quantity = [spreads[name] for name in QUANTITIES]
+        return cls(
+            np.array([[getattr(spread, depth) for depth in DEPTHS + SHARED] for spread in by_quantity], dtype=float),
+            np.array([spread.row for spread in by_quantity], dtype=float),
+        )
+
+
+class SharedRows(NamedTuple):
+    """Rows that share effects."""
+
+    design: Array
+    """Shape (lines, effects) [1]."""
+    errors: Array
+    """Shape (lines,) [1]."""
+    quantity: Array
+    """TPOT or TTFT of each line, as their places among :data:`QUANTITIES`."""
+    kinds: Array
+    """Kind of step and depth of each effect, shape (effects, 2)."""
+    names: tuple[Name, ...]
+    """Of the effects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """Effects of one block."""
+
+    effects: Array
+    covariance: Array
+
+
+def known_part(place: Place, depth: int) -> tuple[object, ...]:
+    """The first entries of a place."""
+    return tuple(place[: depth + 1])
+
+
+def _depth(part: tuple[object, ...]) -> int:
+    """The place of an effect among the standard deviations."""
+    return len(DEPTHS) if part == SHARED else len(part) - 1
+
+
+def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
+    """The mixed model of some rows that share effects; ``beside``: with those of what models share."""
+    index: dict[Name, int] = {}
+    lines: list[dict[int, float]] = []
+    errors: list[float] = []
+    quantity: list[int] = []
+    for row in rows:
+        effects = [
+            [index.setdefault((row.group, kind, known_part(place, depth)), len(index)) for depth in range(len(DEPTHS))]
+            for kind, place in enumerate(row.places)
+        ]
+        effects[0] += [index.setdefault(name, len(index)) for name in (row.shared if beside else ())]
+        for which, error in enumerate(row.errors.tolist()):
+            if np.isfinite(error):
+                slopes = row.slopes[which].tolist()
+                lines.append({effect: slopes[kind] for kind in range(2) for effect in effects[kind]})
+                errors.append(error)
+                quantity.append(which)
+    design = np.zeros((len(lines), len(index)))
+    for line, values in enumerate(lines):
+        design[line, list(values)] = list(values.values())
+    kinds = np.array([(kind, _depth(part)) for _, kind, part in index])
+    return SharedRows(design, np.array(errors), np.array(quantity, dtype=int), kinds, tuple(index))
+
+
+def solved_block(block: SharedRows, spreads: Spreads, fixed: Collection[tuple[object, ...]] = ()) -> Solved:
+    """The mixed-model equations of a block; effects that are ``fixed`` are known to be 0."""
+    scatter = spreads.rows[block.quantity] ** 2
+    effects = np.where([part in fixed for _, _, part in block.names], 0.0, spreads.effects[tuple(block.kinds.T)])
+    prior = np.maximum(effects, LEAST) ** 2
+    weighted = block.design / scatter[:, None]
+    covariance = np.linalg.inv(weighted.T @ block.design + np.diag(1.0 / prior))
+    return Solved(covariance @ (weighted.T @ block.errors), covariance)
+
+
+def blocks(rows: Iterable[Observed]) -> list[list[Observed]]:
+    """Rows that share effects: of a model on a chip, and of all that an engine served with proposed tokens."""
+    parts: list[tuple[set[object], list[Observed]]] = []
+    for row in rows:
+        names = {(row.group, row.places[0].subject), *row.shared}
+        joined = [part for part in parts if part[0] & names]
+        parts = [part for part in parts if not part[0] & names]
+        members = [member for _, others in joined for member in others]
+        parts.append((names.union(*(others for others, _ in joined)), [*members, row]))
+    return [members for _, members in parts]
+
+
+def pooled(
+    rows: Sequence[Observed], spreads: Spreads, *, fixed: Collection[tuple[object, ...]] = (), beside: bool = True
+) -> dict[Name, float]:
+    """The level of everything that some rows belong to, all that is wider included, and of what they share [1].
+
+    Parameters
+    ----------
+    rows : sequence of Observed
+        What was measured.
+    spreads : Spreads
+        What levels are pooled with.
+    fixed : collection of tuple
+        First entries of places whose own effects are known to be 0.
+    beside : bool
+        Whether what models share has effects.
+    """
+    levels: dict[Name, float] = {}
+    for part in blocks(rows):
+        block = block_of(part, beside)
+        effects = dict(zip(block.names, solved_block(block, spreads, fixed).effects.tolist(), strict=True))
+        for group, kind, name in effects:
+            wider = [name] if name == SHARED else [name[: depth + 1] for depth in range(len(name))]
+            levels[group, kind, name] = sum(effects[group, kind, part] for part in wider)
+    return levels
+
+
+def level_of(levels: Levels, row: Observed) -> Array:
+    """The levels of decode and prefill steps of a row: of the narrowest thing that it is, and of what it shares [1]."""
+    sums = []
+    for kind, place in enumerate(row.places):
+        parts = (known_part(place, depth) for depth in reversed(range(len(DEPTHS))))
+        sums.append(next((levels[row.group, kind, part] for part in parts if (row.group, kind, part) in levels), 0.0))
+    sums[0] += sum(levels.get(name, 0.0) for name in row.shared)
+    return np.array(sums)

@@ -1,0 +1,29 @@
+"""What other packages may use; see ``__init__.py``."""
+
+from ._files import SHIPPED as SHIPPED
+from ._files import cells as cells
+from ._files import read as read
+from ._files import shipped as shipped
+from ._record import FULL_LOADS as FULL_LOADS
+from ._record import Cells as Cells
+from ._record import Days as Days
+from ._record import Load as Load
+from ._record import Measurement as Measurement
+from ._record import RecordedPool as RecordedPool
+from ._record import Skipped as Skipped
+from ._record import UnusableRowError as UnusableRowError
+from ._record import chip_count as chip_count
+from ._record import engine_name as engine_name
+from ._record import format_name as format_name
+from ._record import hardware_name as hardware_name
+from ._record import is_number as is_number
+from ._record import model_name as model_name
+from ._record import served as served
+from ._reports import BenchmarkRun as BenchmarkRun
+from ._reports import MeasuredServer as MeasuredServer
+from ._reports import Scrape as Scrape
+from ._reports import read_report as read_report
+from ._reports import read_run as read_run
+from ._reports import scrape as scrape
+from ._reports import window as window
+from ._tables import distinct as distinct

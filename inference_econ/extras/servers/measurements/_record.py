@@ -1,0 +1,1016 @@
+"""Record of one measurement, in the catalogue's names and in base units."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import re
+from calendar import monthrange
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog, names
+from inference_econ.inputs import names as spellings
+from inference_econ.inputs.names import EIGHT_BIT_FLOATS, format_in, has_other_width, plain, without_parentheses
+
+#: What people write for nothing.
+_BLANK = frozenset({"", "-", "?", "n/a", "na", "nan", "none", "null", "unknown", "not recorded", "not stated"})
+_ZERO = ("0", "0.0")
+#: Larger degrees and counts of accelerators are typing errors [1].
+_MOST = 1e6
+#: Nothing is measured beyond these, and errors of it would overflow, in any unit.
+_SMALLEST, _LARGEST = 1e-15, 1e15
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+
+class UnusableRowError(Exception):
+    """A row cannot be used; the message says why."""
+
+
+class Cells:
+    """The cells of one row by column; columns that are missing count as blank.
+
+    Attributes
+    ----------
+    cells : dict of str to str
+        As read from the file.
+    """
+
+    def __init__(self, cells: dict[str, str]) -> None:
+        self.cells = cells
+
+    def text(self, column: str) -> str:
+        """The text of a cell without surrounding space; empty if blank."""
+        text = self.cells.get(column, "").strip()
+        return "" if text.lower() in _BLANK else text
+
+    def words(self, column: str) -> str:
+        """The text of a cell as it is, where "none" says something."""
+        return self.cells.get(column, "").strip()
+
+    def number(self, column: str) -> float | None:
+        """A positive number; None if blank.
+
+        Raises
+        ------
+        UnusableRowError
+            If it is no number, or not positive and finite.
+        """
+        text = self.text(column)
+        return None if not text else positive(text.replace(",", ""), column)
+
+    def needed(self, column: str) -> float:
+        """A positive number; see :meth:`number` for the errors, to which a blank cell belongs here."""
+        value = self.number(column)
+        if value is None:
+            raise UnusableRowError(f"{column} is blank")
+        return value
+
+    def count(self, column: str) -> int:
+        """A whole number of at least 1; see :meth:`number` for the errors, to which a blank cell belongs here."""
+        value = self.whole(column)
+        if value is None:
+            raise UnusableRowError(f"{column} is blank")
+        return value
+
+    def amount(self, column: str) -> float | None:
+        """A number of at least 0; None if blank. See :meth:`number` for the errors."""
+        return 0.0 if self.text(column) in _ZERO else self.number(column)
+
+    def switch(self, column: str) -> bool | None:
+        """Whether a cell says yes or no; None if blank.
+
+        Raises
+        ------
+        UnusableRowError
+            If it says neither.
+        """
+        text = self.text(column).lower()
+        if text not in ("", "yes", "no"):
+            raise UnusableRowError(f"{column} must be yes or no, got {text!r}")
+        return text == "yes" if text else None
+
+    def whole(self, column: str) -> int | None:
+        """A whole number of at least 1; see :meth:`number`."""
+        value = self.number(column)
+        if value is None:
+            return None
+        if value != round(value):
+            raise UnusableRowError(f"{column} must be a whole number, got {value:g}")
+        if value > _MOST:
+            raise UnusableRowError(f"{column} must be at most {_MOST:g}, got {value:g}")
+        return round(value)
+
+
+def positive(text: str | float, name: str) -> float:
+    """A positive, finite number.
+
+    Raises
+    ------
+    UnusableRowError
+        Naming what it stands for.
+    """
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        raise UnusableRowError(f"{name} is no number: {text!r}") from None
+    if not (math.isfinite(value) and value > 0):
+        shown = f"{value:g}" if math.isfinite(value) else f"{str(text)[:12]}{'...' * (len(str(text)) > 12)}"
+        raise UnusableRowError(f"{name} must be positive and finite, got {shown}")
+    if not _SMALLEST <= value <= _LARGEST:
+        raise UnusableRowError(f"{name} cannot be meant: numbers are from {_SMALLEST:g} to {_LARGEST:g}, got {value:g}")
+    return value
+
+
+def first_number(text: str) -> float | None:
+    """The number that a text begins with, if any.
+
+    Examples
+    --------
+    >>> first_number("10 req/s offered"), first_number("unknown")
+    (10.0, None)
+    """
+    match = _NUMBER.match(text.strip())
+    return None if match is None else float(match[0])
+
+
+_COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*]\s*(?=[A-Za-z])|(?:\s|(?<=\d))[x*]\s*(\d{1,4})\s*$", re.IGNORECASE)
+#: A size that people give differs from what a program sees by this much at most (192 GB and 180 GiB of a B200).
+_MEMORY_TOLERANCE = 0.12
+
+_SIXTEEN_BITS = {"fp16": "bf16", "bf16": "fp16"}
+#: Endings of files that hold a model.
+_MODEL_FILES = (".yaml", ".yml", ".json")
+#: Names that have less in common are not offered for each other [1].
+_ALIKE = 0.7
+
+
+def model_name(text: str) -> str:
+    """The catalogue's name of a model; the path of a model's file, or of a config.json, stays what it is.
+
+    Raises
+    ------
+    UnusableRowError
+        If there is none.
+    """
+    if text in catalog.names("models") or _is_model_file(text):
+        return text
+    for spelling in spellings.of_model(text):
+        if spelling in names.model_spellings():
+            return names.model_spellings()[spelling]
+    if not text:
+        raise UnusableRowError("no model is named")
+    raise UnusableRowError(
+        f"{_unknown('model', text, names.model_spellings())} (the path of a Hugging Face config.json works too; see "
+        "'inference-econ import-model')"
+    )
+
+
+def _is_model_file(text: str) -> bool:
+    try:
+        return Path(text).suffix in _MODEL_FILES and Path(text).is_file()
+    except OSError:  # a name too long for any file
+        return False
+
+
+def hardware_name(text: str) -> str:
+    """The catalogue's name of a chip.
+
+    Raises
+    ------
+    UnusableRowError
+        If there is none, or none with the memory that the text names.
+    """
+    if text in catalog.names("hardware"):
+        return text
+    for spelling in dict.fromkeys((text, without_parentheses(text))):
+        words, memory = _chip_words(spelling)
+        if memory is not None and (exact := _chips().get(f"{words} {memory}")) is not None:
+            return exact
+        name = _chips().get(words)
+        if name is not None and (memory is None or _has_memory(name, memory)):
+            return name
+    raise UnusableRowError(_unknown("hardware", text, _chips()) if text else "no hardware is named")
+
+
+def chip_count(text: str) -> int | None:
+    """Number of chips that a text speaks of, if it says so.
+
+    Examples
+    --------
+    >>> chip_count("8x H100-80GB SXM"), chip_count("H100 x 4"), chip_count("MI300X")
+    (8, 4, None)
+    """
+    match = _COUNT.search(text)
+    return None if match is None else int(match[1] or match[2])
+
+
+def engine_name(text: str) -> tuple[str, str]:
+    """Name and version of a serving engine; what is not known keeps its own first word."""
+    lower = "" if text.lower().startswith("not stated") else text.lower()
+    for name, others in catalog.measured_names().engines.items():
+        for spelling in others:
+            if spelling in lower:
+                version = re.search(r"v?(\d+(?:\.\w+)+)", lower[lower.index(spelling) + len(spelling) :])
+                of_another = spelling in catalog.measured_names().unversioned
+                return name, "" if version is None or of_another else version[1]
+    return (lower.split() or [""])[0], ""
+
+
+def check_version(engine: str, version: str) -> None:
+    """Refuse versions of an engine after all of which something is known.
+
+    Raises
+    ------
+    UnusableRowError
+        With the newest that is known.
+    """
+    if engine in catalog.names("engines") and is_number(version):
+        try:
+            # Thousands of rows ask; nothing is changed of what they look at.
+            with catalog.uncopied():
+                catalog.engine(engine).check(version)
+        except InputError as error:
+            raise UnusableRowError(str(error)) from None
+
+
+def is_number(version: str) -> bool:
+    """Whether a version is one of the numbers that engines count by, and no name of an image."""
+    return re.fullmatch(r"v?\d+(\.\w+)+([-+].*)?", version) is not None
+
+
+def prefill_first(engine: str, version: str) -> bool:
+    """Whether an engine reads all prompts that have come before it goes on decoding."""
+    return _among(engine, version, catalog.measured_names().prefill_first)
+
+
+def compiled(engine: str, version: str) -> bool:
+    """Whether an engine ran models that were compiled as a whole."""
+    return _among(engine, version, catalog.measured_names().compiled)
+
+
+def _among(engine: str, version: str, beginnings: Iterable[str]) -> bool:
+    text = f"{engine} {version}"
+    return any(text.startswith(begin) for begin in beginnings)
+
+
+def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
+    """Model and format of the weights that a text about number formats stands for.
+
+    Parameters
+    ----------
+    model, hardware : str
+        Catalogue names.
+    text : str
+        ``fp8 (native ckpt)``, ``fp4/fp8 (not in export)``; empty if not recorded.
+
+    Returns
+    -------
+    tuple of str and (str or None)
+        The model, or its file for checkpoints of that format if there is one, and the format; None if it is the one
+        that the model's weights are published in, so that each group of tensors keeps its own.
+
+    Raises
+    ------
+    UnusableRowError
+        If the text names no known format.
+    """
+    written = _written(text, model, hardware)
+    if written is None:
+        # What is published in 16 bits runs in those that the chip has.
+        other = _in_other_bits(_native(model), hardware)
+        return model, None if other == _native(model) else other
+    written = _in_other_bits(written, hardware)
+    checkpoint = catalog.measured_names().checkpoints.get(model, {}).get(written)
+    if checkpoint is not None:
+        return checkpoint, None
+    written = catalog.measured_names().formats.get(model, {}).get(written, written)
+    native = _native(model)
+    if spellings.alike(written, native):
+        return model, None
+    return model, written
+
+
+def written_format(text: str, model: str, hardware: str) -> str:
+    """The number format of the weights that a text names, or the one that most of a model is published in."""
+    return _written(text, model, hardware) or _native(model)
+
+
+def _in_other_bits(written: str, hardware: str) -> str:
+    """The sixteen bits that a chip computes in, for those that it does not."""
+    units = _chip(hardware)[1]
+    other = _SIXTEEN_BITS.get(written)
+    return other if other is not None and written not in units and other in units else written
+
+
+def cache_format(written: str | None, hardware: str) -> str | None:
+    """The format of the KV cache that stands for one: as wide, and such as the chip computes in.
+
+    Engines store 8-bit floats on chips that lack them as well, and widen them on the way.
+    """
+    if written is None:
+        return None
+    units = _chip(hardware)[1]
+    if written in EIGHT_BIT_FLOATS and "fp8" not in units and "int8" in units:
+        return "int8"
+    return _in_other_bits(written, hardware)
+
+
+def _written(text: str, model: str, hardware: str) -> str | None:
+    """The number format that a text names; of alternatives the one for this model, or that the chip can compute in."""
+    alternatives = [part for part in text.lower().split("/") if format_in(part) is not None]
+    if not alternatives:
+        return format_name(text)
+    vendor, units = _chip(hardware)
+    family = model.split("_", maxsplit=1)[0]
+    ours = [part for part in alternatives if family in part]
+    able = [part for part in alternatives if format_in(part) in units]
+    dtype = format_in((ours or able or alternatives)[0])
+    if dtype == "fp4":
+        return "mxfp4" if vendor == "AMD" else "nvfp4"
+    return dtype
+
+
+def format_name(text: str) -> str | None:
+    """The number format that a text names; None if it is empty or leaves that open (``auto``).
+
+    Raises
+    ------
+    UnusableRowError
+        If it names no known format.
+    """
+    dtype = format_in(text.lower())
+    if dtype is None and text and not text.lower().startswith(("auto", "native", "default")):
+        raise UnusableRowError(f"unknown number format {text!r}")
+    return dtype
+
+
+def format_in_name(model: str) -> str:
+    """The number format that a checkpoint is named after; empty if its name has none, or is that of a model's file.
+
+    Raises
+    ------
+    UnusableRowError
+        If the name says that the weights are narrow, but not in which of the known formats.
+
+    Examples
+    --------
+    >>> format_in_name("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"), format_in_name("meta-llama/Llama-3.1-8B")
+    ('fp8', '')
+    """
+    if _is_model_file(model):
+        return ""
+    bare = model.rsplit("/", 1)[-1].lower()
+    dtype = format_in(bare)
+    # A GGUF repository has files in many formats, whose blocks mix widths.
+    if "gguf" in bare or (dtype is None and has_other_width(bare)):
+        raise UnusableRowError(f"the number format of the weights of {model!r} is not known; give the nearest one")
+    return dtype or ""
+
+
+@cache
+def _chip(name: str) -> tuple[str, frozenset[str]]:
+    """Vendor and maths units of a chip."""
+    spec = catalog.hardware(name)
+    return spec.vendor, frozenset(spec.dense_flops_per_second)
+
+
+@cache
+def _native(model: str) -> str:
+    """The format in which most of a model's weights are published."""
+    spec = catalog.model(model)
+    return spec.expert_weights or spec.weights
+
+
+def _unknown(what: str, text: str, names_by_spelling: Mapping[str, str]) -> str:
+    """Message about a name that nobody knows: what it is like, and what can be done about it."""
+    near = difflib.get_close_matches(plain(text.rsplit("/", 1)[-1]), names_by_spelling, n=5, cutoff=_ALIKE)
+    names = " or ".join(list(dict.fromkeys(names_by_spelling[name] for name in near))[:2])
+    return f"unknown {what} {text!r}" + (f"; nearest: {names}" if names else "")
+
+
+def _chip_words(text: str) -> tuple[str, str | None]:
+    """The words that tell a chip from others, run together, and the size of its memory [GB]."""
+    words, memory = spellings.of_chip(_COUNT.sub("", text))
+    return "".join(words), memory
+
+
+def _has_memory(name: str, gigabytes: str) -> bool:
+    """Whether a chip has about that much memory, in units of 1e9 bytes or of 2^30."""
+    real = catalog.hardware(name).hbm_bytes
+    return any(abs(float(gigabytes) * unit / real - 1) <= _MEMORY_TOLERANCE for unit in (1e9, 2.0**30))
+
+
+@cache
+def _chips() -> dict[str, str]:
+    """Telling words, followed by the size of the memory where a name gives one, to catalogue name."""
+    names: dict[str, str] = {}
+    for name in catalog.names("hardware"):
+        if "/" not in name:
+            for spelling in (name, catalog.hardware(name).name):
+                words, memory = _chip_words(spelling)
+                names.setdefault(words if memory is None else f"{words} {memory}", name)
+    for name, others in catalog.measured_names().hardware.items():
+        for spelling in others:
+            words, memory = _chip_words(spelling)
+            names[words if memory is None else f"{words} {memory}"] = name
+    return names
+
+
+#: A day, a month or a year, and the one that a span ends with: ``2026-04-17``, ``20260417``, ``2025-03..06``.
+_DAY = r"\d{4}(?:-\d\d(?:-\d\d)?(?!\d)|\d{4})?"
+_SPAN = re.compile(rf"(?P<since>{_DAY})(?:\.\.(?P<until>{_DAY}|\d\d))?")
+#: The beginning of a date and time.
+_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})T.*")
+#: Two years, as in ``2023-24``, whose second part is no month.
+_YEARS = re.compile(r"(\d{2})(\d{2})-(\d{2})")
+#: Dates inside of the text of a source: what it says of the measurement, or the months of nightly runs.
+_IN_SOURCE = (re.compile(r"measured=([^;,\s]+)"), re.compile(r"\b(\d{4}-\d{2}\.\.\d{4}-\d{2})\b"))
+#: Columns that hold nothing but a date, then such as may hold another text.
+_COLUMNS, _TEXTS = ("days", "measured", "date"), ("version_date",)
+_SOURCES = ("source", "silicon_data_source")
+_MONTHS_OF_YEAR = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """The days between which a row was measured.
+
+    Attributes
+    ----------
+    since, until : date
+        First and last day on which it can have been measured.
+    """
+
+    since: date
+    until: date
+
+
+def days_of(row: Cells) -> Days | None:
+    """The days of a row, by its own column of dates or by its source; None if neither says any.
+
+    Raises
+    ------
+    UnusableRowError
+        If the column of dates holds something else, or a day is in the future.
+    """
+    for column in _COLUMNS:
+        if text := row.text(column):
+            return _past(days(text), f"{column} {text}")
+    for text in (row.text(column) for column in _TEXTS):
+        if _SPAN.fullmatch(_TIME.sub(r"\1", text)):
+            return _past(days(text), f"version_date {text}")
+    for source in (row.text(column) for column in _SOURCES):
+        for pattern in _IN_SOURCE:
+            if match := pattern.search(source):
+                return _past(days(match[1]), f"measured={match[1]}")
+    return None
+
+
+def days(text: str) -> Days:
+    """Days of a date, of a month, of a year, or of a span of these.
+
+    Raises
+    ------
+    UnusableRowError
+        If it is none of them.
+
+    Examples
+    --------
+    >>> days("2025-12..2026-02")
+    Days(since=datetime.date(2025, 12, 1), until=datetime.date(2026, 2, 28))
+    """
+    plain = _TIME.sub(r"\1", text.strip())
+    if (years := _YEARS.fullmatch(plain)) and int(years[3]) > max(_MONTHS_OF_YEAR, int(years[2])):
+        plain = f"{years[1]}{years[2]}..{years[1]}{years[3]}"
+    match = _SPAN.fullmatch(plain)
+    try:
+        if match is None:
+            raise ValueError
+        since, until = match["since"], match["until"] or match["since"]
+        if len(until) < len("2025"):
+            until = f"{since[: -len(until)]}{until}"
+        return Days(_of(since, last=False), _of(until, last=True))
+    except ValueError:
+        raise UnusableRowError(
+            f"{text!r} is no date; write for example 2026-04-17, 2026-04, or 2025-12..2026-02"
+        ) from None
+
+
+def _of(text: str, *, last: bool) -> date:
+    """The first or the last day of a date, a month or a year."""
+    digits = text.replace("-", "")
+    year, month, day = int(digits[:4]), int(digits[4:6] or 0), int(digits[6:] or 0)
+    whole_month = month or (_MONTHS_OF_YEAR if last else 1)
+    return date(year, whole_month, day or (monthrange(year, whole_month)[1] if last else 1))
+
+
+def _past(when: Days, text: str) -> Days:
+    if when.since > date.today():
+        raise UnusableRowError(f"{text} is in the future: today is {date.today()}; give the day of the measurement")
+    return when
+
+
+#: How requests arrived.
+#:
+#: - batch: all at once, served until the last one ends.
+#: - concurrency: a new one whenever one ends, so that their number stays (closed loop).
+#: - rate: at random times (open loop).
+#: - saturated: more than the server can take, which runs as many at a time as it can.
+#: - limited: as many as the server can take and keep its promises of latency.
+Load = Literal["batch", "concurrency", "rate", "saturated", "limited", "unknown"]
+#: Loads that take all that a server has to give.
+FULL_LOADS: tuple[Load, ...] = ("saturated", "limited")
+
+#: Fields that are measured.
+RESULTS = (
+    *("ttft_seconds", "tpot_seconds", "request_seconds"),
+    *(f"{tokens}_tokens_per_second_per_accelerator" for tokens in ("output", "input", "total")),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPool:
+    """Equal workers of a disaggregated server that do prefill, or decode.
+
+    Attributes
+    ----------
+    workers : int or None
+        How many; None if not recorded [1].
+    tp, dp, pp : int
+        Accelerators of one worker that share the attention weights, groups of them with sequences of their own, and
+        pipeline stages [1].
+    ep : int or None
+        Expert-parallel ranks of one worker; None if not recorded [1].
+    slots : int or None
+        Requests that one worker was told to run at a time at most; None if not recorded [1].
+    """
+
+    workers: int | None
+    tp: int
+    dp: int
+    pp: int
+    ep: int | None
+    slots: int | None = None
+
+    @property
+    def accelerators(self) -> int | None:
+        """Accelerators of all workers; None if their number is not recorded [1]."""
+        return None if self.workers is None else self.workers * self.tp * self.dp * self.pp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One measured point of one deployment. What is None was not measured, or not recorded.
+
+    Attributes
+    ----------
+    id : str
+        Of the row, or its number.
+    dataset, source : str
+        Name of the file, and where the row came from.
+    engine, engine_version : str
+        Serving engine (vllm, sglang, trtllm, ...); empty if not recorded.
+    ran : str
+        Version of the engine that scripts of its days ran, where the row names none; empty if not known.
+    days : Days or None
+        Between which it was measured; None if not recorded.
+    model, hardware : str
+        Names in the catalogue.
+    accelerators : int or None
+        Of the whole deployment, replicas included [1].
+    tp, dp, pp, ep : int or None
+        Layout: accelerators that share the attention weights, groups of them with sequences of their own
+        (attention-DP, or replicas), pipeline stages, expert-parallel ranks [1].
+    prefill, decode : Pool or None
+        The two pools of a disaggregated server, whose tp, dp, pp and ep are None.
+    weights, kv : str or None
+        Number formats; None: as published with the model.
+    isl, osl : float or None
+        Mean input and output length [tokens].
+    context : float or None
+        Tokens in the cache, where these are recorded instead of lengths [tokens].
+    load : str
+        How requests arrived; see :data:`Load`.
+    concurrency : float or None
+        Requests of the whole deployment at a time; for a rate, the most that are let in [1].
+    requests_per_second : float or None
+        Offered rate [1/s].
+    requests : float or None
+        Of the whole run, whose first ones find an empty server and whose last ones leave it; None if not recorded [1].
+    spread : float or None
+        Of output lengths: longest less shortest, over the mean, if they are uniform; 0 if all are equal, None if not
+        recorded [1].
+    prefill_first : bool
+        The engine lets decoding wait until it has read all prompts that have come; others read beside decoding.
+    compiled : bool
+        The model was compiled as a whole: no interpreter launches the kernels of a prompt one by one.
+    eager : bool
+        Kernels of decode steps were launched one by one, without graphs.
+    even_routing : bool
+        Tokens were spread over experts evenly by force.
+    redundant_experts : int or None
+        Copies of experts that were held beside all of them; None if not recorded [1].
+    two_batch : bool
+        Two halves of a batch took turns.
+    captured_tokens : int or None
+        Tokens of the largest step with prompts that the engine was told to capture in pieces; None for what it does by
+        itself [tokens].
+    held_steps : float
+        Decode steps for which groups of attention ranks were told to hold a prompt back at most, until each of them has
+        one [1].
+    wait_steps : float
+        Decode steps that a prompt waits on average where the engine was told to look seldom at what has come, or to
+        wait for more prompts [1].
+    warmed_up : bool
+        Requests that were not measured went before the run, so that no kernel was used for the first time in it.
+    step_tokens : float or None
+        Prompt tokens that the engine was told to read in a step at most; None for what it does by itself [tokens].
+    most_sequences : float or None
+        Requests that the engine was told to run at a time at most, in all groups together; None if nobody said [1].
+    memory : float or None
+        Share of memory that the engine was told to take, as it counts itself; None if nobody said [1].
+    statistic : str
+        Of the latencies: median or mean.
+    ttft_seconds, tpot_seconds, request_seconds : float or None
+        To the first token (of a batch: of all its prompts), between tokens, and from beginning to end (of a batch:
+        of its last request) [s].
+    output_tokens_per_second_per_accelerator : float or None
+        [tokens/s]
+    input_tokens_per_second_per_accelerator : float or None
+        [tokens/s]
+    total_tokens_per_second_per_accelerator : float or None
+        Of input and output together [tokens/s].
+    ttft_limit_seconds, tpot_limit_seconds : float or None
+        Promises that a limited load had to keep [s].
+    speculation : str
+        "none", "unrecorded", or what was recorded ("MTP3"); "suspected" where it may, or may not, have been.
+    tokens_per_round : float or None
+        Mean acceptance length that is published for such speculation, the target's own token included; None without
+        speculation, or where nothing is published [1].
+    spoilt : str
+        By which run of the same configuration this one cannot be what it should have been, in words; empty if by none.
+    quality, tier : str
+        As given in the file.
+    remarks : tuple of str
+        What was read into the row.
+    unknown : str
+        Why the row cannot be predicted: what it leaves open; empty if nothing that is needed.
+    """
+
+    id: str
+    dataset: str
+    source: str
+    engine: str
+    engine_version: str
+    ran: str = ""
+    days: Days | None = None
+    model: str
+    hardware: str
+    accelerators: int | None
+    tp: int | None = None
+    dp: int | None = None
+    pp: int | None = None
+    ep: int | None = None
+    prefill: RecordedPool | None = None
+    decode: RecordedPool | None = None
+    weights: str | None
+    kv: str | None = None
+    isl: float | None
+    osl: float | None
+    context: float | None = None
+    load: Load
+    concurrency: float | None
+    requests_per_second: float | None = None
+    requests: float | None = None
+    spread: float | None = None
+    prefill_first: bool = False
+    compiled: bool = False
+    eager: bool = False
+    held_steps: float = 0.0
+    even_routing: bool = False
+    redundant_experts: int | None = None
+    two_batch: bool = False
+    wait_steps: float = 0.0
+    warmed_up: bool = False
+    step_tokens: float | None = None
+    most_sequences: float | None = None
+    memory: float | None = None
+    captured_tokens: int | None = None
+    statistic: str = "median"
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None
+    request_seconds: float | None = None
+    output_tokens_per_second_per_accelerator: float | None = None
+    input_tokens_per_second_per_accelerator: float | None = None
+    total_tokens_per_second_per_accelerator: float | None = None
+    ttft_limit_seconds: float | None = None
+    tpot_limit_seconds: float | None = None
+    speculation: str = "unrecorded"
+    tokens_per_round: float | None = None
+    spoilt: str = ""
+    quality: str = ""
+    tier: str = ""
+    remarks: tuple[str, ...] = ()
+    unknown: str = ""
+
+    @property
+    def speculates(self) -> bool:
+        """Whether a plain decode step does not stand for it: it speculates, or is suspected of it."""
+        return self.speculation not in ("none", "unrecorded")
+
+    @property
+    def mean_context(self) -> float | None:
+        """Mean number of cached tokens during decode; None if no length is recorded [tokens]."""
+        if self.context is not None or self.isl is None:
+            return self.context
+        return self.isl + (self.osl or 0.0) / 2
+
+    @property
+    def closed_loop_rate(self) -> float | None:
+        """Output tokens of an accelerator that a closed loop of the measured latencies completes [tokens/s].
+
+        Each of the requests in flight takes its mean TTFT, and its mean TPOT for every token after the first. None
+        where requests come at a rate, or something is not recorded.
+        """
+        ttft, tpot, requests, chips = self.ttft_seconds, self.tpot_seconds, self.concurrency, self.accelerators
+        if self.load != "concurrency" or ttft is None or not (tpot and requests and chips and self.osl):
+            return None
+        return requests * self.osl / (ttft + (self.osl - 1.0) * tpot) / chips
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A row that is no usable measurement.
+
+    Attributes
+    ----------
+    id : str
+        Of the row, or its number.
+    dataset : str
+        Name of the file.
+    reason : str
+        Why, for people.
+    line : int or None
+        Of the file, from 1, on which the row begins; None if it is no CSV file.
+    """
+
+    id: str
+    dataset: str
+    reason: str
+    line: int | None = field(default=None, compare=False)
+
+
+#: Degrees that a run was started with, in ids like ``..._c64_tp8_ep8_937``.
+_STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
+
+
+def layout(row: Cells, prefix: str = "", *, concurrency: float | None = None) -> tuple[RecordedPool, tuple[str, ...]]:
+    """The layout in the columns of aiconfigurator, those of one pool if they have a prefix.
+
+    Parameters
+    ----------
+    row : Row
+        With ``tp_size``, and ``pp_size``, ``attention_dp_size``, ``moe_tp_size``, ``moe_ep_size`` as far as recorded.
+    prefix : str
+        ``prefill_`` or ``decode_``.
+    concurrency : float, optional
+        Requests of the whole server at a time; a ``batch_size`` below it is that of one attention rank [1].
+
+    Returns
+    -------
+    Pool, tuple of str
+        A single worker, and what was read into it: attention-DP is filled in from the experts' degrees, or from the
+        batch of one rank, if it is not recorded.
+
+    Notes
+    -----
+    The collection multiplies tp by ep where a run had both: its ``tp8_ep8`` on one machine of eight GPUs says
+    ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 ranks of attention. The same measurements stand in the same file with 8.
+    """
+    tp = row.count(f"{prefix}tp_size")
+    pp = row.whole(f"{prefix}pp_size") or 1
+    dp = row.whole(f"{prefix}attention_dp_size")
+    moe_tp, ep = row.whole(f"{prefix}moe_tp_size") or 1, row.whole(f"{prefix}moe_ep_size")
+    width = moe_tp * (ep or 1)
+    remarks: list[str] = []
+    if dp is None:
+        tp, dp = _attention(tp, width, concurrency, row.number("batch_size"))
+        if dp > 1:
+            remarks.append(f"attention-DP {dp} is inferred")
+    if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and _started_with(row) != width:
+        remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
+        tp, dp = (ep, 1) if dp == 1 else (1, ep)
+    return RecordedPool(workers=1, tp=tp, dp=dp, pp=pp, ep=ep), tuple(remarks)
+
+
+def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
+    """Number of servers that shared the requests of an aggregated row, and what was read into it.
+
+    Where attention is recorded as not data-parallel, a ``batch_size`` below the concurrency is that of one of several
+    servers.
+    """
+    batch = row.number("batch_size")
+    if row.whole("attention_dp_size") != 1 or batch is None or batch >= concurrency:
+        return 1, ()
+    copies = concurrency / batch
+    if copies != round(copies):
+        raise UnusableRowError(
+            f"{concurrency:g} requests at a time are no multiple of batch_size {batch:g}: how many servers there were "
+            "is not recorded"
+        )
+    return round(copies), (f"{round(copies)} servers: batch_size {batch:g} of {concurrency:g} requests at a time",)
+
+
+def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[RecordedPool, tuple[str, ...]]:
+    """One pool of a disaggregated server, and what was read into it.
+
+    Parameters
+    ----------
+    row : Row
+        With the columns of that prefix.
+    prefix : str
+        ``prefill_`` or ``decode_``.
+    concurrency : float, optional
+        Requests that are in the pool at a time [1]: with the batch of one attention rank they give the number of
+        workers, for want of a recorded one.
+    """
+    single, remarks = layout(row, prefix)
+    workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
+    if workers is None and concurrency is not None and batch is not None:
+        workers = max(round(concurrency / (batch * single.dp * single.pp)), 1)
+        remarks = (*remarks, f"{prefix}num_workers {workers} is inferred from the batch of one")
+    return replace(single, workers=workers), remarks
+
+
+def _attention(tp: int, width: int, concurrency: float | None, batch: float | None) -> tuple[int, int]:
+    """Ranks of attention, and groups of them, if attention-DP is not recorded."""
+    if width > tp and width % tp == 0:
+        return tp, width // tp
+    groups = concurrency / batch if concurrency and batch else 1.0
+    if groups > 1 and groups == round(groups) and tp % round(groups) == 0:
+        return tp // round(groups), round(groups)
+    return tp, 1
+
+
+def _started_with(row: Cells) -> int | None:
+    match = _STARTED_WITH.search(row.text("id"))
+    return None if match is None else int(match[1])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDegrees:
+    """Accelerators, and the degrees as far as they are recorded."""
+
+    accelerators: int
+    tp: int | None
+    dp: int | None
+    pp: int | None
+    ep: int | None
+
+
+def degrees(row: Cells, accelerators: int | None) -> RecordedDegrees:
+    """Degrees in the columns ``n_gpus``, ``tp``, ``pp``, ``ep`` and ``dp``.
+
+    Parameters
+    ----------
+    row : Row
+        Of a file of points.
+    accelerators : int or None
+        What the name of the hardware says ("8x H100"), for want of ``n_gpus`` [1].
+
+    Returns
+    -------
+    Degrees
+        With dp filled in if tp is recorded, for replicas as for attention-DP.
+    """
+    tp, pp, ep, dp = (row.whole(column) for column in ("tp", "pp", "ep", "dp"))
+    total = row.whole("n_gpus") or accelerators
+    if total is None:
+        if tp is None:
+            raise UnusableRowError("the number of accelerators is not recorded")
+        total = tp * (pp or 1) * (dp or 1)
+    if tp is None:
+        return RecordedDegrees(total, None, dp, pp, ep)
+    pp = pp or 1
+    if dp is None and total % (tp * pp) == 0:
+        dp = total // (tp * pp)
+    if tp * pp * (dp or 1) != total:
+        raise UnusableRowError(f"tp {tp} x pp {pp} x dp {dp or 1} are not the {total} accelerators")
+    return RecordedDegrees(total, tp, dp, pp, ep)
+
+
+#: Columns that a table of this kind has at least; the others are blank where they are missing.
+NEEDED = ("model", "hardware", "accelerators", "isl", "osl", "load", "concurrency", "ttft_seconds", "tpot_seconds")
+#: Columns that are no fields: the number and the unit of what was published, and why a row is no measurement.
+_BESIDE = ("value", "unit", "unusable")
+#: Between remarks in their column.
+BETWEEN = " | "
+POOLS = ("prefill", "decode")
+#: Readers of numbers and switches by the types of their fields; all others have a reader of their own below.
+_BY_TYPE: Mapping[str, Callable[[Cells, str], float | bool | None]] = {
+    "int | None": Cells.whole,
+    "float | None": Cells.number,
+    "float": lambda row, column: row.amount(column) or 0.0,
+    "bool": lambda row, column: row.switch(column) or False,
+}
+_NUMBERS = {
+    field.name: _BY_TYPE[str(field.type)] for field in dataclasses.fields(Measurement) if field.type in _BY_TYPE
+}
+_NUMBERS |= {"isl": Cells.needed, "spread": Cells.amount}
+
+
+def columns() -> tuple[str, ...]:
+    """Return every column: the fields of a measurement in their order, a pool's with its name before them."""
+    parts = [field.name for field in dataclasses.fields(RecordedPool)]
+    names: list[str] = []
+    for field in dataclasses.fields(Measurement):
+        if field.name in POOLS:
+            names += [f"{field.name}_{part}" for part in parts]
+        elif field.name != "dataset":
+            names.append(field.name)
+    return (*names, *_BESIDE)
+
+
+def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
+    """Return the measurement of a row.
+
+    Raises
+    ------
+    UnusableRowError
+        If a cell cannot be what its column holds, or the row itself says that it is none.
+    """
+    if reason := row.text("unusable"):
+        raise UnusableRowError(reason)
+    row.number("value")  # as it was published, for whoever shows it again
+    written, chip = row.text("model"), hardware_name(row.text("hardware"))
+    name = model_name(written)
+    # A name of the catalogue says nothing of a format that its weights would not have by themselves.
+    format_written = row.text("weights") or ("" if name == written else format_in_name(written))
+    name, weights = served(name, chip, format_written)
+    engine, version = engine_name(row.text("engine"))
+    version = row.text("engine_version") or version
+    first, whole = row.switch("prefill_first"), row.switch("compiled")
+    numbers: dict[str, Any] = {column: read(row, column) for column, read in _NUMBERS.items()}
+    numbers["prefill_first"] = prefill_first(engine, version) if first is None else first
+    numbers["compiled"] = compiled(engine, version) if whole is None else whole
+    remarks = row.text("remarks")
+    return Measurement(
+        **common,
+        **numbers | _layout(row),
+        engine=engine,
+        engine_version=version,
+        ran=row.text("ran"),
+        model=name,
+        hardware=chip,
+        weights=weights,
+        kv=cache_format(format_name(row.text("kv")), chip),
+        load=_one_of(row, "load", get_args(Load), "unknown"),
+        statistic=_one_of(row, "statistic", ("median", "mean"), "median"),
+        speculation=row.words("speculation") or "unrecorded",
+        spoilt=row.text("spoilt"),
+        unknown=row.text("unknown"),
+        remarks=tuple(remarks.split(BETWEEN)) if remarks else (),
+    )
+
+
+def _layout(row: Cells) -> dict[str, Any]:
+    """Accelerators and degrees, or pools."""
+    pools = {name: _pool(row, name) for name in POOLS}
+    if (pools["prefill"] is None) != (pools["decode"] is None):
+        missing = next(name for name, pool in pools.items() if pool is None)
+        raise UnusableRowError(f"{missing}_tp is blank: of two pools both are needed")
+    tp, dp, pp, accelerators = (row.whole(column) for column in ("tp", "dp", "pp", "accelerators"))
+    if tp is not None:
+        dp, pp = dp or 1, pp or 1
+        accelerators = accelerators or tp * dp * pp
+        if accelerators % (tp * dp * pp):
+            raise UnusableRowError(f"{accelerators} accelerators are no multiple of tp {tp} x dp {dp} x pp {pp}")
+    elif accelerators is None and pools["decode"] is None:
+        raise UnusableRowError("the number of accelerators is not recorded")
+    elif accelerators is None:
+        sizes = [pool.accelerators for pool in pools.values() if pool is not None]
+        accelerators = sum(size for size in sizes if size) if all(sizes) else None
+    return {"accelerators": accelerators, "tp": tp, "dp": dp, "pp": pp, **pools}
+
+
+def _pool(row: Cells, name: str) -> RecordedPool | None:
+    """A pool; None if its tensor parallelism is blank."""
+    parts = {field.name: row.whole(f"{name}_{field.name}") for field in dataclasses.fields(RecordedPool)}
+    if parts["tp"] is None:
+        return None
+    return RecordedPool(**parts | {degree: parts[degree] or 1 for degree in ("tp", "dp", "pp")})  # type: ignore[arg-type]
+
+
+def _one_of(row: Cells, column: str, allowed: tuple[str, ...], usual: str) -> Any:
+    """The word of a cell; the usual one if it is blank."""
+    word = row.text(column) or usual
+    if word not in allowed:
+        raise UnusableRowError(f"{column} must be {', '.join(allowed[:-1])} or {allowed[-1]}, got {word!r}")
+    return word

@@ -1,0 +1,830 @@
+"""Result files: of load generators, of collectors of their results, and of servers that were asked for metrics."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from inference_econ.errors import InputError
+from inference_econ.extras.servers.measurements import _tables as _points
+from inference_econ.extras.servers.measurements._record import (
+    Load,
+    Measurement,
+    Skipped,
+    UnusableRowError,
+    cache_format,
+    engine_name,
+    format_in_name,
+    format_name,
+    hardware_name,
+    model_name,
+    positive,
+    prefill_first,
+    served,
+)
+from inference_econ.extras.servers.measurements._tables import MEAN_LENGTH, ROUNDS, SHORTER, SPREAD
+from inference_econ.inputs import foreign_yaml, read_text
+from inference_econ.inputs.workload import percentiles
+
+Json = Mapping[str, Any]
+#: Measure (ttft, tpot, e2e) and statistic (mean, p50, p99) to seconds.
+Latencies = Mapping[tuple[str, str], float]
+#: What programs call the statistics that they do not call as we do.
+_OTHER_WORDS = {"median": "p50", "avg": percentiles.MEAN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredServer:
+    """Server of a run, its model, chip and layout: as whoever measured it says, or as a result names it.
+
+    Attributes
+    ----------
+    hardware : str
+        Name, in any usual spelling; empty to take the one in the file, where it has one.
+    model : str
+        Name; empty to take the one in the file.
+    tp, dp, pp : int, optional
+        Accelerators that share the attention weights, groups of them with sequences of their own, pipeline stages [1];
+        by default as the file says, else 1.
+    ep : int, optional
+        Expert-parallel ranks [1].
+    weights, kv : str
+        Number formats; empty: as the name of the model says, or as published.
+    engine : str
+        Empty to take the one in the file.
+    """
+
+    hardware: str = ""
+    model: str = ""
+    tp: int | None = None
+    dp: int | None = None
+    pp: int | None = None
+    ep: int | None = None
+    weights: str = ""
+    kv: str = ""
+    engine: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkRun:
+    """Numbers of one run of a load generator.
+
+    Attributes
+    ----------
+    latencies : mapping
+        TTFT, TPOT and request latency by measure and statistic, as far as they were written [s].
+    throughput : float
+        Output tokens per second of the whole server; NaN where nothing is said of it [tokens/s].
+    isl, osl : float
+        Mean lengths; NaN where nothing is said of them [tokens].
+    load : str
+        How requests arrived; see :data:`Load`.
+    requests_per_second : float or None
+        Offered rate [1/s]; None for a constant number under way.
+    concurrency : float or None
+        Requests under way at most [1].
+    requests : float or None
+        Completed in the whole run [1].
+    total_throughput : float or None
+        Input and output tokens per second of the whole server [tokens/s].
+    spread : float or None
+        Of output lengths, as in :class:`Measurement` [1].
+    cached_share : float
+        Of prompt tokens that were found in a prefix cache [1].
+    speculation : str
+        As in :class:`Measurement`.
+    told : MeasuredServer
+        What it says of the server.
+    remarks : tuple of str
+        What was read into it.
+    """
+
+    latencies: Latencies
+    throughput: float = math.nan
+    isl: float = math.nan
+    osl: float = math.nan
+    load: Load
+    requests_per_second: float | None = None
+    concurrency: float | None = None
+    requests: float | None = None
+    total_throughput: float | None = None
+    spread: float | None = None
+    cached_share: float = 0.0
+    speculation: str = "unrecorded"
+    told: MeasuredServer = field(default_factory=MeasuredServer)
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def in_flight(self) -> float | None:
+        """Requests under way on average: as many as there were, or by Little's law; None if nobody knows [1]."""
+        if self.requests_per_second is None:
+            return self.concurrency
+        seconds = self.latencies.get(("e2e", "mean"))
+        return None if seconds is None else self.requests_per_second * seconds
+
+
+def by_statistic(measure: str, values: Json, name: str, factor: float = 1.0) -> dict[tuple[str, str], float]:
+    """The statistics of one measure that are a mean or a percentile; others are left out.
+
+    Parameters
+    ----------
+    measure : str
+        ``ttft``, ``tpot`` or ``e2e``.
+    values : mapping
+        By what their writer calls them: ``avg``, ``median``, ``p99``.
+    name : str
+        What messages call a value, with ``{}`` for its statistic.
+    factor : float
+        Seconds in their unit [1].
+
+    Raises
+    ------
+    UnusableRowError
+        If one is not positive and finite.
+    """
+    return {
+        (measure, ours): positive(value, name.format(theirs)) * factor
+        for theirs, value in values.items()
+        if value is not None and (ours := _ours(theirs)) is not None
+    }
+
+
+def _ours(word: str) -> str | None:
+    """A statistic as we call it; None of other words."""
+    try:
+        return percentiles.percentile(_OTHER_WORDS.get(word, word))
+    except InputError:
+        return None
+
+
+def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, Any]:
+    """Load of a run, as fields of a run: at a rate, with a constant number of them under way, or all at once."""
+    cap = None if concurrency in (None, "", 0, math.inf) else positive(concurrency, "concurrency")
+    if rate not in (None, "", 0) and str(rate).lower() not in ("inf", "infinity"):
+        rate_asked = positive(rate, "request_rate")
+        return {"load": "rate", "requests_per_second": rate_asked, "concurrency": cap, "requests": requests}
+    load = "batch" if cap is None else "concurrency"
+    return {"load": load, "concurrency": requests if cap is None else cap, "requests": requests}
+
+
+def under_way(requests_per_second: float, request_seconds: float | None, requests: float | None) -> dict[str, Any]:
+    """Requests under way where only what was completed is known: by Little's law so many were under way on average."""
+    if request_seconds is None:
+        return {"load": "unknown", "requests": requests}
+    return {"load": "concurrency", "concurrency": requests_per_second * request_seconds, "requests": requests}
+
+
+def needed(run: Json, key: str) -> float:
+    """A positive number that a run must have.
+
+    Raises
+    ------
+    UnusableRowError
+        If it has none.
+    """
+    if run.get(key) is None:
+        raise UnusableRowError(f"{key} is missing")
+    return positive(run[key], key)
+
+
+def optional(run: Json, key: str, factor: float = 1.0) -> float | None:
+    """A positive number, if a run has it."""
+    return None if run.get(key) is None else positive(run[key], key) * factor
+
+
+def anywhere(value: Any, keys: Iterable[str]) -> Any:
+    """The first value under one of the keys, however deep; of a list, its first entry."""
+    if isinstance(value, dict):
+        for key in keys:
+            inner = value.get(key)
+            if inner not in (None, "", [], {}) and not isinstance(inner, dict):
+                return inner[0] if isinstance(inner, list) else inner
+        for below in value.values():
+            inner = anywhere(below, keys)
+            if inner is not None:
+                return inner
+    return None
+
+
+def inside(value: Any, *keys: str) -> Any:
+    """Value under keys, one after the other; an empty mapping where anything is missing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return {} if value is None else value
+
+
+#: Time and rate units that AIPerf and llm-d write, in base units.
+_UNITS = {
+    "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "tokens/sec": 1.0, "tokens/s": 1.0, "tokens": 1.0,
+    "s/token": 1.0, "ms/token": 1e-3, "count": 1.0,
+}  # fmt: skip
+#: Engines behind the images that are called after llm-d, whose tags are versions of llm-d.
+_LLM_D = {"llm-d": "vllm"}
+_PREDICTED = "predicted by AISimulate, not measured"
+
+
+class Generator(NamedTuple):
+    """One form of results."""
+
+    title: str
+    """Writer."""
+    mark: str
+    """Which keys give it away, in words."""
+    keys: str
+    """Keys that objects of this form have, or other ones behind a bar; a dot leads into a mapping."""
+    read: Callable[[Json], BenchmarkRun]
+    """Reads one; :class:`UnusableRowError` where it cannot be used."""
+
+    def matches(self, run: Json) -> bool:
+        """Whether an object is of this form."""
+        choices = (choice.split() for choice in self.keys.split("|"))
+        return any(all(_has(run, *key.split(".")) for key in keys) for keys in choices)
+
+
+def _has(value: Any, key: str, *below: str) -> bool:
+    """Whether a mapping has a key, and what is under it the next one."""
+    there = isinstance(value, dict) and key in value
+    return there and (not below or _has(value[key], *below))
+
+
+def _flat(run: Json, endings: Mapping[str, str], factor: float = 1.0) -> dict[tuple[str, str], float]:
+    """Statistics under keys of their own, ``p99_ttft_ms``, by how those of a measure end."""
+    latencies: dict[tuple[str, str], float] = {}
+    for measure, ending in endings.items():
+        values = {key.removesuffix(ending): value for key, value in run.items() if key.endswith(ending)}
+        latencies |= by_statistic(measure, values, f"{{}}{ending}", factor)
+    return latencies
+
+
+def _bench(run: Json) -> BenchmarkRun:
+    """``vllm bench serve`` and its relatives: flat keys, latencies in ms."""
+    completed = needed(run, "completed")
+    accepted = run.get("accept_length")
+    return BenchmarkRun(
+        latencies=_flat(run, {"ttft": "_ttft_ms", "tpot": "_tpot_ms", "e2e": "_e2el_ms"}, 1e-3),
+        throughput=optional(run, "output_throughput") or math.nan,
+        total_throughput=optional(run, "total_token_throughput"),
+        isl=needed(run, "total_input_tokens") / completed,
+        osl=needed(run, "total_output_tokens") / completed,
+        **offered(run.get("request_rate"), run.get("max_concurrency"), completed),
+        speculation="unrecorded" if accepted is None else f"{accepted} tokens accepted",
+        told=_told(run),
+    )
+
+
+def _told(run: Json) -> MeasuredServer:
+    """The model and the engine, as results name them that know of no more."""
+    return MeasuredServer(
+        model=str(anywhere(run, ("model_id", "model_names", "model_name", "model")) or ""),
+        engine=str(run.get("backend") or run.get("endpoint_type") or ""),
+    )
+
+
+def _aiperf(run: Json) -> BenchmarkRun:
+    """genai-perf and AIPerf: an object with a unit and statistics for each metric, and the settings."""
+    settings = run.get("input_config") or {}
+    metrics = (("ttft", "time_to_first_token"), ("tpot", "inter_token_latency"), ("e2e", "request_latency"))
+    requests = _mean(run, "request_count", factor=1.0)
+    return BenchmarkRun(
+        latencies=_in_units({measure: (metric, run.get(metric)) for measure, metric in metrics}),
+        throughput=_mean(run, "output_token_throughput") or math.nan,
+        isl=_mean(run, "input_sequence_length") or math.nan,
+        osl=_mean(run, "output_sequence_length") or math.nan,
+        **offered(anywhere(settings, ("request_rate",)), anywhere(settings, ("concurrency",)), requests or 1.0),
+        told=_told(run),
+    )
+
+
+def _in_units(blocks: dict[str, tuple[str, Any]]) -> dict[tuple[str, str], float]:
+    """Statistics of measures, each with the name of its metric and an object with a unit and values."""
+    latencies: dict[tuple[str, str], float] = {}
+    for measure, (metric, block) in blocks.items():
+        if isinstance(block, dict):
+            latencies |= by_statistic(measure, block, metric, _unit(metric, block))
+    return latencies
+
+
+def _unit(metric: str, block: Json) -> float:
+    unit = str(block.get("unit", block.get("units", ""))).lower()
+    if unit not in _UNITS:
+        raise UnusableRowError(f"unit {unit!r} of {metric} is not convertible")
+    return _UNITS[unit]
+
+
+def _mean(run: Json, metric: str, factor: float | None = None) -> float | None:
+    """The mean of a metric, in base units."""
+    block = run.get(metric)
+    value = block.get("avg", block.get("mean")) if isinstance(block, dict) else None
+    if not isinstance(block, dict) or value is None:
+        return None
+    return positive(value, metric) * (_unit(metric, block) if factor is None else factor)
+
+
+def _guidellm(run: Json) -> BenchmarkRun:
+    """GuideLLM: one entry of ``benchmarks``, whose inter-token latency is ours per token; its own has the first."""
+    metrics = run["metrics"]
+
+    def successful(name: str) -> Json:
+        block = inside(metrics, name, "successful")
+        return {**inside(block, "percentiles"), **{word: block.get(word) for word in ("mean", "median")}}
+
+    latencies: dict[tuple[str, str], float] = {}
+    blocks = (
+        ("ttft", "time_to_first_token_ms", 1e-3),
+        ("tpot", "inter_token_latency_ms", 1e-3),
+        ("e2e", "request_latency", 1.0),
+    )
+    for measure, name, factor in blocks:
+        fields = {
+            word: value for word, value in successful(name).items() if word in ("mean", "p50", "p90", "p95", "p99")
+        }
+        latencies |= by_statistic(measure, fields, name, factor)
+    strategy = inside(run, "config", "strategy") or inside(run, "args", "strategy")
+    kind = strategy.get("type_")
+    streams = 1 if kind == "synchronous" else strategy.get("streams")
+    rate = strategy.get("rate") if kind in ("constant", "poisson") else None
+    return BenchmarkRun(
+        latencies=latencies,
+        throughput=optional(successful("output_tokens_per_second"), "mean") or math.nan,
+        total_throughput=optional(successful("tokens_per_second"), "mean"),
+        isl=optional(successful("prompt_token_count"), "mean") or math.nan,
+        osl=optional(successful("output_token_count"), "mean") or math.nan,
+        **offered(rate, streams, optional(inside(metrics, "request_totals"), "successful")),
+        told=MeasuredServer(model=str(anywhere(run, ("backend_model", "model")) or "")),
+    )
+
+
+def _inference_perf(run: Json) -> BenchmarkRun:
+    """inference-perf: a stage of ``stage_N_lifecycle_metrics.json``, or the summary of all; seconds."""
+    successes, summary = run["successes"], inside(run, "load_summary")
+    latency, throughput = inside(successes, "latency"), inside(successes, "throughput")
+    measures = (("ttft", "time_to_first_token"), ("tpot", "time_per_output_token"), ("e2e", "request_latency"))
+    latencies: dict[tuple[str, str], float] = {}
+    for measure, name in measures:
+        latencies |= by_statistic(measure, inside(latency, name), name)
+    requests, rate = optional(successes, "count"), summary.get("requested_rate")
+    load = (
+        under_way(needed(throughput, "requests_per_sec"), latencies.get(("e2e", "mean")), requests)
+        if rate is None and summary.get("concurrency") is None
+        else offered(None if summary.get("concurrency") else rate, summary.get("concurrency"), requests)
+    )
+    return BenchmarkRun(
+        latencies=latencies,
+        throughput=optional(throughput, "output_tokens_per_sec") or math.nan,
+        total_throughput=optional(throughput, "total_tokens_per_sec"),
+        isl=optional(inside(successes, "prompt_len"), "mean") or math.nan,
+        osl=optional(inside(successes, "output_len"), "mean") or math.nan,
+        **load,
+    )
+
+
+def _llm_d(run: Json) -> BenchmarkRun:
+    """llm-d's benchmark report 0.2 and 0.2.1: statistics with units, the load, and the parts of the stack."""
+    if not str(run["version"]).startswith("0.2"):
+        raise UnusableRowError(f"benchmark reports of llm-d are read in versions 0.2 and 0.2.1, got {run['version']}")
+    whole = inside(run, "results", "request_performance", "aggregate")
+    latency, requests, rates = (inside(whole, part) for part in ("latency", "requests", "throughput"))
+    measures = (("ttft", "time_to_first_token"), ("tpot", "time_per_output_token"), ("e2e", "request_latency"))
+    load = inside(run, "scenario", "load", "standardized")
+    return BenchmarkRun(
+        latencies=_in_units({measure: (name, latency.get(name)) for measure, name in measures}),
+        throughput=_mean(rates, "output_token_rate") or math.nan,
+        total_throughput=_mean(rates, "total_token_rate"),
+        isl=_mean(requests, "input_length") or math.nan,
+        osl=_mean(requests, "output_length") or math.nan,
+        **offered(load.get("rate_qps"), load.get("concurrency"), optional(requests, "total")),
+        told=_engine_of(inside(run, "scenario", "stack") or []),
+    )
+
+
+def _engine_of(stack: Sequence[Json]) -> MeasuredServer:
+    """The only kind of engine of a stack."""
+    engines = [
+        part for part in (inside(entry, "standardized") for entry in stack) if part.get("kind") == "inference_engine"
+    ]
+    if any(engine.get("role") == "prefill" for engine in engines) or len(engines) > 1:
+        raise UnusableRowError(
+            "several pools of engines, which a single run does not tell apart; write a table of them"
+        )
+    if not engines:
+        return MeasuredServer()
+    (engine,) = engines
+    chip, degrees = inside(engine, "accelerator"), inside(engine, "accelerator", "parallelism")
+    replicas, tool = int(engine.get("replicas") or 1), str(engine.get("tool") or "")
+    return MeasuredServer(
+        model=str(inside(engine, "model", "name") or ""),
+        hardware=str(chip.get("model") or ""),
+        engine=_LLM_D.get(tool, f"{tool} {engine.get('tool_version') or ''}".strip()),
+        tp=degrees.get("tp"),
+        dp=(degrees.get("dp") or 1) * replicas,
+        pp=degrees.get("pp"),
+        ep=degrees.get("ep") if (degrees.get("ep") or 1) > 1 else None,
+    )
+
+
+def _inferencex(run: Json) -> BenchmarkRun:
+    """InferenceX: ``agg_*.json``, whose latencies are in seconds and whose rates are per accelerator."""
+    if _is_true(run.get("disagg")) or _is_true(run.get("is_multinode")):
+        raise UnusableRowError("pools, or several nodes, which a single run does not tell apart; write a table of them")
+    tp = int(needed(run, "tp"))
+    rates = [optional(run, name, tp) for name in ("output_tput_per_gpu", "tput_per_gpu")]
+    apart = _is_true(run.get("dp_attention"))
+    return BenchmarkRun(
+        latencies=_flat(run, {"ttft": "_ttft", "tpot": "_tpot", "e2e": "_e2el"}),
+        throughput=rates[0] or math.nan,
+        total_throughput=rates[1],
+        isl=needed(run, "isl") * MEAN_LENGTH,
+        osl=needed(run, "osl") * MEAN_LENGTH,
+        spread=SPREAD,
+        **offered(None, needed(run, "conc"), ROUNDS * needed(run, "conc")),
+        speculation=_points.speculation(str(run.get("spec_decoding") or run.get("mtp") or "")),
+        remarks=(SHORTER,),
+        told=MeasuredServer(
+            model=str(run.get("model") or ""),
+            hardware=str(run.get("hw") or run.get("device") or "").partition("-")[0],
+            engine=_image_version(str(run.get("framework") or ""), str(run.get("image") or "")),
+            weights=str(run.get("precision") or ""),
+            tp=1 if apart else tp,
+            dp=tp if apart else 1,
+            ep=int(run["ep"]) if run.get("ep") else None,
+        ),
+    )
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() == "true"
+
+
+def _image_version(framework: str, image: str) -> str:
+    """An engine with the version that the tag of its image begins with, where it does."""
+    tag = image.rpartition(":")[2].lstrip("v") if ":" in image else ""
+    return f"{framework} {tag}" if tag[:1].isdigit() else framework
+
+
+def _aisimulate(run: Json) -> BenchmarkRun:
+    """AISimulate: ``prediction.json``, a replay of requests in the words of measurements; latencies in ms."""
+    completed = needed(run, "completed_requests")
+    latencies = _flat(run, {"ttft": "_ttft_ms", "tpot": "_tpot_ms", "e2e": "_e2e_latency_ms"}, 1e-3)
+    return BenchmarkRun(
+        latencies=latencies,
+        throughput=needed(run, "output_throughput_tok_s"),
+        total_throughput=optional(run, "total_throughput_tok_s"),
+        isl=needed(run, "total_input_tokens") / completed,
+        osl=needed(run, "total_output_tokens") / completed,
+        **under_way(needed(run, "request_throughput_rps"), latencies.get(("e2e", "mean")), completed),
+        remarks=(_PREDICTED,),
+    )
+
+
+#: Forms of results, the one to look for first first.
+GENERATORS: Sequence[Generator] = (
+    Generator(
+        "AISimulate",
+        "completed_requests and output_throughput_tok_s",
+        "completed_requests output_throughput_tok_s",
+        _aisimulate,
+    ),
+    Generator("vllm bench serve and SGLang's bench_serving", "median_tpot_ms", "median_tpot_ms | mean_tpot_ms", _bench),
+    Generator("genai-perf and AIPerf", "inter_token_latency", "inter_token_latency | request_latency", _aiperf),
+    Generator("GuideLLM", "benchmarks with metrics", "metrics.request_latency", _guidellm),
+    Generator("inference-perf", "successes with latency", "successes.latency", _inference_perf),
+    Generator("llm-d", "version, scenario and results (benchmark report 0.2)", "version results", _llm_d),
+    Generator("InferenceX", "conc and output_tput_per_gpu", "conc output_tput_per_gpu", _inferencex),
+)
+
+
+def generator_of(run: Json) -> Generator | None:
+    """The form of a result; None of none that is known."""
+    return next((generator for generator in GENERATORS if generator.matches(run)), None)
+
+
+def written_by() -> str:
+    """Writers of all forms, for messages."""
+    return "; ".join(f"{generator.title}: {generator.mark}" for generator in GENERATORS)
+
+
+#: A sample: name, labels, value; a time after it is left out.
+_SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|Inf|NaN))(?:\s+-?\d+)?\s*$")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+#: What engines call a histogram of each measure, the name to look for first first: per request before per token.
+_HISTOGRAMS: Mapping[str, tuple[str, ...]] = {
+    "ttft": ("time_to_first_token_seconds",),
+    "tpot": ("request_time_per_output_token_seconds", "inter_token_latency_seconds", "time_per_output_token_seconds"),
+    "e2e": ("e2e_request_latency_seconds",),
+}
+_ENGINES = ("vllm", "sglang")
+#: How names of samples end that only grow while a server runs.
+_GROWING = ("_sum", "_count", "_total")
+#: Requests that have got all of their tokens; their first one, where an engine counts no others.
+_COMPLETED = ("e2e_request_latency_seconds_count", "time_to_first_token_seconds_count")
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One reading of the metrics of a server.
+
+    Attributes
+    ----------
+    engine : str
+        ``vllm`` or ``sglang``.
+    model : str
+        Name under which it serves; empty where no metric has one.
+    samples : mapping of str to float
+        By name without the engine, those of all engines and ranks of the page added up; no buckets.
+    """
+
+    engine: str
+    model: str
+    samples: Mapping[str, float]
+
+
+def is_scrape(text: str) -> bool:
+    """Whether a text is one of these, by its first words."""
+    start = text.lstrip()[:4096]
+    return start.startswith(("# HELP", "# TYPE")) or any(f"{engine}:" in start for engine in _ENGINES)
+
+
+def read_scrape(text: str) -> BenchmarkRun:
+    """Return what a server did since it was started, on average, and how many requests it holds now.
+
+    Raises
+    ------
+    UnusableRowError
+        If a line cannot be read, several models are served, or nothing was completed yet.
+    """
+    return _run(scrape(text))
+
+
+def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
+    """Return what a server did between two readings of its metrics, as a run at the rate that it completed.
+
+    Parameters
+    ----------
+    before, after : Scrape
+        Of the same server.
+    seconds : float
+        Between them [s].
+
+    Raises
+    ------
+    UnusableRowError
+        If the server is another one or was started again, or completed no request meanwhile.
+    """
+    if (before.engine, before.model) != (after.engine, after.model) and before.model:
+        was, now = (f"{reading.model or 'no model'} on {reading.engine}" for reading in (before, after))
+        raise UnusableRowError(f"another server answers: {was} before, {now} now")
+    samples = dict(after.samples)
+    for name in filter(lambda name: name.endswith(_GROWING), before.samples):
+        samples[name] = after.samples.get(name, 0.0) - before.samples[name]
+        if samples[name] < 0.0:
+            raise UnusableRowError(f"{name} went backwards: the engine was started again")
+    completed = next((samples[name] for name in _COMPLETED if name in samples), 0.0)
+    if completed < 1.0:
+        raise UnusableRowError(f"no request was completed in {seconds:.3g} s")
+    run = _run(Scrape(after.engine, after.model, samples))
+    generated = samples.get("generation_tokens_total", run.osl * completed)
+    rate = completed / seconds
+    return replace(run, load="rate", requests=completed, requests_per_second=rate, throughput=generated / seconds)
+
+
+def _run(reading: Scrape) -> BenchmarkRun:
+    """Means of a page: sums of histograms over their counts; lengths are those of the requests that were completed."""
+    samples = reading.samples
+
+    def mean(*names: str) -> float | None:
+        for name in names:
+            count, total = samples.get(f"{name}_count", 0.0), samples.get(f"{name}_sum", 0.0)
+            if count > 0 and total > 0:
+                return total / count
+        return None
+
+    latencies = {
+        (measure, "mean"): value for measure, names in _HISTOGRAMS.items() if (value := mean(*names)) is not None
+    }
+    if ("tpot", "mean") not in latencies:
+        raise UnusableRowError("no time per output token in it yet; scrape a server that has answered requests")
+    completed = samples.get("e2e_request_latency_seconds_count", 0.0)
+    running = samples.get("num_requests_running", samples.get("num_running_reqs", 0.0))
+    waiting = samples.get("num_requests_waiting", samples.get("num_queue_reqs", 0.0))
+    cached = _cached(samples)
+    return BenchmarkRun(
+        latencies=latencies,
+        throughput=samples.get("gen_throughput") or math.nan,
+        isl=mean("request_prompt_tokens") or _per(samples, "prompt_tokens_total", completed),
+        osl=mean("request_generation_tokens") or _per(samples, "generation_tokens_total", completed),
+        load="unknown" if not running else "saturated" if waiting > running else "concurrency",
+        concurrency=running or None,
+        told=MeasuredServer(model=reading.model, engine=reading.engine),
+        cached_share=cached,
+        remarks=(f"{100 * cached:.0f} % of prompt tokens were found in the prefix cache",) if cached >= 0.01 else (),
+    )
+
+
+def scrape(text: str) -> Scrape:
+    """Read a page of metrics.
+
+    Raises
+    ------
+    UnusableRowError
+        If a line cannot be read, there is no metric of a known engine, or several models are served.
+    """
+    samples_by_engine: Mapping[str, dict[str, float]] = {engine: defaultdict(float) for engine in _ENGINES}
+    models = set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = _SAMPLE.match(line)
+        if match is None:
+            raise UnusableRowError(f"line {number} is no sample of Prometheus: {line[:60]!r}")
+        engine, _, name = match[1].partition(":")
+        if engine not in samples_by_engine or name.endswith("_bucket"):
+            continue
+        labels: dict[str, Any] = dict(_LABEL.findall(match[2] or ""))
+        models |= {labels["model_name"]} if labels.get("model_name") else set()
+        samples_by_engine[engine][name] += float(match[3])
+    engine = max(samples_by_engine, key=lambda name: len(samples_by_engine[name]))
+    if not samples_by_engine[engine]:
+        raise UnusableRowError("no metric of vLLM (vllm:...) or SGLang (sglang:...) in it")
+    if len(models) > 1:
+        raise UnusableRowError(f"it is about {len(models)} models, {', '.join(sorted(models))}; give the page of one")
+    return Scrape(engine, next(iter(models), ""), samples_by_engine[engine])
+
+
+def _per(samples: Mapping[str, float], name: str, requests: float) -> float:
+    return samples[name] / requests if samples.get(name) and requests > 0 else math.nan
+
+
+def _cached(samples: Mapping[str, float]) -> float:
+    """Share of the prompts that was found in the prefix cache [1]."""
+    queries, hits = samples.get("prefix_cache_queries_total", 0.0), samples.get("prefix_cache_hits_total", 0.0)
+    return hits / queries if queries else samples.get("cache_hit_rate", 0.0)
+
+
+#: Fields of a run that its measurement has, too.
+_SAME = ("load", "concurrency", "requests_per_second", "requests", "spread", "speculation", "remarks")
+
+
+def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | Skipped]:
+    """Every run of a result file.
+
+    Parameters
+    ----------
+    path : path or str
+        JSON, one JSON object a line, YAML, or the text of ``/metrics``.
+    server : MeasuredServer
+        What the server was; what is not given is taken from the file, where that says it.
+
+    Returns
+    -------
+    list of Measurement or Skipped
+        One for each run of the file; impossible values are skipped runs, not errors.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is not of a known kind, or the deployment is not given, or names what nobody knows.
+    """
+    file = Path(path)
+    runs = _runs(file)
+    for degree in ("tp", "dp", "pp", "ep"):
+        value = getattr(server, degree)
+        if value is not None and value < 1:
+            raise InputError(f"{degree} must be at least 1, got {value}")
+    try:
+        if server.hardware:
+            hardware_name(server.hardware)
+        if server.model:
+            model_name(server.model)
+        for text in (server.weights, server.kv):
+            format_name(text)
+    except UnusableRowError as error:
+        raise InputError(
+            f"{error}; 'inference-econ hardware' and 'inference-econ models' list what there is"
+        ) from error
+    return [_measured(file, f"run {number}", run, server) for number, run in enumerate(runs, start=1)]
+
+
+def read_run(path: Path | str) -> BenchmarkRun:
+    """The only run of a result file, with all of its statistics.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is not of a known kind, lacks a number, or has several runs.
+    """
+    runs = _runs(Path(path))
+    if len(runs) > 1:
+        raise InputError(f"{path}: {len(runs)} runs; one is held against one answer")
+    try:
+        run = _report_run(runs[0])
+    except UnusableRowError as error:
+        raise InputError(f"{path}: {error}") from error
+    return run
+
+
+def _runs(path: Path) -> list[Json | str]:
+    """The objects of a file, each of a known form; the text of one that is a page of metrics.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is of no known form.
+    """
+    try:
+        text = read_text(path, encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a text file in UTF-8 ({error.reason})") from error
+    if is_scrape(text):
+        return [text]
+    if path.suffix.lower() in (".prom", ".txt"):
+        raise InputError(f"{path}: no page of metrics of vLLM (vllm:...) or SGLang (sglang:...), as /metrics has them")
+    data: Any = foreign_yaml(text, str(path)) if path.suffix.lower() in (".yaml", ".yml") else _json(path, text)
+    listed = data.get("benchmarks", data) if isinstance(data, dict) else data
+    runs: list[Json | str] = listed if isinstance(listed, list) else [listed]
+    if not runs or not all(isinstance(run, dict) for run in runs):
+        raise InputError(f"{path}: a JSON object, or a list of them, is needed")
+    if not all(generator_of(run) for run in runs if not isinstance(run, str)):
+        raise InputError(f"{path}: no result of a known load generator; known by their keys: {written_by()}")
+    return runs
+
+
+def _json(path: Path, text: str) -> Any:
+    # A number of thousands of digits is a ValueError that is no JSONDecodeError.
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: not JSON, nor one JSON object a line: {str(error).partition(';')[0]}") from error
+
+
+def _report_run(data: Json | str) -> BenchmarkRun:
+    if isinstance(data, str):
+        return read_scrape(data)
+    generator = generator_of(data)
+    assert generator is not None
+    try:
+        return generator.read(data)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnusableRowError(f"not what {generator.title} writes ({error})") from error
+
+
+def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -> Measurement | Skipped:
+    try:
+        run = _report_run(data)
+        if not (server.hardware or run.told.hardware):
+            raise InputError(f"{path}: results do not say what they were measured on; give --hardware, --tp and so on")
+        common = _common(run, path, name, server)
+    except UnusableRowError as error:
+        return Skipped(name, path.stem, str(error))
+    middle = "p50" if ("tpot", "p50") in run.latencies else "mean"
+    chips = common["accelerators"]
+    return Measurement(
+        **common,
+        isl=_known(run.isl),
+        osl=_known(run.osl),
+        statistic="median" if middle == "p50" else "mean",
+        ttft_seconds=run.latencies.get(("ttft", middle)),
+        tpot_seconds=run.latencies.get(("tpot", middle)),
+        request_seconds=run.latencies.get(("e2e", middle)),
+        output_tokens_per_second_per_accelerator=_known(run.throughput / chips),
+        total_tokens_per_second_per_accelerator=_known((run.total_throughput or math.nan) / chips),
+        **{name: getattr(run, name) for name in _SAME},
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _common(run: BenchmarkRun, path: Path, name: str, server: MeasuredServer) -> dict[str, Any]:
+    result = run.told
+    chip = hardware_name(server.hardware or result.hardware)
+    named = server.model or result.model
+    model, weights = served(model_name(named), chip, server.weights or result.weights or format_in_name(named))
+    engine, version = engine_name(server.engine or result.engine)
+    tp, dp, pp = (getattr(server, degree) or getattr(result, degree) or 1 for degree in ("tp", "dp", "pp"))
+    return {
+        "id": name,
+        "dataset": path.stem,
+        "source": str(path),
+        "engine": engine,
+        "engine_version": version,
+        "model": model,
+        "hardware": chip,
+        "accelerators": tp * dp * pp,
+        "tp": tp,
+        "dp": dp,
+        "pp": pp,
+        "ep": server.ep or result.ep,
+        "weights": weights,
+        "kv": cache_format(format_name(server.kv), chip),
+        "prefill_first": prefill_first(engine, version),
+    }

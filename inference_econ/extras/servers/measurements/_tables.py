@@ -1,0 +1,539 @@
+"""One small reader for each kind of file: columns to measurements."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any
+
+from inference_econ.extras.servers.measurements import _record as _fields
+from inference_econ.extras.servers.measurements._record import (
+    RESULTS,
+    Cells,
+    Load,
+    Measurement,
+    RecordedDegrees,
+    Skipped,
+    UnusableRowError,
+    cache_format,
+    chip_count,
+    compiled,
+    degrees,
+    engine_name,
+    first_number,
+    format_in_name,
+    format_name,
+    hardware_name,
+    layout,
+    model_name,
+    pool,
+    positive,
+    prefill_first,
+    replicas,
+    served,
+)
+from inference_econ.inputs import catalog
+from inference_econ.inputs.models.acceptance import Prompts
+
+_SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
+#: Words of a latency's name, those of the time between tokens before those of the first one, whose words turn up in
+#: remarks ("elapsed/osl (approx TPOT incl. prefill share)").
+_LATENCIES = (
+    ("tpot_seconds", ("tpot", "itl", "tbt", "per-token", "per token", "inter-token", "/osl")),
+    ("ttft_seconds", ("ttft", "prefill", "first", "prompt")),
+    ("request_seconds", ("e2e", "end-to-end", "end to end", "batch_latency", "request")),
+)
+#: How the kind of load is written, the most telling words first.
+_LOADS: tuple[tuple[Load, tuple[str, ...]], ...] = (
+    ("saturated", ("max_throughput", "mlperf_offline", "saturat")),
+    ("limited", ("mlperf_server", "mlperf_interactive", "sla")),
+    ("rate", ("rate", "poisson", "open_loop", "open loop")),
+    ("concurrency", ("concurren", "closed_loop", "closed loop", "users")),
+    ("batch", ("batch",)),
+)
+_PER_ACCELERATOR = re.compile(r"(?:/|per[ _])(?:gpu|accelerator|chip|device)", re.IGNORECASE)
+_COUNT_PER_ACCELERATOR = re.compile(r"(\d+(?:\.\d+)?) *(tokens)? */ *gpu", re.IGNORECASE)
+_CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
+
+
+def point_fields(row: Cells) -> dict[str, Any]:
+    """The fields of a measurement that do not depend on names of models and chips."""
+    quality = row.text("quality")
+    if quality.upper() == "D":
+        raise UnusableRowError("quality D: second-hand, or known to be wrong")
+    layout = degrees(row, chip_count(row.text("hardware")))
+    load = load_of(row.text("batch_kind"))
+    name, version = engine_name(row.text("engine"))
+    result = {
+        "engine": name,
+        "engine_version": version,
+        "accelerators": layout.accelerators,
+        "tp": layout.tp,
+        "dp": layout.dp,
+        "pp": layout.pp,
+        "ep": layout.ep,
+        "kv": format_name(row.text("kv_dtype")),
+        "isl": row.number("isl"),
+        "osl": row.number("osl"),
+        "load": load,
+        "prefill_first": prefill_first(name, version),
+        "compiled": compiled(name, version),
+        "speculation": speculation(row.words("spec_decode")),
+        **_demand(row, load, layout),
+    }
+    result |= _value(row, layout)
+    result["context"] = _context(row, result)
+    if result["isl"] is None:
+        raise UnusableRowError("isl is not recorded")
+    return result
+
+
+def speculation(text: str) -> str:
+    """``none``, ``unrecorded``, or what was recorded.
+
+    Examples
+    --------
+    >>> speculation("none (closed division)"), speculation(""), speculation("MTP3")
+    ('none', 'unrecorded', 'MTP3')
+    """
+    lower = text.lower()
+    if lower.startswith(("none", "no ", "off", "false")) or lower in ("0", "no"):
+        return "none"
+    return "unrecorded" if lower in ("", "nan") or lower.startswith(("not stated", "unknown")) else text
+
+
+def load_of(text: str) -> Load:
+    """Load of a row, from the words for it."""
+    lower = text.lower()
+    for load, words in _LOADS:
+        if any(word in lower for word in words):
+            return load
+    return "unknown"
+
+
+def _demand(row: Cells, load: Load, layout: RecordedDegrees) -> dict[str, float | None]:
+    """Concurrency of the whole deployment, or the offered rate."""
+    text = row.text("batch_or_concurrency")
+    number = first_number(text)
+    if load == "rate":
+        if number is None:
+            raise UnusableRowError(f"batch_or_concurrency {text!r} has no rate")
+        cap = _CAP.search(text)
+        most = None if cap is None else float(cap[1] or cap[2])
+        return {"concurrency": most, "requests_per_second": positive(number, "batch_or_concurrency")}
+    per_accelerator = _COUNT_PER_ACCELERATOR.search(text)
+    if per_accelerator is not None:
+        total = float(per_accelerator[1]) * layout.accelerators
+        isl = row.number("isl")
+        if per_accelerator[2]:  # tokens of a prefill batch
+            return {"concurrency": None if isl is None else total / isl}
+        return {"concurrency": positive(total, "batch_or_concurrency")}
+    if number is None:
+        if load in ("batch", "concurrency"):
+            raise UnusableRowError(f"batch_or_concurrency {text!r} has no number")
+        return {"concurrency": None}
+    return {"concurrency": positive(number, "batch_or_concurrency")}
+
+
+def _value(row: Cells, layout: RecordedDegrees) -> dict[str, Any]:
+    """The measured value under the field that it belongs to, and its statistic."""
+    metric, unit = row.text("metric"), row.text("unit")
+    value = row.needed("value")
+    words = metric.lower()
+    if re.search(r"p9\d|p99", words):
+        raise UnusableRowError(f"metric {metric!r} is a tail, not a typical value")
+    statistic = "median" if "median" in words or "p50" in words else "mean"
+    harmonised = row.number("tpot_ms_equiv")
+    if unit.lower() in _SECONDS:
+        seconds = value * _SECONDS[unit.lower()]
+        for field, spellings in _LATENCIES:
+            if any(spelling in words for spelling in spellings):
+                return {field: seconds, "statistic": statistic}
+        raise UnusableRowError(f"metric {metric!r} in {unit} is not understood")
+    if "user" in unit or "user" in words:
+        return {"tpot_seconds": 1 / value, "statistic": statistic}
+    if not re.fullmatch(r"(?:tok|tokens?)/s.*", unit.lower()) or "node" in unit:
+        raise UnusableRowError(f"unit {unit!r} of metric {metric!r} is not convertible")
+    per_accelerator = (
+        value if _PER_ACCELERATOR.search(unit) or _PER_ACCELERATOR.search(words) else value / layout.accelerators
+    )
+    result: dict[str, Any] = {
+        f"{_tokens(words, metric)}_tokens_per_second_per_accelerator": per_accelerator,
+        "statistic": "mean",
+    }
+    if harmonised is not None:
+        result["tpot_seconds"] = harmonised * 1e-3
+    return result
+
+
+def _tokens(words: str, metric: str) -> str:
+    """Which tokens a throughput counts."""
+    for which, spellings in (("input", ("input", "prefill")), ("output", ("output", "decode", "generat"))):
+        if any(spelling in words for spelling in spellings):
+            return which
+    if "total" in words:
+        return "total"
+    raise UnusableRowError(f"metric {metric!r} does not say which tokens it counts")
+
+
+def _context(row: Cells, result: dict[str, Any]) -> float | None:
+    """Length of the cache, where the row gives that in the place of an input."""
+    # Servers that only decode read no prompts.
+    says_so = "PD disagg" in row.text("engine")
+    decodes = "tpot_seconds" in result or "output_tokens_per_second_per_accelerator" in result
+    isl: float | None = result["isl"]
+    return isl if isl is not None and decodes and (says_so or result["osl"] is None) else None
+
+
+#: Requests of InferenceMAX are as long as 0.8 to 1.0 of what rows say, evenly: the mean [1].
+MEAN_LENGTH = 0.9
+#: Longest less shortest of these lengths over the mean [1].
+SPREAD = 0.2 / MEAN_LENGTH
+#: Its runs have so many times as many requests as there are at a time [1].
+ROUNDS = 10
+#: What is read into its rows.
+SHORTER = "lengths are 0.9 of the nominal ones: uniform from 0.8 to 1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of file.
+
+    Attributes
+    ----------
+    title : str
+        For people.
+    columns : tuple of str
+        Without which a file is not of this kind.
+    read : callable
+        Row and what all kinds have in common to a measurement.
+    final : bool
+        Rows say everything themselves: nothing is concluded from other rows of the file.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    read: Callable[[Cells, Mapping[str, Any]], Measurement]
+    final: bool = False
+
+
+def subject(model: str, hardware: str, formats: str) -> dict[str, Any]:
+    """Model, hardware and number format of the weights, as fields of a measurement."""
+    chip = hardware_name(hardware)
+    name, weights = served(model_name(model), chip, formats or format_in_name(model))
+    return {"model": name, "hardware": chip, "weights": weights}
+
+
+def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
+    """Whole servers as aiconfigurator collects them: means in ms, aggregated or disaggregated."""
+    disaggregated = row.text("mode") == "disagg"
+    layout_fields, concurrency = _pools(row) if disaggregated else _instance(row)
+    name, version = engine_name(row.text("backend"))
+    written = row.text("precision") or row.text("gemm_quant_mode")
+    return Measurement(
+        **common,
+        **layout_fields,
+        **subject(row.text("model_path"), row.text("system"), written),
+        engine=name,
+        engine_version=row.text("backend_version") or version,
+        isl=row.needed("isl"),
+        osl=row.needed("osl"),
+        load="concurrency",
+        concurrency=concurrency,
+        prefill_first=prefill_first(name, row.text("backend_version") or version),
+        statistic="mean",
+        ttft_seconds=_scaled(row, "silicon_ttft_ms", 1e-3),
+        tpot_seconds=_scaled(row, "silicon_tpot_ms", 1e-3),
+    )
+
+
+def _pools(row: Cells) -> tuple[dict[str, Any], float]:
+    """Fields about the layout of a disaggregated server, and its requests at a time [1]."""
+    concurrency = row.number("silicon_concurrency")
+    (prefill, first), (decode, second) = pool(row, "prefill_"), pool(row, "decode_", concurrency)
+    if concurrency is None:
+        raise UnusableRowError("silicon_concurrency is blank")
+    parts = (prefill.accelerators, decode.accelerators)
+    accelerators = None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
+    return {"prefill": prefill, "decode": decode, "accelerators": accelerators, "remarks": first + second}, concurrency
+
+
+def _instance(row: Cells) -> tuple[dict[str, Any], float]:
+    """Fields about the layout of an instance, and its requests at a time [1]."""
+    concurrency = row.number("silicon_concurrency")
+    single, remarks = layout(row, concurrency=concurrency)
+    chips = single.tp * single.dp * single.pp
+    if concurrency is None:
+        concurrency = row.needed("batch_size") * single.dp
+    copies, remark = replicas(row, concurrency)
+    fields = {name: getattr(single, name) for name in ("tp", "dp", "pp", "ep")}
+    return fields | {"accelerators": chips * copies, "remarks": (*remarks, *remark)}, concurrency
+
+
+def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
+    """InferenceMAX runs: seconds, and tokens per second and accelerator, by concurrency."""
+    tp = row.count("tp")
+    apart = row.text("dp_attention").lower() in ("true", "1", "yes")
+    name, version = engine_name(row.text("framework"))
+    lengths, concurrency = (row.needed("isl"), row.needed("osl")), row.needed("concurrency")
+    return Measurement(
+        **common,
+        **subject(row.text("hf_model"), row.text("hardware"), row.text("precision")),
+        engine=name,
+        engine_version=version,
+        accelerators=tp,
+        tp=1 if apart else tp,
+        dp=tp if apart else 1,
+        pp=1,
+        ep=row.whole("ep"),
+        isl=MEAN_LENGTH * lengths[0],
+        osl=MEAN_LENGTH * lengths[1],
+        load="concurrency",
+        concurrency=concurrency,
+        requests=ROUNDS * concurrency,
+        spread=SPREAD,
+        prefill_first=prefill_first(name, version),
+        ttft_seconds=row.number("median_ttft_s"),
+        tpot_seconds=row.number("median_tpot_s"),
+        request_seconds=row.number("median_e2e_s"),
+        output_tokens_per_second_per_accelerator=row.number("output_tok_per_s_per_gpu"),
+        input_tokens_per_second_per_accelerator=row.number("input_tok_per_s_per_gpu"),
+        total_tokens_per_second_per_accelerator=row.number("total_tok_per_s_per_gpu"),
+        speculation=speculation(row.words("spec_decoding")),
+        remarks=(SHORTER,),
+    )
+
+
+def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
+    """One server under Poisson arrivals: medians in ms by offered rate."""
+    accelerators = row.count("gpus")
+    output = row.number("tps_output")
+    name, version = engine_name(row.text("engine"))
+    return Measurement(
+        **common,
+        **subject(row.text("model"), row.text("hardware"), row.text("precision")),
+        engine=name,
+        engine_version=version,
+        accelerators=accelerators,
+        tp=accelerators,
+        dp=1,
+        pp=1,
+        isl=row.needed("isl"),
+        osl=row.needed("osl"),
+        load="rate",
+        concurrency=None,
+        requests_per_second=row.needed("rps"),
+        ttft_seconds=_scaled(row, "ttft_p50_ms", 1e-3),
+        tpot_seconds=_scaled(row, "tpot_p50_ms", 1e-3),
+        request_seconds=_scaled(row, "e2el_p50_ms", 1e-3),
+        output_tokens_per_second_per_accelerator=None if output is None else output / accelerators,
+        speculation="none",
+        remarks=("tensor parallel over all accelerators is inferred",) if accelerators > 1 else (),
+    )
+
+
+def point(row: Cells, common: Mapping[str, Any]) -> Measurement:
+    """Collected points: one metric, value and unit a row."""
+    fields = point_fields(row)
+    what = subject(row.text("model"), row.text("hardware"), row.text("weight_dtype"))
+    fields["kv"] = cache_format(fields["kv"], what["hardware"])
+    return Measurement(**common, **what, **fields)
+
+
+def _scaled(row: Cells, column: str, factor: float) -> float | None:
+    value = row.number(column)
+    return None if value is None else value * factor
+
+
+#: In the order in which they are tried.
+KINDS = (
+    Kind(
+        "whole servers",
+        ("backend", "model_path", "system", "isl", "osl", "silicon_ttft_ms", "silicon_tpot_ms"),
+        serving,
+    ),
+    Kind(
+        "InferenceMAX runs",
+        ("hf_model", "hardware", "framework", "isl", "osl", "tp", "concurrency", "median_ttft_s", "median_tpot_s"),
+        inferencemax,
+    ),
+    Kind(
+        "Poisson load",
+        ("engine", "model", "hardware", "gpus", "isl", "osl", "rps", "ttft_p50_ms", "tpot_p50_ms"),
+        poisson,
+    ),
+    Kind(
+        "points",
+        ("model", "hardware", "isl", "osl", "batch_or_concurrency", "batch_kind", "metric", "value", "unit"),
+        point,
+    ),
+    Kind("measurements", _fields.NEEDED, _fields.measurement, final=True),
+)
+
+#: A deployment that is this much faster than another of the same description has something the description lacks.
+#: Plain runs of one description in the shipped collection differ by 4 % at most.
+_FASTER = 1.1
+#: One of two runs of one configuration that differ by this much in the time between tokens is spoilt: reruns differ by
+#: 13 % at most in nine of ten cases, other versions of an engine by 26 %.
+_SPOILT = 1.5
+#: The same of the time to the first token, which reruns differ in by 3.5 at most; others, of runs whose engine compiled
+#: kernels while the first prompts waited, by 4.6 to 25.
+_SPOILT_START = 4.0
+#: The same of a run with no less to do on no more accelerators, in whatever layout: those that people
+#: choose differ by less.
+_OUTDONE = 3.0
+#: What such other runs are, in words.
+_SAME, _BUSIER = "a run of the same configuration", "which has no less to do on no more accelerators"
+#: Keys that rows share: of one server, in one sweep of loads, in one configuration, and of one description.
+_SERVER = ("engine", "model", "hardware", "weights")
+_TRAFFIC = ("model", "hardware", "engine", "isl", "osl", "load")
+_LAYOUT = ("tp", "dp", "pp", "ep")
+_server = attrgetter(*_SERVER)
+_sweep = attrgetter(*_SERVER, "engine_version", "source", "days", "isl", "osl", "spread")
+_configuration = attrgetter(*_TRAFFIC, "concurrency", *_LAYOUT, "accelerators", "weights", "spread")
+_description = attrgetter(*_TRAFFIC, *_LAYOUT, "prefill", "decode", "weights", "kv", "requests_per_second")
+#: Of rows that repeat each other.
+_repeat = attrgetter("model", "hardware", "isl", "osl", "load", "concurrency", "requests_per_second", *RESULTS)
+#: Speculation of rows that a plain step may stand for.
+_PLAIN = ("none", "unrecorded")
+
+
+def distinct(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """One measurement of those that repeat each other: same subject, lengths, demand and results.
+
+    Of repeats the one that says most about its layout is kept, so that a collection that passed a run on twice does
+    not count it twice.
+    """
+    best: dict[tuple[object, ...], Measurement] = {}
+    for row in measurements:
+        key = _repeat(row)
+        if key not in best or (best[key].accelerators is None and row.accelerators is not None):
+            best[key] = row
+    return list(best.values())
+
+
+def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
+    """Mark rows that are faster than another row of the same description as suspected of speculation.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement or Skipped
+        Rows of one file. Only those are marked whose speculation is not recorded and whose layout is known; they are
+        compared to rows with as many requests at a time, or fewer, which a plain step serves no slower.
+    """
+    runs: dict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        if isinstance(row, Measurement) and row.tpot_seconds is not None and row.concurrency is not None:
+            runs[_description(row)].append((row.concurrency, row.tpot_seconds))
+    return [_suspected(row, runs) for row in rows]
+
+
+def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
+    """Mark rows that are slower by far than another run of the same configuration, or than one with no less to do.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement or Skipped
+        Rows of one file, suspected speculation marked. Only closed loops of one pool with a known layout and without
+        speculation are compared.
+    """
+    runs: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
+    for row in rows:
+        if isinstance(row, Measurement) and _is_plain_loop(row):
+            runs[_configuration(row)].append(row)
+            alike[_server(row)].append(row)
+    compared = [_compared(row, runs, alike) for row in rows]
+    sweeps: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
+    for run in compared:
+        if isinstance(run, Measurement) and _is_plain_loop(run):
+            sweeps[_sweep(run)].append(run)
+    return [_of_spoilt_sweep(run, sweeps) for run in compared]
+
+
+def _of_spoilt_sweep(
+    row: Measurement | Skipped, sweeps: Mapping[tuple[object, ...], Sequence[Measurement]]
+) -> Measurement | Skipped:
+    """A row marked where most runs of its sweep are outdone: what slowed them slowed it as well."""
+    if isinstance(row, Skipped) or row.spoilt or not _is_plain_loop(row):
+        return row
+    sweep = sweeps[_sweep(row)]
+    outdone = sum(run.spoilt.endswith(_BUSIER) for run in sweep)
+    if 2 * outdone <= len(sweep):
+        return row
+    return replace(row, spoilt=f"{outdone} of {len(sweep)} runs of its sweep are {_OUTDONE:g} times as slow as others")
+
+
+def _is_plain_loop(row: Measurement) -> bool:
+    one_pool = row.decode is None and row.tp is not None
+    return one_pool and row.load == "concurrency" and row.tpot_seconds is not None and row.speculation in _PLAIN
+
+
+def _compared(
+    row: Measurement | Skipped,
+    runs: Mapping[tuple[object, ...], Sequence[Measurement]],
+    alike: Mapping[tuple[object, ...], Sequence[Measurement]],
+) -> Measurement | Skipped:
+    if isinstance(row, Skipped) or not _is_plain_loop(row):
+        return row
+    same = runs[_configuration(row)]
+    busier = [other for other in alike[_server(row)] if _no_less_to_do(other, row)]
+    for field, others, most, words, whose in (
+        ("tpot_seconds", same, _SPOILT, "as slow", _SAME),
+        ("ttft_seconds", same, _SPOILT_START, "as late", _SAME),
+        ("tpot_seconds", busier, _OUTDONE, "as slow", _BUSIER),
+    ):
+        timed = [other for other in others if getattr(other, field) is not None]
+        if getattr(row, field) is None or not timed:
+            continue
+        best = min(timed, key=lambda other: getattr(other, field))
+        ratio = getattr(row, field) / getattr(best, field)
+        if ratio >= most:
+            return replace(row, spoilt=f"{ratio:.1f} times {words} as {best.id}, {whose}")
+    return row
+
+
+def _no_less_to_do(other: Measurement, row: Measurement) -> bool:
+    """Whether a run has no fewer requests, shorter prompts, longer answers or more accelerators than another."""
+    more = ((other.concurrency, row.concurrency), (other.isl, row.isl), (row.osl, other.osl))
+    fewer = (row.accelerators, other.accelerators)
+    return all((many or 0.0) >= (few or 0.0) for many, few in (*more, fewer))
+
+
+def _suspected(row: Measurement | Skipped, runs: dict[tuple[object, ...], list[tuple[float, float]]]) -> Any:
+    if isinstance(row, Skipped) or row.speculation != "unrecorded":
+        return row
+    if row.tpot_seconds is None or row.accelerators is None or row.concurrency is None:
+        return row
+    no_busier = [seconds for requests, seconds in runs[_description(row)] if requests <= row.concurrency]
+    ratio = max(no_busier) / row.tpot_seconds
+    if ratio < _FASTER:
+        return row
+    remark = f"{ratio:.1f} times as fast as a run of the same description that was no busier"
+    return replace(row, speculation="suspected", remarks=(*row.remarks, remark))
+
+
+#: A method, and the proposals of a round.
+_FIXED = re.compile(r"(?P<method>[A-Z][A-Za-z]*3?)(?P<drafts>\d)")
+
+
+def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
+    """Return a row with the published tokens of a round, if its method and draft length are recorded ("MTP3").
+
+    Parameters
+    ----------
+    row : Measurement
+        Its waits are in rounds: engines that wait count these. Those of the result are in steps of one token each.
+    prompts : str
+        On which its requests were; where nothing is published for such, the others stand for them.
+    """
+    fixed = _FIXED.fullmatch(row.speculation)
+    if fixed is None:
+        return row
+    lengths = catalog.speculation_facts().lengths(row.model, fixed["method"], prompts)
+    tokens = None if lengths is None else lengths.tokens.get(int(fixed["drafts"]))
+    steps = tokens or 1.0
+    return replace(row, tokens_per_round=tokens, wait_steps=row.wait_steps * steps, held_steps=row.held_steps * steps)

@@ -1,0 +1,1 @@
+"""Pages of measured servers: validation, calibration, runs against predictions, parity plots."""

@@ -1,0 +1,153 @@
+"""Pictures of predictions against measurements."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from inference_econ.errors import InputError
+from inference_econ.extras.servers import ComparedPoint, Report, Servers
+from inference_econ.extras.servers.validation.servers import BY_NAME, ENGINES, JUDGED, Held, held_record
+from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks, save
+from inference_econ.report.page import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: From the least to the largest value of an axis, below which it is short [1].
+_SHORT = 30.0
+#: Letters of a line above a panel [1].
+_TITLE_WIDTH = 34
+#: Errors that bands around equality show [1].
+_BANDS = (0.1, 0.2)
+
+
+def draw_reports(reports: Sequence[Report], path: Path | str) -> None:
+    """Draw predictions against measurements, a panel for each report and each of its assumptions.
+
+    Parameters
+    ----------
+    reports : sequence of Report
+        What was compared.
+    path : Path or str
+        Where to, ending in .svg, .png or .pdf.
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written, or nothing was predicted.
+    """
+    panels = [
+        (f"{report.dataset}: {name}", points)
+        for report in reports
+        for name in report.assumptions
+        if (points := [point for point in report.points if point.assumptions == name and point.log_error is not None])
+    ]
+    draw_panels(panels, path, width=max(len(panels), 1))
+
+
+def draw_panels(panels: Sequence[tuple[str, Sequence[ComparedPoint]]], path: Path | str, *, width: int = 4) -> None:
+    """Draw predictions against measurements, so many panels in a row, with bands of 10 and 20 % around equality.
+
+    Parameters
+    ----------
+    panels : sequence of (str, sequence of ComparedPoint)
+        Titles and pairs.
+    path : Path or str
+        Where to, ending in .svg, .png or .pdf.
+    width : int
+        Panels in a row [1].
+
+    Raises
+    ------
+    InputError
+        If the path cannot be written, or there are no panels.
+    """
+    if not panels:
+        raise InputError("nothing was predicted, so that there is nothing to draw")
+    series = list(dict.fromkeys(point.series for _, points in panels for point in points))
+    columns, rows = min(width, len(panels)), -(-len(panels) // width)
+    with rc_context({**STYLE, "lines.markeredgewidth": 0.0}):
+        figure = Figure(figsize=(4.0 * max(columns, 2), 4.1 * rows + 0.4 + 0.07 * len(series)), layout="constrained")
+        places = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (title, points) in zip(places, panels, strict=False):
+            _agreement(axes, points, series, title)
+        for axes in places[len(panels) :]:
+            axes.set_axis_off()
+        handles = {
+            label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, fontsize=8.5)
+        save(figure, [path])
+
+
+def _agreement(axes: Axes, points: Sequence[ComparedPoint], series: Sequence[str], title: str) -> None:
+    """Measured to the right, predicted upwards, with lines where both are equal and where one is twice the other."""
+    for index, name in enumerate(series):
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)]
+        of_series = [point for point in points if point.series == name]
+        for fitted, fill in ((False, "full"), (True, "none")):
+            x, y = (
+                [getattr(point, key) for point in of_series if point.fitted == fitted]
+                for key in ("measured", "predicted")
+            )
+            if x:
+                axes.plot(x, y, marker, color=colour, markersize=3.0, fillstyle=fill, label=name, zorder=2.0)
+    numbers = [number for point in points for number in (point.measured, point.predicted) if number is not None]
+    line = np.array([min(numbers) / 2, max(numbers) * 2])
+    for share in _BANDS:
+        axes.fill_between(line, line * (1.0 - share), line * (1.0 + share), color="black", alpha=0.12, linewidth=0.0)
+    for factor, dash in ((1.0, "-"), (2.0, ":"), (0.5, ":")):
+        axes.plot(line, factor * line, color="black", linewidth=0.8, linestyle=dash)
+    unit = ", ".join(dict.fromkeys(point.unit for point in points))
+    axes.set(xscale="log", yscale="log", xlim=line, ylim=line, aspect="equal")
+    # Powers of ten alone would leave a short axis with one number or none.
+    marked = (1.0, 2.0, 5.0) if line[1] < _SHORT * line[0] else (1.0,)
+    for axis, word in ((axes.xaxis, "measured"), (axes.yaxis, "predicted")):
+        label_ticks(axis, locator=LogLocator(subs=marked, numticks=8))
+        axis.set_label_text(f"{word} [{unit}]")
+    hollow = any(point.fitted for point in points)
+    lines = textwrap.wrap(title, _TITLE_WIDTH)
+    axes.set_title("\n".join([*lines, "(hollow: fitted to these rows)"] if hollow else lines))
+
+
+_LEGEND = (
+    "Each cell: rows, how many of them lie in their interval, between which shares that is in 19 of 20 samples where "
+    "80 % is true, as rows of a deployment go together (off: it is not), and the median of an interval's highest "
+    "over its lowest value. Left out: each deployment against an interval made from the others of its profile. No fact "
+    "explains: series of scenarios/measured/misfits.yaml, of which whoever asks is told."
+)
+
+
+def held(report: Servers) -> Table:
+    """Table of the share of measured values in the intervals of 80 %, and of the width of these, by engine and chips.
+
+    Of rows that were and were not fitted, with the interval of each; and of deployments that were left out one after
+    the other, as their profile says.
+    """
+    lines = tuple(
+        (ENGINES[line["engine"]], line["chips"].capitalize(), line["which"], *(_cell(line[name]) for name in JUDGED))
+        for line in held_record(report)
+    )
+    columns = ("engine", "chips", "which", *(BY_NAME[name].title for name in JUDGED))
+    return Table("Intervals of 80 % by engine and generation of chips", columns, lines, (), (_LEGEND,))
+
+
+def of_chance(share: float, chance: tuple[float, float]) -> str:
+    """Between which shares chance leaves what should be 80 %, and whether it explains one; in brackets."""
+    low, high = chance
+    return f" ({100 * low:.0f} to {100 * high:.0f}{'' if low <= share <= high else ': off'})"
+
+
+def _cell(intervals: Held) -> str:
+    share, width, chance = intervals["inside"], intervals["width"], intervals["by_chance"]
+    if share is None or width is None:
+        return ""
+    return f"{intervals['rows']}: {100 * share:.0f} %{of_chance(share, chance) if chance else ''}, {width:.2f}"

@@ -1,0 +1,149 @@
+"""A server that runs, held window by window against the prediction at the load that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inference_econ.answers.launching.plan import UNITS, Expected, OfferedLoad
+from inference_econ.answers.load import load_sweep_record, sweep
+from inference_econ.answers.slo import Targets
+from inference_econ.errors import InputError
+from inference_econ.extras.servers import BenchmarkRun, CheckedNumber, hold
+from inference_econ.extras.servers.pages.run_vs_prediction import held_record
+from inference_econ.records.plain import attributes, finite_or_none
+from inference_econ.report.deployment_reader import expected_under_load
+from inference_econ.report.service import fleet_label
+from inference_econ.serving import Service
+
+#: Measures that a line shows, and characters of its columns [1].
+_SHOWN, _WIDTHS = ("ttft", "tpot", "throughput"), (14, 12, 23, 23, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One window of a server.
+
+    Attributes
+    ----------
+    at : str
+        When it ended, or the file that its end was read from.
+    run : BenchmarkRun or None
+        Means of the window; None if it says nothing.
+    held : sequence of CheckedNumber
+        Its numbers beside those predicted at its request rate; empty where that is of other requests.
+    reason : str
+        Why they cannot; empty if they can.
+    remarks : sequence of str
+        What of the window the prediction does not have.
+    """
+
+    at: str
+    run: BenchmarkRun | None
+    held: Sequence[CheckedNumber]
+    reason: str = ""
+    remarks: Sequence[str] = ()
+
+    @property
+    def outside(self) -> Sequence[str]:
+        """Numbers that lie outside their intervals, and on which side."""
+        sides = {True: "above", False: "below"}
+        wrong = [held for held in self.held if held.inside is False]
+        return [f"{held.expected.name} {sides[held.measured > held.expected.value]}" for held in wrong]
+
+    @property
+    def state(self) -> str:
+        """``inside``, ``outside`` or ``not compared``."""
+        return "not compared" if self.reason else "outside" if self.outside else "inside"
+
+    @property
+    def text(self) -> str:
+        """One line of the table under :func:`heading`."""
+        by_measure = {held.expected.measure: held for held in self.held if held.expected.statistic == "mean"}
+        numbers = [_number(by_measure[name]) if name in by_measure else "" for name in _SHOWN]
+        rate = "" if self.run is None else f"{self.run.requests_per_second:.4g}"
+        broken = [f"SLO of {held.expected.name} BROKEN" for held in self.held if held.kept is False]
+        outside = f"OUTSIDE: {', '.join(self.outside)}" if self.outside else "inside"
+        verdict = f"not compared: {self.reason}" if self.reason else "; ".join((outside, *broken, *self.remarks))
+        return f"{_columns((self.at, rate, *numbers))}{verdict}"
+
+    def record(self) -> dict[str, object]:
+        """Return the window as plain data, in base units."""
+        run = self.run
+        server = dict.fromkeys(("model", "engine")) if run is None else attributes(run.told, "model engine")
+        means = {} if run is None else attributes(run, "requests_per_second concurrency isl osl cached_share")
+        load = ("request_rate", "in_flight", "isl", "osl", "cached_share")
+        return {
+            "at": self.at,
+            **server,
+            "state": self.state,
+            "reason": self.reason or None,
+            "remarks": list(self.remarks),
+            **dict.fromkeys(load),
+            **{name: value and finite_or_none(value) for name, value in zip(load, means.values(), strict=False)},
+            "numbers": [held_record(held) for held in self.held],
+        }
+
+
+def heading(service: Service) -> str:
+    """Return what a server is held against, and the heading of its lines."""
+    columns = _columns(("at", "requests/s", "TTFT mean ms", "TPOT mean ms", "tokens/s"))
+    proposer = f", {service.speculation.label}" if service.speculation else ""
+    return f"Held against {service.setup.model.name}, {fleet_label(service, 1)}{proposer}\n{columns}in 80 % interval"
+
+
+def watched(at: str, service: Service, run: BenchmarkRun, targets: Targets, arrival_scv: float) -> Watched:
+    """Hold a window against the prediction at the request rate of that window.
+
+    Parameters
+    ----------
+    at : str
+        When it ended.
+    service : Service
+        The instance that was predicted.
+    run : BenchmarkRun
+        Means of the window, at a rate.
+    targets : Targets
+        What is promised.
+    arrival_scv : float
+        Squared coefficient of variation of the times between arrivals [1].
+
+    Returns
+    -------
+    Watched
+        Not compared where requests have other lengths than those of the prediction. Where an instance would not
+        complete so many requests as predicted, its output tokens/s are held against those of a full one.
+    """
+    rate, osl = run.requests_per_second or 0.0, service.requests.osl.mean
+    points = sweep(service, [rate], targets=targets, arrival_scv=arrival_scv)
+    record: Any = load_sweep_record(points, targets)
+    expected: Sequence[Expected] = expected_under_load(record["points"][0], record["targets"], osl, "mean")
+    if points[0].load.saturated:
+        full = (record[f"requests_per_second_when_full{end}"] for end in ("", "_low", "_high"))
+        expected = (*expected[:-1], Expected("throughput", "mean", *(end and end * osl for end in full)))
+    # The time to the last token says nothing that the two others do not, unless it is promised.
+    expected = [entry for entry in expected if entry.measure in _SHOWN or entry.promised is not None]
+    # Prompts that are found in a cache are read sooner than those of a prediction without one.
+    remarks = () if service.requests.cached or service.requests.shared_prefix else run.remarks
+    try:
+        held = hold(expected, OfferedLoad(rate), 1, service, run)
+        reason = "" if any(entry.inside is not None for entry in held) else "no interval is known of these assumptions"
+        return Watched(at, run, held, reason, remarks)
+    except InputError as error:
+        # Its advice is to run a benchmark; here users decide what is asked.
+        return Watched(at, run, (), str(error).partition("; run the")[0])
+
+
+def _columns(cells: Sequence[str]) -> str:
+    return "".join(
+        f"{cell:<{width}}" if len(cell) < width else f"{cell} " for cell, width in zip(cells, _WIDTHS, strict=True)
+    )
+
+
+def _number(held: CheckedNumber) -> str:
+    """A measured number with the interval that was predicted."""
+    expected, factor = held.expected, UNITS[held.expected.measure][2]
+    if expected.low is None or expected.high is None:
+        return f"{factor * held.measured:.4g}"
+    return f"{factor * held.measured:.4g} ({factor * expected.low:.4g} to {factor * expected.high:.4g})"

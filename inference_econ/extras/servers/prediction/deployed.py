@@ -1,0 +1,606 @@
+"""Measured deployments as services: their layout, their formats, and how many requests they run at a time."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.answers.disaggregated import pools as disaggregated
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.engine import (
+    InstanceGrid,
+    Plans,
+    Setup,
+    Speculation,
+    WholeLayouts,
+    has_experts,
+    indivisible,
+    needed_memory,
+)
+from inference_econ.errors import InputError
+from inference_econ.extras.servers.measurements import Measurement, RecordedPool, is_number
+from inference_econ.formulas.speculation import expected_tokens_by_position
+from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
+    Assumptions,
+    EngineVersion,
+    HardwareSpec,
+    ModelSpec,
+    Precision,
+    ProposerName,
+    Requests,
+    TensorLayout,
+    catalog,
+    recommended_drafts,
+)
+from inference_econ.serving import Server, Service, Services, Trace, every_service
+from inference_econ.serving.services import services
+from inference_econ.serving.simulation import arrivals, play
+
+#: What measurements call a proposer, with the proposals of a round behind it where they are recorded.
+_PROPOSERS: Mapping[str, ProposerName] = {"MTP": "mtp", "EAGLE": "eagle", "EAGLE3": "eagle"}
+_KIND = re.compile(r"(MTP|EAGLE3|EAGLE)(?:-?(\d))?(?: (?:vanilla|autoregressive)\b.*)?", re.IGNORECASE)
+
+
+class _Rounds(NamedTuple):
+    """Speculation of a server."""
+
+    proposer: ProposerName
+    length: int
+    tokens: float
+    assumed: str
+
+
+def speculation_of(row: Measurement) -> Speculation | None:
+    """Rounds of the draft length that a server ran, with published acceptance; None where it decodes plainly.
+
+    What a row does not say is taken from the recipe of its engine for its model, and from what is usual of the
+    proposer.
+
+    Parameters
+    ----------
+    row : Measurement
+        What was measured.
+
+    Raises
+    ------
+    InputError
+        If it is only suspected, or nobody knows who proposed.
+    """
+    rounds = _rounds(row)
+    if rounds is None:
+        return None
+    weights = head_weights(row.model, row.weights) if rounds.proposer == "mtp" else None
+    fixed = Speculation.fixed(rounds.proposer, rounds.length, rounds.tokens, weights=weights)
+    host = catalog.speculation_facts().host_seconds(row.engine, row.hardware, row.engine_version)
+    return replace(fixed, host_seconds=host)
+
+
+def assumed_rounds(row: Measurement) -> str:
+    """Parts of a server's rounds that are not recorded, and what was taken for them, in words; empty if nothing was.
+
+    Examples
+    --------
+    >>> from inference_econ.extras.servers import Measurement
+    >>> row = Measurement(
+    ...     id="a", dataset="mine", source="", engine="sglang", engine_version="", model="deepseek_v3",
+    ...     hardware="h200_sxm", accelerators=8, tp=8, dp=1, pp=1, ep=1, weights=None, isl=1e3, osl=1e3,
+    ...     load="concurrency", concurrency=1.0, speculation="MTP",
+    ... )
+    >>> assumed_rounds(row)
+    '3 proposals of a round, as in the recipe of sglang; 2.59 tokens of a round, as usual'
+    """
+    rounds = _rounds(row)
+    return "" if rounds is None else rounds.assumed
+
+
+def _rounds(row: Measurement) -> _Rounds | None:
+    """Recorded rounds of a server, and what was assumed."""
+    if not row.speculates:
+        return None
+    if row.speculation == "suspected":
+        raise InputError("it may speculate or not: nothing tells which, or with how many proposals")
+    kind = _KIND.fullmatch(row.speculation)
+    if kind is None:
+        raise InputError(f"it speculates ({row.speculation}), but how many tokens a round proposes is not recorded")
+    proposer, target, assumed = _PROPOSERS[kind[1].upper()], catalog.model(row.model), []
+    usual = catalog.usual_acceptance(proposer, target)
+    if kind[2]:
+        length = int(kind[2])
+    else:
+        recipe = recommended_drafts(row.engine, proposer, target)
+        length, whose = recipe or usual.longest, f"in the recipe of {row.engine}" if recipe else "usual"
+        assumed.append(f"{length} proposals of a round, as {whose}")
+    tokens = row.tokens_per_round
+    if tokens is None:
+        if length > len(usual.acceptance):
+            raise InputError(f"no acceptance length of {row.model} with {row.speculation} is published")
+        tokens = float(expected_tokens_by_position(usual.acceptance[:length]))
+        assumed.append(f"{tokens:.3g} tokens of a round, as usual")
+    return _Rounds(proposer, length, tokens, "; ".join(assumed))
+
+
+def head_weights(model: str, weights: str | None) -> str | None:
+    """The format of multi-token-prediction layers: 16 bits in checkpoints of 4, else that of the target."""
+    precision = Precision.of(catalog.model(model), weights)
+    narrow = min(BYTES_PER_ELEMENT[name] for name in (precision.weights, precision.experts))
+    return "bf16" if narrow < 1.0 else None
+
+
+#: Steady states per service.
+_BATCHES = 24
+#: Sequences that vLLM runs at most if nobody tells it more or less: its max_num_seqs of a server on chips of at least
+#: that much memory, and on others, to which it counts A100s [1]. Other engines take what fits their memory.
+_MOST_SEQUENCES, _FEWER_SEQUENCES, _LARGE_BYTES = 1024, 256, 70 * 2**30
+#: Engines that begin a request only when there is room for all of its tokens (TensorRT-LLM's GUARANTEED_NO_EVICT);
+#: others count on requests that end meanwhile.
+_WHOLE_REQUESTS = ("trtllm",)
+#: Engines whose share of memory is one of what the weights leave, and only the cache's.
+_REST_OF_MEMORY = ("trtllm",)
+#: Requests of a group of attention ranks beyond which nothing changes [1].
+_MOST_SLOTS = 2.0**16
+_GB = 1e9
+#: How many times as long as predicted a prompt may take before a row is refused [1].
+_SLOW_PROMPT = 10.0
+#: Largest instance of those that are tried where the layout is not recorded [1].
+_LARGEST = 64
+
+
+def instance(rows: Sequence[Measurement], assumptions: Assumptions) -> tuple[Service, float]:
+    """The service of a single pool, and how many instances of it there are.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        Of one deployment with a known layout.
+    assumptions : Assumptions
+        To predict them under.
+
+    Raises
+    ------
+    InputError
+        If the layout does not divide what it must, or nothing says how many requests ran.
+    """
+    row = rows[0]
+    assert row.tp is not None and row.accelerators is not None
+    dp, pp, model = row.dp or 1, row.pp or 1, _model(row.model)
+    # Without experts, data parallelism means instances of their own.
+    instance = row.tp * pp * (dp if has_experts(model) else 1)
+    replicas = max(row.accelerators // instance, 1)
+    pool = RecordedPool(workers=replicas, tp=row.tp, dp=dp if has_experts(model) else 1, pp=pp, ep=row.ep)
+    return workers(rows, pool, assumptions, _in_flight(rows) / replicas).service(0), float(replicas)
+
+
+def pools(rows: Sequence[Measurement], assumptions: Assumptions) -> Pools:
+    """The pools of a disaggregated server, of one layout each, without a price.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        Of one deployment with two pools.
+    assumptions : Assumptions
+        To predict them under.
+
+    Raises
+    ------
+    InputError
+        See :func:`instance`.
+    """
+    row, most = rows[0], _in_flight(rows)
+    assert row.prefill is not None and row.decode is not None
+    # By chance all requests are at one worker.
+    reading, writing = (workers(rows, pool, assumptions, most, apart=True) for pool in (row.prefill, row.decode))
+    return Pools(disaggregated.PoolLayouts(reading), disaggregated.PoolLayouts(writing), layer_by_layer=True)
+
+
+def workers(
+    rows: Sequence[Measurement], pool: RecordedPool, assumptions: Assumptions, most: float, *, apart: bool = False
+) -> Services:
+    """The layout of one worker of a pool as a service.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        Of one deployment.
+    pool : RecordedPool
+        Its layout; the number of workers does not count.
+    assumptions : Assumptions
+        To predict them under.
+    most : float
+        Requests at one worker at most; ``inf`` if not recorded [1].
+    apart : bool
+        It is one of two pools.
+
+    Raises
+    ------
+    InputError
+        If the layout does not divide what it must, or nothing says how many requests ran.
+    """
+    row = rows[0]
+    requests, model = _requests(row), _model(row.model)
+    single, stage = np.ones(1), pool.tp * pool.dp
+    spread = float(pool.ep or 1) if has_experts(model) else 1.0
+    groups, depth = single * pool.dp * pool.pp, single * pool.pp
+    plans = Plans(single * stage * pool.pp, groups, depth, single * pool.tp, single * spread, whole=True)
+    setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions))).served(apart=apart)
+    speculation = speculation_of(row)
+    slots = min(_room(row, setup, plans, speculation), most, pool.slots or math.inf)
+    if row.most_sequences is not None:
+        slots = min(slots, row.most_sequences)
+    elif row.load != "concurrency":
+        slots = min(slots, _most_sequences(row, setup) * pool.dp)
+    if math.isinf(slots):
+        raise InputError(
+            "not one request fits beside the weights, as far as is known, and how many ran is not recorded"
+        )
+    slots = min(slots, _MOST_SLOTS * pool.dp)
+    # Steady states need two batches, also of a worker that runs one request at a time.
+    most_slots = np.array([max(slots, 2.0)])
+    built = services(setup, requests, plans, most_slots, batches=_BATCHES, speculation=speculation)
+    return built if pool.slots is None else replace(built, slots=np.minimum(built.slots, pool.slots))
+
+
+def _in_flight(rows: Sequence[Measurement]) -> float:
+    """The most requests at a time in any of some rows; ``inf`` if not recorded [1]."""
+    return max((row.concurrency for row in rows if row.concurrency is not None), default=math.inf)
+
+
+def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
+    """Every layout that a deployment of some accelerators can have, as services.
+
+    Parameters
+    ----------
+    row : Measurement
+        With a number of accelerators.
+    assumptions : Assumptions
+        To predict it under.
+
+    Raises
+    ------
+    NothingFitsError
+        If no layout holds the weights and the cache of one request.
+    """
+    assert row.accelerators is not None
+    requests, chips = _requests(row), row.accelerators
+    setup = _setup(row, requests, _cut(assumptions, assumptions.layout.tensor_layouts[-1:]))
+    sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
+    grid = InstanceGrid(sizes, np.ones(1), WholeLayouts(pipeline=True))
+    layouts = every_service(setup, requests, grid, speculation_of(row))
+    most = _most_sequences(row, setup) * layouts.plans.accelerators / layouts.plans.attention_ranks
+    return [
+        replace(service, slots=int(min(service.slots, limit)))
+        for service, limit in zip((layouts.service(index) for index in range(len(layouts))), most, strict=True)
+    ]
+
+
+def impossible(row: Measurement, service: Service) -> str:
+    """Why a server cannot have run as a row says, in words; empty if it can have.
+
+    Parameters
+    ----------
+    row : Measurement
+        What was measured.
+    service : Service
+        An instance of its deployment, see :func:`workers`.
+
+    Returns
+    -------
+    str
+        Its weights alone are more than all memory, whatever share an engine takes; or requests waited longer in a
+        closed loop than all of them would take one after the other, each as fast as was measured.
+    """
+    setup, plans = service.setup, service.plans
+    weights = _memory(row, setup, plans, service.speculation)[0]
+    present = setup.hardware.hbm_bytes * service.accelerators
+    if setup.assumptions.capacity.host_weights == 0.0 and weights > present:
+        return f"cannot have run: weights need {weights / _GB:,.1f} GB of the {present / _GB:,.1f} GB there are"
+    if row.load != "concurrency" or not (row.ttft_seconds and row.tpot_seconds and row.concurrency):
+        return ""
+    alone = _SLOW_PROMPT * service.prefill_seconds + (row.osl or 1.0) * row.tpot_seconds
+    if row.ttft_seconds <= row.concurrency * alone:
+        return ""
+    return (
+        f"cannot have run: {row.ttft_seconds:,.4g} s to the first token is longer than all {row.concurrency:g} "
+        f"requests take one after the other, {alone:,.4g} s each at {1e3 * row.tpot_seconds:,.4g} ms per token"
+    )
+
+
+def shortage(row: Measurement, service: Service) -> str:
+    """Words that memory does not hold the weights and one request of a server that ran; empty if it does.
+
+    Parameters
+    ----------
+    row : Measurement
+        What was measured.
+    service : Service
+        An instance of its deployment, see :func:`workers`.
+
+    Returns
+    -------
+    str
+        With what is needed and what there is.
+    """
+    weights, per_request, available = _memory(row, service.setup, service.plans, service.speculation)
+    if weights + per_request <= available:
+        return ""
+    needed, present = (value / _GB for value in (weights + per_request, max(available, 0.0)))
+    return f"weights and one request need {needed:,.1f} GB of the {present:,.1f} GB there are: predicted as if it ran"
+
+
+def _cuts(model: ModelSpec, plans: Plans, pool: RecordedPool, assumptions: Assumptions) -> tuple[TensorLayout, ...]:
+    """The ways to cut matrices that a layout allows; a layout that ran allows at least one."""
+    problems = {
+        cut: [problem for problem in indivisible(model, plans, cut, assumptions) if np.any(problem.where)]
+        for cut in assumptions.layout.tensor_layouts
+    }
+    possible = tuple(cut for cut, reasons in problems.items() if not reasons)
+    if not possible:
+        problem = problems[assumptions.layout.tensor_layouts[-1]][0]
+        raise InputError(f"{problem.text} (tp={pool.tp}, dp={pool.dp}, pp={pool.pp}, ep={pool.ep})")
+    return possible
+
+
+def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumptions:
+    if cuts == assumptions.layout.tensor_layouts:
+        return assumptions
+    return assumptions.changed({"layout.tensor_layouts": cuts})
+
+
+def version_told(row: Measurement) -> str:
+    """The version of the engine of a row: as it says, or as scripts of its days ran; empty if nobody knows."""
+    return row.engine_version or row.ran
+
+
+def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
+    """With what is known of the run of a row: the prompt tokens of a step, who launches kernels, copies of experts."""
+    changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
+    if row.step_tokens is not None and assumptions.serving.prefill_chunk:
+        changes["serving.prefill_chunk"] = row.step_tokens
+    if row.compiled and assumptions.host.launches == "per_operator":
+        # Nothing is launched between the kernels of a prompt, nor do they wait for it.
+        changes |= {"host.launch": 0.0, "serving.prefill_factor": 1.0}
+    if row.memory is not None and row.engine not in _REST_OF_MEMORY:
+        changes["capacity.usable_memory"] = row.memory
+    if row.eager:
+        changes["host.cuda_graphs"] = False
+    facts = facts_of(row)
+    if assumptions.host.engine is not None and facts is not None:
+        changes["host.engine"] = f"{row.engine} {facts.version}"
+    if assumptions.host.captured_tokens and row.engine in catalog.names("engines"):
+        changes["host.captured_tokens"] = _captured(row, facts, assumptions)
+    if not row.two_batch:
+        changes["network.two_batch_overlap"] = "never"
+    if row.even_routing:
+        changes["experts.spread"] = "even"
+    if row.redundant_experts is not None:
+        changes["experts.redundant"] = row.redundant_experts
+    return assumptions.changed(changes)
+
+
+def _captured(row: Measurement, facts: EngineVersion | None, assumptions: Assumptions) -> float:
+    """Tokens of the largest step with prompts that is captured in pieces: as told, or by default [tokens]."""
+    if row.captured_tokens is not None:
+        return row.captured_tokens
+    if facts is None or facts.prompt_graphs is None:
+        return 0.0
+    step = row.step_tokens or assumptions.serving.prefill_chunk
+    return facts.prompt_graphs.tokens(step, latent=_model(row.model).has_latents)
+
+
+def facts_of(row: Measurement) -> EngineVersion | None:
+    """Facts of the engine of a row; None where nobody counted its kernels."""
+    if row.engine not in catalog.names("engines") or row.compiled:
+        return None
+    day = None if row.days is None else row.days.until
+    return _facts_at(row.engine, row.engine_version or row.ran, day, old=row.prefill_first)
+
+
+@cache
+def _facts_at(engine: str, version: str, day: date | None, *, old: bool) -> EngineVersion | None:
+    """Facts at a version of an engine; nothing of an ``old`` one that is not known.
+
+    A row that does not say a version, or that of something around the engine, has what held on its day, and without a
+    day what holds today; where kernels were not counted yet, what holds where they first were.
+    """
+    spec = catalog.engine(engine)
+    counted = next((entry for entry in spec.versions if entry.kernels), None)
+    if counted is None:
+        return None
+    first = spec.at(counted.version)
+    try:
+        if is_number(version):
+            return spec.at(version)
+    except InputError:
+        if old or day is None:
+            return None if old else first
+    try:
+        facts = spec.at() if day is None else spec.on(day)
+    except InputError:
+        return first
+    return facts if facts.kernels else first
+
+
+def _most_sequences(row: Measurement, setup: Setup) -> float:
+    """Sequences that an engine runs at a time by default, by group of attention ranks [1]."""
+    if row.engine != "vllm":
+        return math.inf
+    chip = setup.hardware
+    large = chip.hbm_bytes >= _LARGE_BYTES and chip.family != "a100"
+    return _MOST_SEQUENCES if large else _FEWER_SEQUENCES
+
+
+def _room(row: Measurement, setup: Setup, plans: Plans, speculation: Speculation | None) -> float:
+    """Requests whose cache fits, at least one; all of them where the weights do not fit and yet it ran [1]."""
+    weights, per_request, available = _memory(row, setup, plans, speculation)
+    return (available - weights) / per_request if available - weights >= per_request else math.inf
+
+
+def _memory(
+    row: Measurement, setup: Setup, plans: Plans, speculation: Speculation | None
+) -> tuple[float, float, float]:
+    """Weights, the cache of a request, and what there is for them, of an instance [B]."""
+    if row.engine in _WHOLE_REQUESTS and row.isl is not None and row.osl is not None and row.context is None:
+        setup = replace(setup, context=row.isl + row.osl)
+    memory = needed_memory(setup, plans, speculation)
+    weights, cache, available = memory.of_one_plan()
+    if row.memory is not None and row.engine in _REST_OF_MEMORY:
+        workspace = float(np.max(memory.workspace_bytes))
+        rest = (available + workspace) / setup.assumptions.capacity.usable_memory - weights - workspace
+        available = weights + row.memory * max(rest, 0.0)
+    return weights, cache / float(plans.batch[0]), available
+
+
+def _requests(row: Measurement) -> Requests:
+    if row.isl is None:
+        # A known context: any lengths that give it.
+        assert row.context is not None
+        return Requests.model_validate({"isl": max(row.context - 1.0, 1.0), "osl": 2})
+    return Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
+
+
+def _setup(row: Measurement, requests: Requests, assumptions: Assumptions) -> Setup:
+    model = _model(row.model)
+    precision = Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
+    chip, assumed = _chip(row.hardware), _told(row, assumptions)
+    context, spread = (requests.mean_context, requests.spread) if row.context is None else (row.context, 0.0)
+    return Setup(model, chip, precision, context, assumed, spread=spread).levelled(row.engine, version_told(row))
+
+
+@cache
+def _model(name: str) -> ModelSpec:
+    return catalog.model(name)
+
+
+@cache
+def _chip(name: str) -> HardwareSpec:
+    return catalog.hardware(name)
+
+
+#: Of the random arrivals, or lengths, of a run that is played [1].
+_SEED = 0
+#: Rounds and requests of a closed loop that are played at least, if it has as many [1].
+_PLAYED_ROUNDS, _PLAYED_REQUESTS = 5, 640
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorRun:
+    """Report of a load generator on a run.
+
+    Attributes
+    ----------
+    trace : Trace
+        What requests saw.
+    weights : ndarray, shape (n,)
+        Requests of the run that each of them stands for [1].
+    requests_per_second : float
+        Over the whole run, from its beginning to its last token [1/s].
+    """
+
+    trace: Trace
+    weights: Array
+    requests_per_second: float
+
+    def typical(self, values: Array, *, median: bool) -> float:
+        """Mean or median over the run of a value of each request, shape (n,); what is unknown is left out."""
+        present = ~np.isnan(values)
+        values, weights = values[present], self.weights[present]
+        if not median:
+            return float(np.average(values, weights=weights))
+        order = np.argsort(values)
+        share = np.cumsum(weights[order]) / weights.sum()
+        return float(np.interp(0.5, share - weights[order] / weights.sum() / 2.0, values[order]))
+
+
+def closed_loop(service: Service, simulated: Server, clients: int, count: int, spread: float) -> GeneratorRun:
+    """A run of a closed loop from the first request to the last, played through the server.
+
+    Parameters
+    ----------
+    service : Service
+        One instance.
+    simulated : Server
+        The same; see :func:`inference_econ.serving.simulation.play.server`.
+    clients : int
+        Requests at a time, all of which come at once when the run begins [1].
+    count : int
+        Requests of the run, at least as many as clients [1].
+    spread : float
+        Longest less shortest length, over the mean, of uniform lengths; 0 if all are equal [1].
+
+    Returns
+    -------
+    Run
+        Of a long run its beginning, its end and some rounds in between, which stand for all others.
+    """
+    number = min(count, max(_PLAYED_ROUNDS * clients, _PLAYED_REQUESTS))
+    random = np.random.default_rng(_SEED)
+    isl, osl = (
+        uniform_lengths(mean, spread, number, random)
+        for mean in (service.requests.new_tokens, service.requests.osl.mean)
+    )
+    trace = play.play(service, simulated, arrivals.Loop(clients, isl, osl), warm_up=0.0, cool_down=0.0)
+    ends = np.sort(trace.arrival + trace.e2e)
+    weights, seconds = np.ones(number), float(ends[-1])
+    if number < count:
+        middle = number - 2 * clients
+        weights[clients:-clients] = (count - 2 * clients) / middle
+        seconds += (float(weights[clients]) - 1.0) * float(ends[middle] - ends[0])
+    return GeneratorRun(trace, weights, count / seconds)
+
+
+def uniform_lengths(mean: float, spread: float, count: int, random: np.random.Generator) -> arrivals.Counts:
+    """Uniform lengths as evenly as can be, in random order [tokens]."""
+    places = (np.arange(count) + 0.5) / count - 0.5
+    return random.permutation(np.maximum(np.rint(mean * (1.0 + spread * places)), 1.0).astype(np.int64))
+
+
+def played(service: Service, simulated: Server, requests_per_second: float, count: int) -> tuple[Trace, float]:
+    """A run of random arrivals from the first to the last, played through the server.
+
+    Parameters
+    ----------
+    service : Service
+        One instance.
+    simulated : Server
+        The same for prompts of :func:`prompt_tokens`; see :func:`inference_econ.serving.simulation.play.server`.
+    requests_per_second : float
+        Offered to it [1/s].
+    count : int
+        Requests of the run [1].
+
+    Returns
+    -------
+    (Trace, float)
+        What its requests saw, and the time from its beginning to the last token [s].
+    """
+    isl, osl = prompt_tokens(service), max(round(service.requests.osl.mean), 1)
+    stream = arrivals.draw(count, requests_per_second, arrivals.fixed(isl), arrivals.fixed(osl), seed=_SEED)
+    # As long as such a run is on average.
+    stretched = stream.arrival * (count / requests_per_second / float(stream.arrival[-1]))
+    trace = play.play(service, simulated, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
+    return trace, float(np.max(stretched + trace.e2e))
+
+
+def decode_steps(requests: Requests, spread: float, count: int) -> Array:
+    """Decode steps of the answers of a run: of :func:`uniform_lengths`, at least one each [1]."""
+    lengths = uniform_lengths(requests.osl.mean, spread, count, np.random.default_rng(_SEED))
+    return np.maximum(lengths.astype(float) - 1.0, 1.0)
+
+
+def prompt_tokens(service: Service) -> int:
+    """New tokens of every prompt of a run: the mean [tokens]."""
+    return max(round(service.requests.new_tokens), 1)
+
+
+def ends(service: Service, spread: float) -> arrivals.Counts:
+    """New tokens of the shortest and the longest prompt of a run with uniform lengths [tokens]."""
+    mean = service.requests.new_tokens
+    return np.maximum(np.rint([mean * (1.0 - spread / 2.0), mean * (1.0 + spread / 2.0)]), 1.0).astype(np.int64)

@@ -1,0 +1,414 @@
+"""Predict measurements of servers through the ordinary service model."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from inference_econ.answers.disaggregated.load import closed_loop, played
+from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement
+from inference_econ.extras.servers.prediction import deployed
+from inference_econ.extras.servers.prediction import deployed as load_generator
+from inference_econ.extras.servers.prediction.deployed import assumed_rounds
+from inference_econ.inputs import Assumptions, catalog
+from inference_econ.serving import Server, Service, loaded
+from inference_econ.serving.simulation import play
+
+#: Which assumptions hold for a measurement.
+Profiles = Callable[[Measurement], Assumptions]
+
+#: Deployments from which on several processes are worth their start, and those that one of them gets at a time [1].
+_MANY_DEPLOYMENTS, _CHUNK = 100, 8
+#: Rounds of a closed loop whose length is not recorded [1].
+_ROUNDS = 10
+#: Longest run that is played [1].
+_MOST_PLAYED = 5000
+#: Most requests at a time of a closed loop that is played [1].
+_MOST_LOOPED = 10_000
+#: Offered load, as a share of the time that prompts take, below which hardly any prompt waits [1].
+_IDLE = 0.1
+#: Why a disaggregated server cannot be predicted.
+_WORKERS_NOT_RECORDED = "the numbers of workers are not recorded; give prefill_num_workers and decode_num_workers"
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Prediction of one measurement.
+
+    Attributes
+    ----------
+    measurement : Measurement
+        Beside it.
+    ttft_seconds, tpot_seconds, request_seconds : float or None
+        [s]; None if the row does not say what would be needed.
+    output_tokens_per_second_per_accelerator : float or None
+        [tokens/s]
+    idle : bool
+        The server had hardly anything else to do: what is predicted is latency without load.
+    skipped : str
+        Why there is no prediction; empty if there is one.
+    assumed : str
+        What the row does not say and was chosen for it; empty if nothing was.
+    shortage : str
+        What memory lacks for it by our count; it ran, and so it is predicted. Empty if it fits.
+    rounds : str
+        What of the rounds of a server that speculates is not recorded, and was taken from the recipe of its engine and
+        from what is usual of the proposer; empty if nothing was.
+    """
+
+    measurement: Measurement
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None
+    request_seconds: float | None = None
+    output_tokens_per_second_per_accelerator: float | None = None
+    idle: bool = False
+    skipped: str = ""
+    assumed: str = ""
+    shortage: str = ""
+    rounds: str = ""
+
+    @property
+    def input_tokens_per_second_per_accelerator(self) -> float | None:
+        """Of prompts [tokens/s]."""
+        row, rate = self.measurement, self.output_tokens_per_second_per_accelerator
+        # Where no answers are recorded, prompts were read for their first token.
+        return None if rate is None or row.isl is None else rate * row.isl / (row.osl or 1.0)
+
+    @property
+    def total_tokens_per_second_per_accelerator(self) -> float | None:
+        """Input and output together [tokens/s]."""
+        answers, prompts = self.output_tokens_per_second_per_accelerator, self.input_tokens_per_second_per_accelerator
+        return None if answers is None or prompts is None else answers + prompts
+
+
+def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int = 1) -> list[Prediction]:
+    """Predict measurements, those of one deployment together.
+
+    Parameters
+    ----------
+    rows : sequence of Measurement
+        What was measured.
+    profiles : callable
+        The assumptions for a measurement.
+    processes : int
+        That share the work where there are many deployments [1]; one where processes cannot be forked.
+
+    Returns
+    -------
+    list of Prediction
+        In the order of the rows; what the model cannot express is skipped with the reason.
+    """
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    predictions: list[Prediction | None] = [None] * len(rows)
+    # Thousands of rows ask about the same engines, chips and models, and nothing is changed of them.
+    with catalog.uncopied():
+        for index, row in enumerate(rows):
+            groups[_deployment(row)].append(index)
+        together = [[rows[index] for index in indices] for indices in groups.values()]
+        predicted = _predict_groups(together, [profiles(group[0]) for group in together], processes)
+    for indices, group in zip(groups.values(), predicted, strict=True):
+        for index, prediction in zip(indices, group, strict=True):
+            predictions[index] = prediction
+    return [prediction for prediction in predictions if prediction is not None]
+
+
+def _predict_groups(
+    groups: Sequence[Sequence[Measurement]], assumptions: Sequence[Assumptions], processes: int
+) -> list[list[Prediction]]:
+    """Predictions of deployments, by several processes if these are worth their start."""
+    alone = sys.platform != "linux" or multiprocessing.current_process().daemon  # which has no processes of its own
+    if processes < 2 or len(groups) < _MANY_DEPLOYMENTS or alone:
+        return list(map(_predict_group, groups, assumptions))
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
+        return list(pool.map(_predict_group, groups, assumptions, chunksize=_CHUNK))
+
+
+def _deployment(row: Measurement) -> tuple[object, ...]:
+    """Key that rows must share to be predicted together."""
+    facts = deployed.facts_of(row)
+    return (
+        row.engine, row.model, row.hardware, row.weights, row.kv, row.isl, row.osl, row.context, row.accelerators,
+        row.tp, row.dp, row.pp, row.ep, row.prefill, row.decode, row.load, row.step_tokens, row.compiled, row.eager,
+        row.held_steps, row.even_routing, row.two_batch, row.redundant_experts,
+        row.speculation if row.speculates else "", row.tokens_per_round, row.most_sequences, row.memory,
+        row.captured_tokens, facts and facts.version,
+    )  # fmt: skip
+
+
+def _predict_group(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
+    first = rows[0]
+    try:
+        reason = _unusable(first)
+        if reason:
+            return [Prediction(row, skipped=reason) for row in rows]
+        predicted = (_disaggregated if first.decode is not None else _single)(rows, assumptions)
+        return [replace(prediction, rounds=assumed_rounds(first)) for prediction in predicted]
+    except (InputError, NothingFitsError) as error:
+        return [Prediction(row, skipped=str(error)) for row in rows]
+
+
+def _unusable(row: Measurement) -> str:
+    if row.load == "unknown":
+        return "how requests arrived is not recorded"
+    if row.isl is None and row.context is None:
+        return "no length is recorded"
+    if row.decode is None and row.accelerators is None:
+        return "the number of accelerators is not recorded"
+    if row.prefill is not None and row.decode is not None:
+        if None in (row.accelerators, row.prefill.workers, row.decode.workers):
+            return row.unknown or _WORKERS_NOT_RECORDED
+        if row.concurrency is None or row.load == "rate":
+            return "pools are predicted under a constant number of requests alone"
+    if row.load in ("batch", "concurrency") and row.concurrency is None:
+        return "the number of requests is not recorded"
+    if row.load == "rate" and row.requests_per_second is None:
+        return "the rate of requests is not recorded"
+    return ""
+
+
+def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
+    """One pool of accelerators: replicas share the requests evenly."""
+    first = rows[0]
+    if first.tp is None:
+        return [_best(row, assumptions) for row in rows]
+    service, replicas = deployed.instance(rows, assumptions)
+    return _possible(_short(_under_load(rows, service, replicas), service), service)
+
+
+def _short(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
+    """Predictions with what memory lacks in the first of some services that do not fit."""
+    row = predictions[0].measurement
+    short = next(filter(None, (deployed.shortage(row, service) for service in services)), "")
+    return [replace(prediction, shortage=short) for prediction in predictions] if short else list(predictions)
+
+
+def _possible(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
+    """Predictions, none of those rows that cannot have run so."""
+    possible = []
+    for prediction in predictions:
+        row = prediction.measurement
+        reason = next(filter(None, (deployed.impossible(row, service) for service in services)), "")
+        possible.append(Prediction(row, skipped=reason) if reason else prediction)
+    return possible
+
+
+def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
+    load = rows[0].load
+    if load == "batch":
+        return [_batch(row, service, replicas) for row in rows]
+    if load == "rate":
+        return _open(rows, service, replicas)
+    if load in FULL_LOADS:
+        return [_steady(row, service, _most(row, service)) for row in rows]
+    return _closed(rows, service, replicas)
+
+
+def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
+    """A constant number of requests: runs of which enough is known are played, others are endless."""
+    runs = [row for row in rows if _is_run(row)]
+    if not runs:
+        return [_loop(row, service, replicas) for row in rows]
+    lengths = load_generator.ends(service, max(row.spread or 0.0 for row in runs))
+    simulated = play.server(service, lengths, prefill_first=rows[0].prefill_first)
+
+    # Rows that repeat others share their run.
+    @cache
+    def run(look_steps: int, clients: int, count: int, spread: float) -> load_generator.GeneratorRun:
+        return load_generator.closed_loop(service, replace(simulated, look_steps=look_steps), clients, count, spread)
+
+    return [_run(row, service, run, replicas) if _is_run(row) else _loop(row, service, replicas) for row in rows]
+
+
+def _is_run(row: Measurement) -> bool:
+    """Whether the lengths of requests are known, or their number, and not too many are at the server at a time."""
+    assert row.concurrency is not None
+    return (row.spread is not None or row.requests is not None) and row.concurrency <= _MOST_LOOPED
+
+
+def _run(
+    row: Measurement,
+    service: Service,
+    played: Callable[[int, int, int, float], load_generator.GeneratorRun],
+    replicas: float,
+) -> Prediction:
+    """A run of a closed loop from the first request to the last; all clients send their first one when it begins."""
+    assert row.concurrency is not None
+    clients = max(round(row.concurrency / replicas), 1)
+    count = _ROUNDS * clients if row.requests is None else max(round(row.requests / replicas), clients)
+    # Looked at once in so many steps, a prompt waits half of them on average.
+    run = played(max(round(2.0 * row.wait_steps), 1), clients, count, row.spread or 0.0)
+    median = row.statistic == "median"
+    ttft = run.typical(run.trace.ttft, median=median)
+    tpot = run.typical(run.trace.tpot, median=median) if service.requests.decode_steps > 0 else 0.0
+    return _prediction(row, service, ttft, tpot, run.requests_per_second, idle=clients == 1)
+
+
+def _loop(row: Measurement, service: Service, replicas: float) -> Prediction:
+    """A closed loop without end, of lengths that are not known: its steady state."""
+    assert row.concurrency is not None
+    per_replica = max(row.concurrency / replicas, 1.0)
+    state = service.at(per_replica)
+    ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
+    # Those without room wait for it: of so many at a time, each goes around as often as the server completes one.
+    wait = max(per_replica - service.most_in_flight, 0.0) / rate + row.wait_steps * tpot
+    return _prediction(row, service, ttft + wait, tpot, rate, idle=per_replica <= 1.0)
+
+
+def _steady(row: Measurement, service: Service, concurrency: float) -> Prediction:
+    state = service.at(concurrency)
+    ttft, tpot, rate = (float(v) for v in (state.ttft_seconds, state.tpot_seconds, state.requests_per_second))
+    return _prediction(row, service, ttft, tpot, rate)
+
+
+def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
+    """Random arrivals: medians or means, as were measured, of a run if its length is known, or of endless ones."""
+    lengths = np.array([load_generator.prompt_tokens(service)])
+    ends = any(row.requests is not None and row.requests <= _MOST_PLAYED for row in rows)
+    simulated = play.server(service, lengths) if ends else None
+    predictions = []
+    for row in rows:
+        assert row.requests_per_second is not None
+        rate = row.requests_per_second / replicas
+        if simulated is not None and row.requests is not None and row.requests <= _MOST_PLAYED:
+            seen = _played(row, service, simulated, rate, max(round(row.requests / replicas), 2))
+        else:
+            seen = _endless(row, service, rate)
+        idle = rate * service.prefill_busy_seconds <= _IDLE
+        predictions.append(_prediction(row, service, *seen, idle=idle))
+    return predictions
+
+
+def _endless(row: Measurement, service: Service, rate: float) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and completed requests [1/s]."""
+    load = loaded(service, rate)
+    which = "p50" if row.statistic == "median" else "mean"
+    ttft, tpot = load.ttft_seconds[which], load.tpot_seconds[which]
+    if load.saturated:
+        # A test of finite length still ends: all slots are taken meanwhile.
+        tpot = float(service.at(service.slots).tpot_seconds)
+    return ttft, tpot, load.completed_per_second
+
+
+def _played(
+    row: Measurement, service: Service, simulated: Server, rate: float, count: int
+) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and completed requests [1/s], of a run."""
+    trace, seconds = load_generator.played(service, simulated, rate, count)
+    typical = np.median if row.statistic == "median" else np.mean
+    tpot = float(typical(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
+    return float(typical(trace.ttft)), tpot, count / seconds
+
+
+def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
+    """All requests at once: every prompt is read, then all decode together, in rounds if not all fit."""
+    assert row.concurrency is not None
+    batch = max(row.concurrency / replicas, 1.0)
+    together = min(batch, float(service.slots))
+    steps = service.requests.decode_steps
+    decode = float(service.step_seconds(together))
+    if row.context is not None:
+        return Prediction(row, None, decode, None, batch / decode / service.accelerators)
+    reading = max(service.prefill_seconds, together * float(service.shared_prefill_seconds(together)))
+    whole = batch / together * (reading + steps * decode)
+    output = batch * service.requests.osl.mean / whole / service.accelerators
+    return Prediction(row, reading, decode if steps > 0 else None, whole, output, idle=batch <= 1.0)
+
+
+def _most(row: Measurement, service: Service) -> float:
+    """The most requests in flight that keep the promises of a row, if it has any [1]."""
+    if row.load == "saturated":
+        return float(service.slots)
+    ttft, tpot = row.ttft_limit_seconds or math.inf, row.tpot_limit_seconds or math.inf
+    states = service.states
+    kept = np.flatnonzero((states.ttft_seconds <= ttft) & (states.tpot_seconds <= tpot))
+    return float(states.concurrency[kept[-1]]) if kept.size else 1.0
+
+
+def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
+    """A server whose layout is not recorded: a full one has that which serves most requests, others the widest."""
+    assert row.accelerators is not None
+    chosen = deployed.candidates(row, assumptions)
+    if row.load not in FULL_LOADS:
+        # Nearly all that are measured share each matrix among as many accelerators as can be.
+        most = max(service.plans.attention_ranks[0] for service in chosen)
+        widest = [service for service in chosen if service.plans.attention_ranks[0] == most]
+        steady_states = [
+            (_under_load([row], service, row.accelerators / service.accelerators)[0], service) for service in widest
+        ]
+        return _marked(
+            *min(steady_states, key=lambda pair: pair[0].request_seconds or pair[0].tpot_seconds or math.inf)
+        )
+    steady_states = [(_steady(row, service, _most(row, service)), service) for service in chosen]
+    return _marked(*max(steady_states, key=lambda pair: pair[0].output_tokens_per_second_per_accelerator or 0.0))
+
+
+def _marked(prediction: Prediction, service: Service) -> Prediction:
+    """A prediction for a layout that was chosen."""
+    plans = service.plans
+    tp, pp = int(plans.attention_ranks[0]), int(plans.pp[0])
+    return replace(prediction, assumed=f"layout tp={tp}, dp={service.accelerators // (tp * pp)}, pp={pp}")
+
+
+def _prediction(
+    row: Measurement, service: Service, ttft: float, tpot: float, rate: float, *, idle: bool = False
+) -> Prediction:
+    """From what an instance completes and its requests see."""
+    steps = service.requests.decode_steps
+    output = rate * service.requests.osl.mean / service.accelerators
+    request = _known(ttft + steps * tpot)
+    return Prediction(row, _known(ttft), tpot if steps > 0 else None, request, output, idle=idle)
+
+
+def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
+    """A pool for prefill and one for decode: decoding knows no prompts, and prompts wait for each other."""
+    first = rows[0]
+    assert first.prefill is not None and first.decode is not None
+    assert first.prefill.workers is not None and first.decode.workers is not None
+    pools, instances = deployed.pools(rows, assumptions), (first.prefill.workers, first.decode.workers)
+    reading, writing = (pool.services.service(0) for pool in (pools.prefill, pools.decode))
+    predictions = [_pools(row, pools, instances) for row in rows]
+    return _possible(_short(predictions, reading, writing), reading, writing)
+
+
+def _pools(row: Measurement, pools: Pools, instances: tuple[int, int]) -> Prediction:
+    """A constant number of requests in pools of some instances, over a run if its length is known."""
+    assert row.concurrency is not None and row.accelerators is not None
+    seen = _endless_loop(row, pools, instances) if row.requests is None else _whole_run(row, pools, instances)
+    ttft, tpot, rate = seen
+    requests = pools.requests
+    output = rate * requests.osl.mean / row.accelerators
+    return Prediction(row, ttft, tpot, ttft + requests.decode_steps * tpot, output, idle=row.concurrency <= 1.0)
+
+
+def _endless_loop(row: Measurement, pools: Pools, instances: tuple[int, int]) -> tuple[float, float, float]:
+    """Mean TTFT and TPOT [s], and completed requests [1/s]."""
+    load = closed_loop(pools, (0, 0), instances, row.concurrency or 1.0).load
+    return load.ttft_seconds["mean"], load.tpot_seconds["mean"], load.completed_per_second
+
+
+def _whole_run(row: Measurement, pools: Pools, instances: tuple[int, int]) -> tuple[float, float, float]:
+    """TTFT and TPOT [s], and completed requests [1/s], of a run whose first requests all come at once."""
+    assert row.concurrency is not None and row.requests is not None
+    steps = load_generator.decode_steps(pools.requests, row.spread or 0.0, max(round(row.requests), 1))
+    together, host = max(round(row.concurrency), 1), pools.prefill.setup.assumptions.host
+    run = played(pools, (0, 0), instances, together, steps)
+    # Inside a link domain there is nothing to connect.
+    connects = (row.accelerators or 0) > pools.prefill.setup.hardware.link_domain
+    ttft = run.ttft.copy()
+    ttft[:together] += host.warm_up + (host.transfer_warm_up if connects else 0.0)
+    typical = np.median if row.statistic == "median" else np.mean
+    return float(typical(ttft)), float(typical(run.tpot)), steps.size / run.seconds
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

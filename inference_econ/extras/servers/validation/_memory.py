@@ -1,0 +1,280 @@
+"""Memory that engines reported, beside what the capacity check reckons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from inference_econ.engine import Plans, Setup, Speculation, kv_bytes_per_sequence, memory, needed_memory
+from inference_econ.errors import UnitError
+from inference_econ.extras.servers.measurements import UnusableRowError, format_name, hardware_name, model_name, served
+from inference_econ.extras.servers.validation._files import NumberedRow, preset, read
+from inference_econ.extras.servers.validation._report import ComparedPoint, Dataset, Report
+from inference_econ.inputs import Assumptions, HardwareSpec, Precision, catalog, divided, units
+
+#: Differences that are not explained [1].
+_SMALL = 0.02
+#: Units of counts, which need no conversion.
+_COUNTS = ("tokens", "requests")
+#: Context of logged tokens where none is stated: of caches that grow evenly, any does [tokens].
+_LONG = 8192.0
+_GIBI = {"B": 1.0, "kB": 1000 / 2**10, "MB": 1e6 / 2**20, "GB": 1e9 / 2**30, "GiB": 1.0, "TB": 1e12 / 2**40}
+
+
+@dataclass(frozen=True, slots=True)
+class StatedDeployment:
+    """Deployment that a row was stated for.
+
+    Attributes
+    ----------
+    line : NumberedRow
+        The row.
+    setup : Setup
+        Model, chip, formats and assumptions, at the context of the requests; 0 if none is stated.
+    plans : Plans
+        The one deployment.
+    others : sequence of NumberedRow
+        All rows of the file.
+    speculation : Speculation or None
+        Who proposes tokens; the cache is that of the model alone.
+    """
+
+    line: NumberedRow
+    setup: Setup
+    plans: Plans
+    others: Sequence[NumberedRow]
+    speculation: Speculation | None = None
+
+    @property
+    def accelerators(self) -> float:
+        """Chips [1]."""
+        return float(self.plans.accelerators[0])
+
+    @property
+    def bytes_per_sequence(self) -> float:
+        """Cache of one sequence at the context [B]."""
+        setup = self.setup
+        if not setup.context:
+            raise UnusableRowError("no length of its requests is stated")
+        return kv_bytes_per_sequence(setup.model, setup.precision, setup.context, setup.assumptions)
+
+    @property
+    def bytes_per_token(self) -> float:
+        """Cache of one token [B]."""
+        return kv_bytes_per_sequence(self.setup.model, self.setup.precision, 1.0)
+
+    def need(self) -> memory.Memory:
+        """Need by the capacity check."""
+        return needed_memory(self.setup, self.plans, self.speculation)
+
+    def weights(self) -> float:
+        """Weights of a chip [B]."""
+        return float(self.need().weight_bytes.item()) / self.accelerators
+
+    def used(self) -> float:
+        """Weights and workspace of a chip [B]."""
+        need = self.need()
+        return float((need.weight_bytes + need.workspace_bytes).item()) / self.accelerators
+
+    def free(self) -> float:
+        """Room that they leave for the cache on a chip [B]."""
+        need = self.need()
+        return float((need.available_bytes - need.weight_bytes).item()) / self.accelerators
+
+    def cached_tokens(self) -> float:
+        """Tokens that fit the cache memory which the same engine reported [tokens]."""
+        line = self.line
+        same = ("source_id", "parallelism", "notes")
+        for other in self.others:
+            if "KV cache GPU memory" in other.text("item") and all(other.text(c) == line.text(c) for c in same):
+                return _bytes(other) / self.bytes_per_token
+        raise UnusableRowError("the memory of this cache is not in the file")
+
+    def requests(self) -> float:
+        """Sequences that fit a chip [1]."""
+        return self.free() / self.bytes_per_sequence
+
+    def tokens(self) -> float:
+        """Tokens that fit the cache of the whole server [tokens]."""
+        setup = replace(self.setup, context=self.setup.context or _LONG)
+        needed = needed_memory(setup, self.plans, self.speculation)
+        return memory.cached_tokens(needed, self.plans, setup.context, setup.assumptions).item()
+
+    def checkpoint(self) -> float:
+        """All weights, once [B]."""
+        return memory.weight_bytes(self.setup.model, self.setup.precision)
+
+
+#: What the items of a file mean, by their beginnings.
+ITEMS: dict[str, Callable[[StatedDeployment], float]] = {
+    "KV cache tokens": StatedDeployment.tokens,
+    "available KV cache memory per GPU": StatedDeployment.free,
+    "KV cache max_tokens": StatedDeployment.cached_tokens,
+    "KV cache GPU memory": StatedDeployment.free,
+    "KV bytes per token": lambda deployment: deployment.bytes_per_token,
+    "weights per GPU": StatedDeployment.weights,
+    "weights + activations per GPU": StatedDeployment.used,
+    "free for KV per GPU": StatedDeployment.free,
+    "KV per request": lambda deployment: deployment.bytes_per_sequence,
+    "max concurrency per GPU": StatedDeployment.requests,
+    "checkpoint": StatedDeployment.checkpoint,
+}
+
+
+def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
+    """Every row of a file, predicted under each of some assumptions."""
+    lines = read(path, dataset.columns)
+    assumed = {name: preset(name) for name in names}
+    points = (_point(line, lines, name, assumptions) for line in lines for name, assumptions in assumed.items())
+    return dataset.report(path, points)
+
+
+def _point(line: NumberedRow, lines: Sequence[NumberedRow], name: str, assumed: Assumptions) -> ComparedPoint:
+    stated = line.number("value")
+    point = ComparedPoint(
+        id=line.id,
+        series=line.text("item"),
+        subject=f"{line.text('model')}, {line.text('n_gpus')} x {line.text('hardware')}, {line.text('parallelism')}",
+        assumptions=name,
+        unit=line.text("unit"),
+        measured=stated,
+    )
+    try:
+        predicted, note = _predicted(line, lines, assumed)
+    except UnusableRowError as error:
+        return replace(point, note=str(error))
+    return replace(point, predicted=predicted, note=note)
+
+
+def _predicted(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions) -> tuple[float, str]:
+    """Ours in the unit of a row, and what explains the difference."""
+    stated, item = line.needed("value"), line.text("item")
+    heading = next((begin for begin in ITEMS if item.startswith(begin)), None)
+    if heading is None:
+        raise UnusableRowError(f"unknown item {item!r}")
+    deployment = _deployment(line, lines, assumed)
+    unit = 1.0 if line.text("unit") in _COUNTS else _in_bytes(line, 1.0)
+    ours = ITEMS[heading](deployment) / unit
+    if ours <= 0.0:
+        raise UnusableRowError(f"ours has no room for it: {item} would be {ours:.4g} {line.text('unit')}")
+    reasons = [] if abs(ours / stated - 1.0) <= _SMALL else list(_reasons(line, heading, deployment, ours, unit))
+    return ours, "; ".join(reasons)
+
+
+def _reasons(
+    line: NumberedRow, item: str, deployment: StatedDeployment, predicted: float, unit: float
+) -> Iterator[str]:
+    """Reasons that could explain a difference."""
+    stated = line.needed("value")
+    precision = deployment.setup.precision
+    if precision.kv != "bf16" and not line.text("kv_dtype"):
+        wide = replace(deployment, setup=replace(deployment.setup, precision=replace(precision, kv="bf16")))
+        other = ITEMS[item](wide) / unit
+        if abs(other / stated - 1.0) < abs(predicted / stated - 1.0):
+            yield f"{other:.4g} with a cache in 16 bits, ours is in {precision.kv} as published with the checkpoint"
+    gibi = predicted * _GIBI.get(line.text("unit"), 1.0)
+    if item == "checkpoint" and abs(gibi / stated - 1.0) < abs(predicted / stated - 1.0):
+        yield f"{gibi:.4g} in units of 2^30, as many tools show sizes of files"
+    if item == "KV cache GPU memory":
+        yield (
+            "ours is all that weights and workspace leave; which share of it this engine gives to its cache is not "
+            "stated, nor its buffers for exchanging tokens, and captured graphs take their part"
+        )
+    if item in ("KV cache tokens", "available KV cache memory per GPU"):
+        yield f"{deployment.free() * (1.0 - stated / predicted) / 2**30:+.1f} GiB on each chip"
+    if line.text("notes"):
+        yield f"stated: {line.text('notes')}"
+
+
+def _deployment(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions) -> StatedDeployment:
+    """Deployment that a row was stated for; see :data:`ITEMS` for the items.
+
+    Raises
+    ------
+    UnusableRowError
+        If a name or layout is unknown.
+    """
+    hardware = hardware_name(line.text("hardware"))
+    chip, base = _chip(line, hardware), model_name(line.text("model"))
+    item = line.text("item")
+    written = item.removeprefix("checkpoint") if item.startswith("checkpoint") else line.text("weight_dtype")
+    name, weights = served(base, hardware, written)
+    model = catalog.model(name)
+    precision = Precision.of(
+        model, weights, None, format_name(line.text("kv_dtype")), assumed.capacity.embedding_format
+    )
+    if "MoE" in line.text("weight_dtype"):
+        # R1 as first published in NVFP4 keeps all of attention in 16 bits.
+        precision = replace(precision, attention_output=precision.attention)
+    setup = Setup(model, chip, precision, line.number("context") or 0.0, _told(line, chip, assumed))
+    return StatedDeployment(line, setup, _plans(line), lines, _speculation(line, setup))
+
+
+def _chip(line: NumberedRow, name: str) -> HardwareSpec:
+    """The chip of a row, with another memory where the row says that its chips have one."""
+    chip = catalog.hardware(name)
+    stated = line.text("memory")
+    return chip.replace(hbm_bytes=units.parse_quantity(stated, "B")) if stated else chip
+
+
+def _speculation(line: NumberedRow, setup: Setup) -> Speculation | None:
+    """Multi-token-prediction layers that a server had loaded to propose so many tokens, as in ``mtp 2``."""
+    text = line.text("proposer")
+    if not text:
+        return None
+    proposer = re.fullmatch(r"mtp (\d+)", text)
+    if proposer is None:
+        raise UnusableRowError(f"the proposer {text!r} is not understood; write for example 'mtp 2'")
+    return Speculation.of("mtp", longest=int(proposer[1]), setup=setup)
+
+
+def _told(line: NumberedRow, chip: HardwareSpec, assumed: Assumptions) -> Assumptions:
+    """Assumptions with what the engine of a row does at its version, and what it was told.
+
+    What is counted as in the published study knows no engine.
+    """
+    engine = line.text("engine")
+    if not engine or assumed.capacity.embedding_format == "as_weights":
+        return assumed
+    facts = catalog.engine(engine).at(line.text("engine_version") or None)
+    usual = facts.defaults_on(chip.hbm_bytes)
+    steps, slots, share = line.number("step_tokens"), line.number("slots"), line.number("memory_fraction")
+    if usual is not None:
+        steps, slots, share = steps or usual.step_tokens, slots or usual.slots, share or usual.memory_fraction
+    if steps is None:
+        raise UnusableRowError(f"the largest step of {engine} is not known")
+    capacity = divided(facts, chip, step_tokens=steps, slots=slots, share=share)
+    return assumed.changed({**capacity, "capacity.vision_tower": line.text("tower") != "no"})
+
+
+def _plans(line: NumberedRow) -> Plans:
+    """The layout that a text names: degrees written ``TP8``, ``DP8`` and ``EP8``; a bare ``EP`` is all chips."""
+    chips, text = line.needed("n_gpus"), line.text("parallelism")
+    degrees = {name.lower(): float(size) for name, size in re.findall(r"\b(TP|DP|PP|EP)\s*(\d+)", text)}
+    spread = re.search(r"\bEP\b", text) is not None
+    pp = degrees.get("pp", 1.0)
+    ranks = chips / pp
+    # Experts apart, nothing said of attention: engines run it data-parallel then.
+    apart = degrees.get("dp", ranks if spread and "tp" not in degrees else 1.0)
+    tp = degrees.get("tp", ranks / apart)
+    if tp * apart * pp != chips:
+        raise UnusableRowError(f"the layout {text!r} is not one of {chips:g} chips")
+    ones = np.ones(1)
+    sequences = apart * (line.number("batch") or 1.0)
+    ep = degrees.get("ep", ranks if spread else 1.0)
+    return Plans(ones * chips, ones * sequences, ones * pp, ones * tp, ones * ep, whole=True)
+
+
+def _bytes(line: NumberedRow) -> float:
+    return _in_bytes(line, line.needed("value"))
+
+
+def _in_bytes(line: NumberedRow, value: float) -> float:
+    try:
+        return units.parse_quantity(f"{value:.17g} {line.text('unit')}", "B")
+    except UnitError as error:
+        raise UnitError(f"{line.where}: {error}") from None

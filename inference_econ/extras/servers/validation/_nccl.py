@@ -1,0 +1,106 @@
+"""Constants that models of collectives take from NCCL's tuning tables, beside those tables by version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from inference_econ.extras.servers.validation._files import NumberedRow, preset, read
+from inference_econ.inputs import Assumptions, NcclTree, Source, catalog
+
+COLUMNS = ("nccl_version", "group", "link_or_arch", "algorithm", "LL", "LL128", "Simple", "unit")
+#: Where a constant stands in the tables: group and kind of link.
+_PLACES = {"base": ("baseLat", "all"), "per_rank": ("hwLat", "NVLINK"), "per_domain_doubling": ("hwLat", "NET")}
+_TAGS = re.compile(r"tags v(\d+)\.(\d+)[\d.-]* to v(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class NcclConstant:
+    """One constant of a model, beside the table of one version.
+
+    Attributes
+    ----------
+    field : str
+        File and field.
+    version : str
+        Of NCCL.
+    ours, table : float
+        [s]
+    """
+
+    field: str
+    version: str
+    ours: float
+    table: float
+
+    @property
+    def equal(self) -> bool:
+        """Whether they are the same number."""
+        return abs(self.ours - self.table) <= 1e-9 * max(self.ours, self.table)
+
+
+def constants() -> list[NcclConstant]:
+    """Every constant of the shipped models of collectives that says it is from NCCL's tables."""
+    lines = read(catalog.measured_files()["nccl_constants"], COLUMNS)
+    listed = []
+    for name in catalog.part_names("collectives"):
+        listed += list(compared(name, preset(name), lines))
+    return listed
+
+
+def compared(name: str, assumed: Assumptions, lines: list[NumberedRow]) -> Iterator[NcclConstant]:
+    """Constants of the collectives of some assumptions beside the tables of the versions that their source names."""
+    model = assumed.network.collectives
+    if not isinstance(model, NcclTree):
+        return
+    for kind, protocols in (("protocols", model.protocols), ("ring", model.ring)):
+        for protocol, protocol_constants in protocols.items():
+            for field in _PLACES:
+                path = f"network.collectives.{kind}.{protocol}.{field}"
+                source = _source(path, assumed.sources)
+                if source is not None and source.ref == "nccl" and source.kind == "published":
+                    for version, table in _tables(lines, source.where, kind, protocol, field):
+                        yield NcclConstant(
+                            f"{name}: {kind}.{protocol}.{field}", version, getattr(protocol_constants, field), table
+                        )
+
+
+def verdict() -> str:
+    """One sentence on all of them."""
+    listed = constants()
+    versions = ", ".join(dict.fromkeys(constant.version for constant in listed))
+    fields = len({constant.field for constant in listed})
+    sentence = f"{fields} constants say that they are NCCL's"
+    wrong = [
+        f"{constant.field} is {constant.ours:g} s, {constant.table:g} s in {constant.version}"
+        for constant in listed
+        if not constant.equal
+    ]
+    if wrong:
+        return f"{sentence}; not all are: {'; '.join(wrong)}."
+    return f"{sentence}, and equal its tuning tables of every version that they name and that is at hand ({versions})."
+
+
+def _source(path: str, sources: Mapping[str, Source]) -> Source | None:
+    """The source of a field: its own, or that of the nearest field around it."""
+    while path not in sources:
+        path, dot, _ = path.rpartition(".")
+        if not dot:
+            return None
+    return sources[path]
+
+
+def _tables(lines: list[NumberedRow], where: str, kind: str, protocol: str, field: str) -> Iterator[tuple[str, float]]:
+    """Version and value [s] of a constant in every table whose version lies in the named range."""
+    tags = _TAGS.search(where)
+    if tags is None:
+        return
+    first, last = (int(tags[1]), int(tags[2])), (int(tags[3]), int(tags[4]))
+    algorithm = "Tree" if kind == "protocols" else "Ring"
+    for line in lines:
+        place = (line.text("group"), line.text("link_or_arch"))
+        version = line.text("nccl_version").split(" ")[0]
+        major, minor = (int(part) for part in version.split(".")[:2])
+        if place == _PLACES[field] and line.text("algorithm") == algorithm and first <= (major, minor) <= last:
+            yield version, float(line.text(protocol)) * 1e-6

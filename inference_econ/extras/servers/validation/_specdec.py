@@ -1,0 +1,170 @@
+"""Measured speculation beside predictions: from its acceptance and costs, and on whole deployments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from inference_econ.engine import Plans, Setup, Speculation, rounds
+from inference_econ.errors import InputError
+from inference_econ.extras.servers.measurements import UnusableRowError, chip_count, hardware_name, model_name, served
+from inference_econ.extras.servers.prediction.deployed import head_weights
+from inference_econ.extras.servers.validation._files import NumberedRow, preset, read
+from inference_econ.extras.servers.validation._report import ComparedPoint, Dataset, Report
+from inference_econ.formulas import speculation as formulas
+from inference_econ.inputs import Assumptions, Precision, catalog
+
+#: What a row must record for its deployment to be predicted, in words.
+_NEEDED = {"hardware": "hardware", "batch": "batch", "n_draft": "draft length", "accept_len": "tokens per round"}
+_LENGTHS = re.compile(r"(\d+)K/(\d+)K")
+_DEGREE = re.compile(r"\bTP(\d+)\b")
+_USER = "tok/s/user"
+
+
+def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
+    """Every row of a file, predicted under each of some assumptions."""
+    lines = read(path, dataset.columns)
+    assumed = {name: preset(name) for name in names}
+    points = [
+        replace(point, assumptions=name)
+        for line in lines
+        for name, assumptions in assumed.items()
+        for point in _points(line, lines, assumptions)
+    ]
+    return dataset.report(path, points)
+
+
+def _points(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions) -> list[ComparedPoint]:
+    """All comparisons of a row; one without a prediction, and the reason, if there is none."""
+    metric = line.text("metric")
+    blank = ComparedPoint(
+        id=line.id,
+        series=metric,
+        subject=", ".join(filter(None, (line.text(name) for name in ("target_model", "draft_model", "method")))),
+        assumptions="",
+        unit=line.text("unit"),
+        measured=line.number("value"),
+    )
+    try:
+        if blank.measured is None:
+            raise UnusableRowError("value is blank")
+        if "alpha" in metric:
+            raise UnusableRowError("an acceptance rate is measured on two models and a text, not predicted")
+        if "vs" in metric:
+            return [_relative(line, lines, blank)]
+        if line.text("c_draft_cost"):
+            return [_by_theorem(line, blank)]
+        return list(_deployed(line, lines, assumed, blank))
+    except UnusableRowError as error:
+        return [replace(blank, note=str(error))]
+    except InputError as error:
+        return [replace(blank, note=str(error).removeprefix(f"{line.where}: "))]
+
+
+def _by_theorem(line: NumberedRow, blank: ComparedPoint) -> ComparedPoint:
+    cost, rate, length = _share(line, "c_draft_cost"), _share(line, "alpha"), line.count("n_draft")
+    tokens = float(formulas.expected_tokens_by_position((rate,) * length))
+    series = "speed-up by formula" if blank.series.startswith("theor") else "speed-up from acceptance and cost"
+    return replace(blank, series=series, unit="x", predicted=tokens / (1.0 + length * cost))
+
+
+def _relative(line: NumberedRow, lines: Sequence[NumberedRow], blank: ComparedPoint) -> ComparedPoint:
+    """Rounds with another rule of acceptance: they differ in their tokens alone."""
+    same = ("source_id", "metric", "n_draft")
+    group = [other for other in lines if all(other.text(name) == line.text(name) for name in same)]
+    base = next((other for other in group if other.number("value") == 1.0), None)
+    if base is None:
+        raise UnusableRowError("the row that it is compared with is not in the file")
+    if base is line:
+        raise UnusableRowError("others are compared with this row")
+    predicted = line.needed("accept_len") / base.needed("accept_len")
+    return replace(blank, series="speed-up of relaxed acceptance", unit="x", predicted=predicted)
+
+
+def _deployed(
+    line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions, blank: ComparedPoint
+) -> Iterator[ComparedPoint]:
+    """Speed-up and speed of a deployment, and tokens per round from the acceptance of the first proposal."""
+    missing = [word for name, word in _NEEDED.items() if not line.text(name)]
+    if "tree" in line.text("method"):
+        missing.append("size of the tree")
+    if missing:
+        raise UnusableRowError(f"not recorded: {', '.join(missing)}")
+    gained, length = line.needed("accept_len"), line.count("n_draft")
+    plain, whole = _times(line, assumed)
+    baseline = line.number("baseline_value")
+    if blank.unit == _USER:
+        yield replace(blank, series="speed of a deployment", predicted=gained / whole)
+        if blank.measured is None or baseline is None:
+            return
+        blank = replace(blank, measured=blank.measured / baseline)
+    yield replace(blank, series="speed-up of a deployment", unit="x", predicted=gained * plain / whole)
+    first = next(
+        (
+            other
+            for other in lines
+            if other.text("source_id") == line.text("source_id") and other.number("n_draft") == 1.0
+        ),
+        None,
+    )
+    if first is not None and length > 1:
+        rate = min(first.needed("accept_len") - 1.0, 1.0)
+        alike = float(formulas.expected_tokens_by_position((rate,) * length))
+        unit = "tokens per round"
+        yield replace(blank, series="tokens per round, all alike", unit=unit, measured=gained, predicted=alike)
+
+
+def _times(line: NumberedRow, assumed: Assumptions) -> tuple[float, float]:
+    """A plain step of the deployment that a row was measured on, and a round with the longest draft [s].
+
+    Raises
+    ------
+    UnusableRowError
+        If a name is unknown, or the layout or the lengths are not recorded.
+    """
+    text = line.text("hardware")
+    chips = chip_count(text) or 1
+    chip = hardware_name(_DEGREE.sub("", text).strip())
+    written = line.text("target_model")
+    name, weights = served(model_name(written), chip, written if "FP" in written.upper() else "")
+    model, degree = catalog.model(name), _DEGREE.search(text)
+    if degree is None or int(degree[1]) != chips:
+        raise UnusableRowError(f"the layout of {chips} accelerators is not recorded")
+    lengths = _LENGTHS.search(line.text("task"))
+    if lengths is None:
+        raise UnusableRowError("no lengths of its requests are recorded")
+    context = 1024.0 * (int(lengths[1]) + int(lengths[2]) / 2.0)
+    precision = Precision.of(model, weights, embeddings=assumed.capacity.embedding_format)
+    setup = Setup(model, catalog.hardware(chip), precision, context, assumed)
+    ones = np.ones(1)
+    plans = Plans(ones * chips, ones * line.needed("batch"), ones, ones * chips, ones, whole=True)
+    kept = head_weights(name, weights)
+    proposer = line.text("method")
+    if "MTP" not in proposer:
+        raise UnusableRowError(f"the proposer {proposer!r} is not known")
+    # Its acceptance does not count.
+    speculation = Speculation.of("mtp", 1.0, line.count("n_draft"), weights=kept)
+    seconds = rounds(setup, plans, speculation).seconds[0]
+    return float(seconds[0]), float(seconds[-1])
+
+
+def _share(line: NumberedRow, column: str) -> float:
+    """A number from 0 to 1.
+
+    Raises
+    ------
+    UnusableRowError
+        If it is anything else, a range for example.
+    """
+    text = line.text(column)
+    try:
+        value = float(text)
+    except ValueError:
+        raise UnusableRowError(f"{column} is no number: {text!r}") from None
+    if not 0.0 <= value <= 1.0:
+        raise UnusableRowError(f"{column} must be from 0 to 1, got {value:g}")
+    return value

@@ -1,0 +1,504 @@
+"""Measured servers beside predictions: which rows are compared, in which quantities, and by which groups."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from inference_econ import _work
+from inference_econ.errors import InputError
+from inference_econ.extras.servers import measurements
+from inference_econ.extras.servers.accuracy import Accuracy, by_group, calibration_behind, deployment_key, was_fitted
+from inference_econ.extras.servers.fit import by_chance
+from inference_econ.extras.servers.measurements import MeasuredServer, Measurement, Skipped
+from inference_econ.extras.servers.prediction.predict import predict
+from inference_econ.extras.servers.result_files import RESULT_ENDINGS
+from inference_econ.extras.servers.validation._report import ComparedPoint
+from inference_econ.extras.servers.validation.bound import Violation
+from inference_econ.extras.servers.validation.rows import (
+    QUANTITIES,
+    REPEATED,
+    SPECULATION,
+    SPOILT,
+    File,
+    InputRow,
+    Quantity,
+    Servers,
+)
+from inference_econ.inputs import Assumptions, ErrorSpread, catalog, known_misfits
+from inference_econ.inputs import Quantity as Fitted
+from inference_econ.inputs.engine import profiles
+from inference_econ.records.plain import attributes
+
+#: What the prediction of a row takes at most, about [s].
+_ROW_SECONDS = 0.02
+#: What assumptions are called that are chosen row by row.
+BY_HARDWARE = "by hardware"
+
+#: What rows can be grouped by.
+GROUPS: dict[str, Callable[[Measurement], str]] = {
+    "dataset": lambda row: row.dataset,
+    "hardware": lambda row: row.hardware,
+    "model": lambda row: row.model,
+    "engine": lambda row: row.engine or "not recorded",
+    "load": lambda row: f"{row.load}, disaggregated" if row.decode is not None else row.load,
+    "source": lambda row: row.source,
+    "quality": lambda row: row.quality or "not graded",
+    "speculation": lambda row: row.speculation,
+}
+
+
+def servers(
+    sources: Sequence[str | Path],
+    assumptions: str | None = None,
+    *,
+    server: MeasuredServer | None = None,
+) -> Servers:
+    """Predict every row of some files of measured servers.
+
+    Parameters
+    ----------
+    sources : sequence of str or path
+        Names of :data:`inference_econ.extras.servers.measurements.SHIPPED`, or paths of files like them.
+    assumptions : str, optional
+        Name of a preset or its path; by default what fits the hardware of a row.
+    server : MeasuredServer, optional
+        What the server was; for result files of load generators only.
+
+    Returns
+    -------
+    Servers
+        With every row, whether it could be predicted or not.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be used, or a name is unknown.
+    """
+    return held(read(sources, server), assumptions)
+
+
+def read(sources: Sequence[str | Path], server: MeasuredServer | None = None) -> tuple[File, ...]:
+    """Every row of some files; see :func:`servers`."""
+    return tuple(_file(source, server) for source in sources)
+
+
+def _file(source: str | Path, server: MeasuredServer | None) -> File:
+    path = catalog.server_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
+    rows = tuple(measurements.read(path, server))
+    if path.suffix.lower() in RESULT_ENDINGS:
+        return File("ms", (None,) * len(rows), rows)
+    kind, cells = measurements.cells(path)
+    measured = kind == "measurements"
+    published = tuple(
+        _published(cell) if kind == "points" or (measured and cell.get("value")) else None for cell in cells
+    )
+    units = {_published(cell)[1] for cell, number in zip(cells, published, strict=True) if number is None}
+    seconds = kind == "InferenceMAX runs" or (measured and bool(units) and units <= {"", "s"})
+    return File("s" if seconds else "ms", published, rows)
+
+
+def _published(cell: Mapping[str, str]) -> tuple[str, str]:
+    """The number that a row is, and its unit."""
+    return cell.get("value", ""), cell.get("unit", "")
+
+
+def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool = True) -> Servers:
+    """Rows that have been read beside their predictions; see :func:`servers`.
+
+    Without ``levels`` it does not count by how much measured servers differ from their profile.
+    """
+    served = [server for file in files for server in file.found]
+    only = None if assumptions is None else _with(catalog.assumptions(assumptions), levels=levels)
+
+    def usual(hardware: str, engine: str) -> Assumptions:
+        return of_hardware(hardware, engine, levels=levels)
+
+    behind = None if only is None else calibration_behind(only)
+    usable = [server for server in served if isinstance(server, Measurement)]
+    _work.check(f"{len(usable):,} measured servers", seconds=_ROW_SECONDS * len(usable), smaller="datasets")
+    processes = os.cpu_count() or 1
+    predictions = iter(predict(usable, lambda row: only or usual(row.hardware, row.engine), processes=processes))
+    kept = {id(server) for server in measurements.distinct(usable)}
+    numbers: Counter[str] = Counter()
+    rows = []
+    for server in served:
+        numbers[server.dataset] += 1
+        place = (server.dataset, numbers[server.dataset], server.id)
+        if isinstance(server, Skipped):
+            rows.append(InputRow(*place, None, None, server.reason, ""))
+        else:
+            prediction, under = next(predictions), only or usual(server.hardware, server.engine)
+            apart = _apart(server, repeated=id(server) not in kept)
+            fitted = was_fitted(server, behind if only else calibration_behind(under))
+            rows.append(InputRow(*place, server, prediction, prediction.skipped, apart, under, fitted))
+    return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows), tuple(files))
+
+
+@cache
+def of_hardware(hardware: str, engine: str, *, levels: bool = True) -> Assumptions:
+    """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine."""
+    return _profile(profiles.name_for(catalog.hardware(hardware).generation, engine), levels=levels)
+
+
+@cache
+def _profile(name: str, *, levels: bool) -> Assumptions:
+    """The catalogue copies what it gives; these are only looked at."""
+    return _with(catalog.assumptions(name), levels=levels)
+
+
+def _with(assumptions: Assumptions, *, levels: bool) -> Assumptions:
+    return assumptions if levels else assumptions.model_copy(update={"levels": None})
+
+
+def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ()) -> dict[tuple[str, ...], Accuracy]:
+    """Errors of one quantity by groups.
+
+    Parameters
+    ----------
+    rows : iterable of InputRow
+        Those that count.
+    quantity : Quantity
+        Rows without it are left out.
+    by : sequence of str
+        Keys of :data:`GROUPS`; nothing for all in one group.
+
+    Returns
+    -------
+    dict
+        Values of the keys to errors, groups of most rows first.
+
+    Raises
+    ------
+    InputError
+        If a key is unknown.
+    """
+    check_groups(by)
+    names, measured, predicted = [], [], []
+    for row in rows:
+        value, guess = row.measured(quantity), row.predicted(quantity)
+        if value is not None and row.measurement is not None:
+            names.append("\0".join(GROUPS[key](row.measurement) for key in by))
+            measured.append(value)
+            predicted.append(float("nan") if guess is None else guess)
+    by_name = by_group(names, measured, predicted)
+    ordered = sorted(by_name.items(), key=lambda item: -item[1].rows)
+    return {tuple(name.split("\0")) if by else (): errors for name, errors in ordered}
+
+
+def overall(rows: Iterable[InputRow], quantity: Quantity) -> Accuracy | None:
+    """Errors of a quantity over all rows that have it; None if none has. See :func:`scores`."""
+    return next(iter(scores(rows, quantity).values()), None)
+
+
+class Inside(NamedTuple):
+    """Measured values and the intervals of 80 % of their predictions."""
+
+    held: int
+    """Values inside of theirs [1]."""
+    known: int
+    """Values that have one [1]."""
+    width: float | None
+    """Median of highest over lowest value of an interval [1]; None without any."""
+    runs: tuple[int, ...]
+    """Values of each deployment under one version of its engine, which are held or not together [1]."""
+
+
+def inside(rows: Iterable[InputRow], quantity: Quantity) -> Inside:
+    """Number of measured values that are in the intervals of 80 % of their predictions, and how wide these are."""
+    ends = [(row, row.measured(quantity), row.interval(quantity.field)) for row in rows]
+    bounded = [(row, value, where) for row, value, where in ends if value is not None and where is not None]
+    width = statistics.median(where.high / where.low for _, _, where in bounded) if bounded else None
+    held = sum(where.low <= value <= where.high for _, value, where in bounded)
+    return Inside(held, len(bounded), width, runs_of(row for row, _, _ in bounded))
+
+
+def runs_of(rows: Iterable[InputRow]) -> tuple[int, ...]:
+    """Rows of each deployment under one version of its engine [1]."""
+    measured = (row.measurement for row in rows if row.measurement is not None)
+    return tuple(Counter((deployment_key(row), row.engine_version) for row in measured).values())
+
+
+def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[ComparedPoint]]]:
+    """Pairs of measured and predicted values for pictures: one list per quantity that has any, in series by a key."""
+    check_groups([by])
+    pictures = []
+    for quantity in QUANTITIES:
+        unit = "tokens/s" if quantity.field.endswith("per_accelerator") else "s"
+        points = [
+            ComparedPoint(
+                id=row.id,
+                series=GROUPS[by](row.measurement),
+                subject=row.measurement.model,
+                assumptions=report.assumptions,
+                unit=unit,
+                measured=row.measured(quantity),
+                predicted=row.predicted(quantity),
+            )
+            for row in report.counted()
+            if row.measurement is not None and row.measured(quantity) and row.predicted(quantity)
+        ]
+        if points:
+            pictures.append((quantity.title, points))
+    return pictures
+
+
+def check_groups(by: Iterable[str]) -> None:
+    """Refuse unknown keys to group by.
+
+    Raises
+    ------
+    InputError
+        With the nearest ones.
+    """
+    for key in by:
+        if key not in GROUPS:
+            near = difflib.get_close_matches(key, list(GROUPS), n=2)
+            hint = f"did you mean {' or '.join(near)}? " if near else ""
+            raise InputError(f"cannot group by {key!r}; {hint}possible: {', '.join(GROUPS)}")
+
+
+def _apart(row: Measurement, *, repeated: bool) -> str:
+    if repeated:
+        return REPEATED
+    if row.speculates:
+        return f"{SPECULATION}{row.speculation}"
+    return f"{SPOILT}{row.spoilt}" if row.spoilt else ""
+
+
+#: How rows are counted and predicted, for people.
+NOTES = (
+    "Counted are rows that are understood, once each: repeats of a run count once, and runs with speculation, recorded "
+    "or suspected, count apart.",
+    "Without load are TTFTs of a batch of one, of at most one request per replica at a time, and of random arrivals "
+    "whose prompts take less than a tenth of the server's time; all others are under load.",
+    "TTFTs of closed loops are predicted with the round in which all requests come at once, where a run's length is "
+    "known; means and medians as they were measured.",
+)
+#: Seconds times this are a unit of latencies.
+_UNITS = {"s": 1.0, "ms": 1e3}
+_LATENCIES = {"ttft": "ttft_seconds", "tpot": "tpot_seconds", "request": "request_seconds"}
+_RATES = {
+    "output_tok_per_s_per_gpu": "output_tokens_per_second_per_accelerator",
+    "total_tok_per_s_per_gpu": "total_tokens_per_second_per_accelerator",
+}
+#: Fields that the column ``value`` of a kind of file can hold, the first that is measured counts.
+_VALUES = (
+    "output_tokens_per_second_per_accelerator", "input_tokens_per_second_per_accelerator",
+    "total_tokens_per_second_per_accelerator", "request_seconds", "ttft_seconds", "tpot_seconds",
+)  # fmt: skip
+
+
+def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
+    """A report as plain data."""
+    groups = [
+        {key: value, "quantity": quantity.name, **accuracy.record()}
+        for key in by
+        for quantity in QUANTITIES
+        for (value,), accuracy in scores(report.counted(), quantity, (key,)).items()
+    ]
+    return {
+        "dataset": "servers",
+        "assumptions": report.assumptions,
+        "datasets": {name: asdict(report.coverage(name)) for name in report.datasets},
+        "coverage": asdict(report.coverage()),
+        "errors": {quantity.name: accuracy.record() for quantity, accuracy in by_quantity(report.counted())},
+        "parts": {
+            which: {quantity.name: _part(part, quantity, accuracy) for quantity, accuracy in by_quantity(part)}
+            for which, part in report.split().items()
+        },
+        "speculative": {quantity.name: accuracy.record() for quantity, accuracy in by_quantity(report.speculative())},
+        "groups": groups,
+        "skipped": {reason: len(rows) for reason, rows in report.reasons().items()},
+        "rows": list(lines(report)),
+        "notes": list(NOTES),
+    }
+
+
+def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
+    """Measurements that beat the bound as plain data."""
+    return {"dataset": "bound", "beyond": [_violation_record(violation) for violation in violations]}
+
+
+def _violation_record(violation: Violation) -> dict[str, object]:
+    quantity, numbers = violation.quantity.name, attributes(violation, "measured bound factor")
+    return {**attributes(violation.row, "id dataset"), "quantity": quantity, **numbers, "diagnosis": violation.why}
+
+
+def lines(report: Servers) -> Iterator[dict[str, object]]:
+    """Yield a record of every row of the input, in its order: predictions in the units of files, or why there is none.
+
+    Intervals hold 80 % of such measurements; they are null for quantities that the assumptions were not fitted to.
+    ``outside`` says why a row is unlike what they were fitted to.
+    """
+    published = [(file.unit, value) for file in report.files for value in file.published]
+    units = list(dict.fromkeys(file.unit for file in report.files))
+    points = any(value is not None for _, value in published)
+    for row, (unit_of_file, value) in zip(report.rows, published, strict=True):
+        line: dict[str, object] = {"id": row.id, "row": row.number, "dataset": row.dataset}
+        line |= {name: getattr(row.measurement, name, None) for name in ("model", "hardware")}
+        line["assumptions"] = _assumptions(report, row)
+        for unit in units:
+            for name, field in _LATENCIES.items():
+                heading = f"{name}_{unit}"
+                line |= _cells(row, heading, field, _UNITS[unit]) if unit == unit_of_file else _empty(heading)
+        for name, field in _RATES.items():
+            line |= _cells(row, name, field, 1.0)
+        if points:
+            line |= _empty("value") if value is None else _value(row, *value)
+            line["unit"] = "" if value is None else value[1]
+        skipped = bool(row.skipped)
+        line |= {
+            "assumed": row.assumed or row.rounds,
+            "fitted": row.fitted,
+            "outside": "; ".join(reasons_outside(report, row)),
+        }
+        yield {**line, "skipped": skipped, "counted": not (skipped or row.apart), "reason": row.skipped or row.apart}
+
+
+def _cells(row: InputRow, name: str, field: str, factor: float) -> dict[str, float | None]:
+    value = None if row.prediction is None else getattr(row.prediction, field)
+    measured = None if row.measurement is None else getattr(row.measurement, field)
+    where = row.interval(field)
+    return {
+        f"measured_{name}": None if measured is None else factor * measured,
+        f"predicted_{name}": None if value is None else factor * value,
+        f"predicted_{name}_low": None if where is None else factor * where.low,
+        f"predicted_{name}_high": None if where is None else factor * where.high,
+    }
+
+
+def _empty(name: str) -> dict[str, float | None]:
+    return dict.fromkeys((f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high"))))
+
+
+def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
+    """A prediction and its interval in the unit of a published number."""
+    for field in _VALUES:
+        measured = None if row.measurement is None else getattr(row.measurement, field)
+        if measured is None:
+            continue
+        value = float(published.replace(",", ""))
+        if not (field.endswith("_seconds") and unit.lower().startswith("tok")):
+            return _cells(row, "value", field, value / measured)
+        # The speed of one user: tokens per second, of a time per token; the slowest is the longest.
+        times = _cells(row, "value", field, 1.0 / (value * measured))
+        low, high = "predicted_value_low", "predicted_value_high"
+        times[low], times[high] = times[high], times[low]
+        return {name: None if time is None else 1.0 / time for name, time in times.items()}
+    return _empty("value")
+
+
+def _assumptions(report: Servers, row: InputRow) -> str:
+    """Name of the assumptions of a row; empty if they depend on something that nobody understood."""
+    if report.assumptions != BY_HARDWARE:
+        return report.assumptions
+    return "" if row.assumptions is None else row.assumptions.name
+
+
+def reasons_outside(report: Servers, row: InputRow) -> list[str]:
+    """Reasons for which a row is unlike those that its assumptions were fitted to, if they were."""
+    if row.assumptions is None or row.assumptions.calibration is not None:
+        return row.outside
+    chosen = report.assumptions != BY_HARDWARE
+    unfitted = f"{row.assumptions.name} was fitted to no measured server" if chosen else "no profile for the chip"
+    return [unfitted, *row.outside]
+
+
+def by_quantity(rows: Sequence[InputRow]) -> Iterator[tuple[Quantity, Accuracy]]:
+    """Yield each quantity that some rows have, with its errors."""
+    for quantity in QUANTITIES:
+        for accuracy in scores(rows, quantity).values():
+            yield quantity, accuracy
+
+
+def _part(rows: Sequence[InputRow], quantity: Quantity, accuracy: Accuracy) -> dict[str, object]:
+    where = inside(rows, quantity)
+    return {**accuracy.record(), "with_interval": where.known, "inside": where.held, "interval_width": where.width}
+
+
+#: Quantities by their names.
+BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
+#: Quantities whose intervals are judged, by the names that profiles have.
+JUDGED: Mapping[str, Fitted] = {"tpot": "tpot", "ttft_under_load": "ttft", "output_rate": "throughput"}
+#: Names as their makers write them.
+ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "atom": "ATOM"}
+_UNEXPLAINED = "no fact explains"
+#: Rows with an interval, share of them that lies in it, its highest over its lowest value (median), and between which
+#: shares it would be by chance if 80 % were true [1].
+Held = dict[str, Any]
+_NONE: Held = {"rows": 0, "inside": None, "width": None, "by_chance": None}
+#: Rows by engine and generation of chips.
+Slices = Mapping[tuple[str, str], Sequence[InputRow]]
+
+
+def slices(report: Servers) -> Slices:
+    """Rows that count, of engines that are known on chips that some profile is of, by engine and generation."""
+    parts: dict[tuple[str, str], list[InputRow]] = {}
+    for row in report.counted():
+        measured = row.measurement
+        if measured is not None and measured.engine in ENGINES:
+            generation = profiles.generation_of(catalog.hardware(measured.hardware))
+            if generation:
+                parts.setdefault((measured.engine, generation), []).append(row)
+    return {key: parts[key] for key in sorted(parts)}
+
+
+def held_record(report: Servers) -> list[dict[str, Any]]:
+    """Record of intervals by engine and generation of chips: of each quantity what :data:`Held` has."""
+    behind: dict[str, list[InputRow]] = {}
+    for row in report.counted():
+        if row.fitted and row.assumptions is not None:
+            behind.setdefault(row.assumptions.name, []).append(row)
+    lines = []
+    for (engine, chips), rows in slices(report).items():
+        parts: dict[str, list[InputRow]] = {"fitted": [], "not fitted": [], _UNEXPLAINED: []}
+        for row in rows:
+            parts[_interval_part(row)].append(row)
+        intervals = {which: {name: _held(part, BY_NAME[name]) for name in JUDGED} for which, part in parts.items()}
+        profile = next((row.assumptions for row in rows if row.assumptions is not None), None)
+        fitted = [] if profile is None else behind.get(profile.name, [])
+        intervals["left out"] = {name: _left_out(profile, name, fitted) for name in JUDGED}
+        for which, cells in intervals.items():
+            if any(cell["rows"] for cell in cells.values()):
+                lines.append({"engine": engine, "chips": chips, "which": which, **cells})
+    return lines
+
+
+def _interval_part(row: InputRow) -> str:
+    """Part of the table that a row counts in."""
+    measured = row.measurement
+    if row.fitted or measured is None:
+        return "fitted"
+    subject = (measured.engine, measured.model, measured.hardware)
+    unexplained = any((misfit.engine, misfit.model, misfit.hardware) == subject for misfit in known_misfits())
+    return _UNEXPLAINED if unexplained else "not fitted"
+
+
+def _held(rows: Iterable[InputRow], quantity: Quantity) -> Held:
+    where = inside(rows, quantity)
+    if not where.known:
+        return _NONE
+    chance = by_chance(where.runs)
+    return {"rows": where.known, "inside": where.held / where.known, "width": where.width, "by_chance": chance}
+
+
+def _left_out(profile: Assumptions | None, name: str, fitted: Iterable[InputRow]) -> Held:
+    """Intervals that a profile states for deployments that were left out, of all engines that it was fitted to."""
+    errors: Mapping[Fitted, ErrorSpread] = {}
+    if profile is not None and profile.calibration is not None:
+        errors = profile.calibration.errors.get("traffic", {})
+    spread = errors.get(JUDGED[name])
+    if spread is None or spread.covered is None:
+        return _NONE
+    field = BY_NAME[name].field
+    runs = runs_of(row for row in fitted if row.measurement is not None and getattr(row.measurement, field))
+    chance = by_chance(runs) if runs else None
+    return {"rows": spread.own or spread.rows, "inside": spread.covered, "width": spread.width, "by_chance": chance}

@@ -1,0 +1,132 @@
+"""The command that holds a running server against its prediction, scrape by scrape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+from inference_econ_cli import show
+
+import inference_econ as ie
+from inference_econ import answers, report
+from inference_econ.errors import InputError
+from inference_econ.extras.servers import scrapes
+from inference_econ.records.saved import is_answer
+from inference_econ.report import saved_services
+from inference_econ.requests import Request, subject, workload
+
+if TYPE_CHECKING:
+    from inference_econ.serving import Service
+
+#: Options that say how a server is watched, not which.
+_WATCHING = ("answer", "hardware", "metrics", "hosts", "every", "lasting", "once", "number", "as_json", "quiet")
+
+#: Windows that a number of them may be off by rounding [1].
+_ROUNDING = 1e-9
+
+
+def watch(
+    request: Request,
+    answer: str,
+    metrics: tuple[str, ...],
+    hosts: tuple[str, ...],
+    every: float,
+    lasting: float | None,
+    once: bool,
+    as_json: bool,
+) -> None:
+    """A line for each window of a running server: TTFT, TPOT and tokens/s beside their predicted intervals.
+
+    ANSWER.json is what 'recommend' or 'frontier' wrote with -o; instead, MODEL and HARDWARE with
+    the options of 'load'. Each window is the difference of two scrapes of /metrics of one instance, and the
+    prediction is for the request rate of that window. Exit code 1: a window was outside; 2: none could be compared.
+    """
+    from inference_econ.extras.servers.pages.watch import Watched, heading, watched
+
+    windows = _windows(request, metrics, hosts, every, lasting, once=once)
+    service, targets, arrival_scv = _predicted(request, answer)
+    states: dict[str, str] = {}
+    for window in windows:
+        if not (states or as_json or request.quiet):
+            show.put(heading(service), None, quiet=request.quiet)
+        if window.run is None:
+            entry = Watched(window.at, None, (), window.reason)
+        else:
+            entry = watched(window.at, service, window.run, targets, arrival_scv)
+        states[entry.state] = entry.reason
+        show.put(json.dumps(entry.record(), allow_nan=False) if as_json else entry.text, None, quiet=request.quiet)
+    if list(states) == ["not compared"]:
+        raise InputError(f"no window could be compared; the last one: {states['not compared']}", option="metrics")
+    if "outside" in states:
+        raise click.exceptions.Exit(1)
+
+
+def _windows(
+    request: Request, sources: Sequence[str], hosts: Sequence[str], every: float, lasting: float | None, *, once: bool
+) -> Iterator[scrapes.Window]:
+    """The windows that were asked for: of files that were kept, or as time goes by; without end it is said what ends.
+
+    Raises
+    ------
+    InputError
+        If there are several servers, or no time for a window.
+    """
+    if once and lasting is not None:
+        raise InputError("--once is one window, --for as many as there is time for: give one of them", option="once")
+    if lasting is not None and lasting < every:
+        raise InputError(f"--for {lasting:g} s is shorter than a window, --every {every:g} s", option="lasting")
+    if len(sources) > 1 and any("://" in source for source in sources):
+        raise InputError(
+            "several --metrics are files of one server, in their order; watch each address by itself", option="metrics"
+        )
+    count = 1 if once else None if lasting is None else int(lasting / every + _ROUNDING)
+    if len(sources) > 1:
+        return islice(scrapes.recorded(sources, every), count)
+
+    def tell(begun: str) -> None:
+        if count is None:
+            request.tell(f"{begun} until Ctrl-C; --once and --for TIME end by themselves")
+
+    return islice(scrapes.live(sources[0], hosts, every, tell), count)
+
+
+def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, float]:
+    """One instance of a saved answer or of the options, what is promised of it, and how bursty arrivals are.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or the answer is of pools, each of which has metrics of its own.
+    """
+    if request.hardware:
+        if request.number is not None or is_answer(answer):
+            raise InputError(
+                "an answer has settled its hardware, and only answers have a --choice: give ANSWER.json alone",
+                option="hardware",
+            )
+        request = saved_services.of_model(request, answer)
+        requests = workload.requests(request)
+        services = subject.offer(request, requests, speculation=subject.speculation(request))
+        targets = workload.targets(request)
+        return answers.load.usual_service(services, targets)[0], targets, request.arrival_scv
+    if not answer.endswith(".json"):
+        raise InputError(
+            f"{answer!r}: give a saved answer (ANSWER.json), or a model and hardware: "
+            "inference-econ watch llama_3_70b h100_sxm",
+            option="hardware",
+        )
+    saved_services.check_alone(request, answer, _WATCHING)
+    saved = report.deployment_reader.read(answer)
+    if saved.options.get("agents") is not None:
+        raise InputError(
+            f"{answer}: agents are played, and a server is watched at a rate of requests; watch MODEL HARDWARE with "
+            "--isl, --osl and --cached of their turns"
+        )
+    parts = saved_services.parts(saved, report.deployment_reader.chosen(saved, request.number))
+    if len(parts) > 1:
+        raise InputError(f"{answer}: pools that prefill and decode apart cannot be watched; choose one that does both")
+    question = Request.saved(saved.options)
+    return parts[0].service, workload.targets(question), question.arrival_scv

@@ -1,0 +1,1 @@
+"""Sweeps: every combination of models, GPUs and settings, answered in processes and kept as Parquet."""

@@ -1,0 +1,242 @@
+"""A part of a sweep as rows: every point of every frontier, and a row with the reason where there is none."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from inference_econ._work import allow
+from inference_econ.engine import recorded_key
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.sweeps.asks import SweepAsk, SweepPoint
+from inference_econ.extras.sweeps.combinations import Combination, Combinations
+from inference_econ.inputs import Settings, catalog, with_defaults
+from inference_econ.studies.results import AnyFrontier
+from inference_econ.studies.settings import frontier_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What a single combination may take, whatever the whole may [s].
+_SECONDS = 60.0
+#: Columns that say what was asked, as it was resolved.
+ASKED_TEXTS = ("model", "hardware", "weights", "activations", "kv", "assumptions")
+ASKED_NUMBERS = ("isl", "osl", "context", "dollars_per_accelerator_hour")
+#: Columns of a point that are predicted: with NAME_low and NAME_high between which 80 % of measured values lie.
+BOUNDED = ("tokens_per_second_per_user", "dollars_per_million_output_tokens", "ttft_seconds", "tpot_seconds")
+#: Other columns of a point.
+NUMBERS = (
+    "e2e_seconds",
+    "dollars_per_million_tokens",
+    "tokens_per_second_per_accelerator",
+    "tokens_per_second_per_megawatt",
+    "requests_per_second",
+    "accelerators",
+    "concurrency",
+    "batch",
+    "mfu",
+)
+DEGREES = ("tp", "dp", "pp", "ep")
+#: Columns of a combination without a frontier.
+FAILED = ("failure", "reason")
+#: Columns that an axis cannot have.
+_POINT = {"combination", "point", "layout", "engines", *BOUNDED, *NUMBERS, *DEGREES, *FAILED}
+#: Where a part says which sweep and which part it is.
+DIGEST, INDEX = b"sweep", b"part"
+#: Where all that is asked is resolved, the only thing that can still be wrong is that numbers are too large together.
+_UNCOUNTABLE = "its numbers are together too large or too small to calculate with"
+
+
+class SweepPart(NamedTuple):
+    """A part of a sweep that has been answered."""
+
+    content: bytes
+    """Rows as a Parquet file."""
+    combinations: int
+    """Combinations that were asked [1]."""
+    failures: int
+    """Combinations without a frontier [1]."""
+
+
+class AxisColumn(NamedTuple):
+    """Where rows say which point of an axis they are of."""
+
+    name: str
+    """Of the column; ``asked_NAME`` if the axis is called like what answers have."""
+    numeric: bool
+    """Numbers, not texts."""
+
+    def value(self, label: str) -> str | float:
+        """Value of the column for a point."""
+        return float(label) if self.numeric else label
+
+
+def axis_columns(combinations: Combinations) -> dict[str, AxisColumn]:
+    """The column of each axis."""
+    return {name: _axis_column(name, list(points.items())) for name, points in combinations.axes.items()}
+
+
+def _axis_column(name: str, points: Sequence[tuple[str, SweepPoint]]) -> AxisColumn:
+    plain = all(list(point) == [name] for _, point in points)
+    taken = _POINT if plain else {*_POINT, *ASKED_TEXTS, *ASKED_NUMBERS}
+    numeric = plain and all(type(value) in (int, float) for _, point in points for value in point.values())
+    return AxisColumn(f"asked_{name}" if name in taken else name, numeric)
+
+
+def answered(asked: bytes, index: int, facts: str) -> SweepPart:
+    """A part of a sweep, wherever this process is.
+
+    Parameters
+    ----------
+    asked : bytes
+        The :class:`~inference_econ.inputs.SweepAsk`, pickled.
+    index : int
+        Of the part.
+    facts : str
+        :attr:`Combinations.facts` of whoever asks.
+
+    Raises
+    ------
+    InputError
+        If the facts of this process are others.
+    """
+    combinations = _unpickled(asked)
+    if combinations.facts != facts:
+        raise InputError(
+            "a worker has other facts than this process (another release, or other files of chips, models or "
+            "presets); install the same, and have files of your own where all workers find them under the same path"
+        )
+    with catalog.uncopied(), allow(_SECONDS), np.errstate(over="raise", divide="raise", invalid="raise"):
+        return part(combinations, index)
+
+
+@lru_cache(maxsize=4)
+def _unpickled(asked: bytes) -> Combinations:
+    ask = pickle.loads(asked)
+    assert isinstance(ask, SweepAsk)
+    return Combinations(ask)
+
+
+def part(combinations: Combinations, index: int) -> SweepPart:
+    """A part of a sweep, answered and written."""
+    some = combinations.part(index)
+    columns = axis_columns(combinations)
+    blocks = [_rows(combination, columns) for combination in some]
+    failures = [block["failure"] for block in blocks if "failure" in block]
+    listed = [block for block in blocks if block.get("failure") not in combinations.ask.unlisted]
+    return SweepPart(_parquet(combinations, index, listed), len(some), len(failures))
+
+
+def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mapping[str, Any]:
+    """Columns of a combination: values of all its rows, or a list with one for each."""
+    by_label = {columns[axis].name: columns[axis].value(label) for axis, label in combination.labels.items()}
+    named = {"combination": combination.number, **by_label, **_as_asked(combination.settings)}
+    try:
+        front = frontier_of(combination.settings)
+        return {**named, **_resolved(front), **_points(front)}
+    except NothingFitsError as error:
+        failure, reason = "nothing_fits", str(error)
+    except InputError as error:
+        failure, reason = "refused", str(error)
+    except (ArithmeticError, RuntimeWarning) as error:
+        failure, reason = "refused", f"{_UNCOUNTABLE} ({error})"
+    return {**named, "failure": failure, "reason": reason}
+
+
+def _as_asked(settings: Settings) -> dict[str, Any]:
+    """Values of settings, where nothing was resolved."""
+    filled = with_defaults(settings)
+    return {name: getattr(filled, name, None) for name in (*ASKED_TEXTS, *ASKED_NUMBERS)}
+
+
+def _resolved(front: AnyFrontier) -> dict[str, Any]:
+    """Values that settings became: number formats, preset, price."""
+    setup = front.setup
+    formats = {name: getattr(setup.precision, name) for name in ("weights", "activations", "kv")}
+    price = setup.dollars_per_accelerator_hour
+    return {
+        **formats,
+        "assumptions": setup.assumptions.name,
+        "context": setup.context,
+        "dollars_per_accelerator_hour": price,
+    }
+
+
+def _points(front: AnyFrontier) -> dict[str, Any]:
+    """The points of a frontier, a list for each column."""
+    points, ends = front.points(), front.ends()
+    predicted = {name: _values(points, name) for name in BOUNDED}
+    beside = {
+        f"{name}_{end}": (np.array(values) * factor).tolist()
+        for name, values in predicted.items()
+        for end, factor in zip(("low", "high"), ends.get(name, (None, None)), strict=True)
+        if factor is not None and None not in values
+    }
+    layouts = [point.layout for point in points]
+    return {
+        "point": list(range(len(points))),
+        **predicted,
+        **beside,
+        **{name: _values(points, name) for name in NUMBERS},
+        "layout": list(map(recorded_key, layouts)),
+        **{name: [layout.get(name, 1.0) for layout in layouts] for name in DEGREES},
+        "engines": [layout.get("engine") for layout in layouts],
+    }
+
+
+def _values(points: Sequence[object], name: str) -> list[Any]:
+    """A number of every point; None where points of this kind have no such number."""
+    return [getattr(point, name, None) for point in points]
+
+
+def schema(combinations: Combinations) -> pa.Schema:
+    """The columns of all parts of a sweep."""
+    import pyarrow as pa
+
+    columns: dict[str, pa.DataType] = {"combination": pa.int64()}
+    columns |= {it.name: pa.float64() if it.numeric else pa.string() for it in axis_columns(combinations).values()}
+    columns |= dict.fromkeys(ASKED_TEXTS, pa.string()) | dict.fromkeys(ASKED_NUMBERS, pa.float64())
+    columns["point"] = pa.int32()
+    for name in BOUNDED:
+        columns |= dict.fromkeys((name, f"{name}_low", f"{name}_high"), pa.float64())
+    columns |= dict.fromkeys(NUMBERS, pa.float64())
+    columns["layout"] = pa.string()
+    columns |= dict.fromkeys(DEGREES, pa.float64())
+    columns |= dict.fromkeys(("engines", *FAILED), pa.string())
+    return pa.schema(list(columns.items()))
+
+
+def table(combinations: Combinations, blocks: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Blocks of rows as one table."""
+    import pyarrow as pa
+
+    lengths = [len(block["point"]) if "point" in block else 1 for block in blocks]
+    arrays = [
+        pa.array(
+            [value for block, rows in zip(blocks, lengths, strict=True) for value in _column(block, field.name, rows)],
+            field.type,
+        )
+        for field in schema(combinations)
+    ]
+    return pa.table(arrays, schema=schema(combinations))
+
+
+def _column(block: Mapping[str, Any], name: str, rows: int) -> Sequence[Any]:
+    """A column of a block, which has one value for all of its rows or a list."""
+    value = block.get(name)
+    return value if isinstance(value, list) else [value] * rows
+
+
+def _parquet(combinations: Combinations, index: int, blocks: Sequence[Mapping[str, Any]]) -> bytes:
+    """Blocks of rows as a Parquet file that says where it belongs."""
+    from pyarrow import parquet
+
+    metadata = {DIGEST: combinations.digest.encode(), INDEX: str(index).encode()}
+    with io.BytesIO() as file:
+        parquet.write_table(table(combinations, blocks).replace_schema_metadata(metadata), file, compression="zstd")
+        return file.getvalue()

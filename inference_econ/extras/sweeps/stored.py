@@ -1,0 +1,222 @@
+"""A sweep that has been answered: rows in files or in memory, and what is the cheapest of them."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inference_econ._shown import Shown
+from inference_econ.errors import InputError
+from inference_econ.extras.sweeps.asks import Cheapest, SweepAsk
+from inference_econ.extras.sweeps.combinations import Combinations
+from inference_econ.extras.sweeps.rows import FAILED, axis_columns, schema
+from inference_econ.extras.sweeps.swept import CheapestDeployment, FailureReason, Swept
+from inference_econ.inputs import Scenario
+from inference_econ.serving import services
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+#: Settings that whoever serves chooses, so that the cheapest of all is meant; others are what is asked of them.
+_CHOICES = {
+    "model", "hardware", "engine", "weights", "activations", "kv", "tp", "dp", "pp", "ep", "batch", "slots",
+    "instance_gpus", "max_instance_gpus", "pipeline", "draft", "mtp", "eagle", "ngram", "draft_weights", "max_draft",
+    "draft_length",
+}  # fmt: skip
+_DOLLARS, _SPEED = "dollars_per_million_output_tokens", "tokens_per_second_per_user"
+_ENDS = (f"{_DOLLARS}_low", f"{_DOLLARS}_high")
+#: What is a power of speed between two points of a service, and what two batches of a layout have in common.
+_MOVED, _SAME = (_DOLLARS, _SPEED, "ttft_seconds"), ("layout", "engines", "accelerators")
+#: What is kept of the cheapest point.
+_SHOWN = (
+    _DOLLARS, *_ENDS, _SPEED, "ttft_seconds", "accelerators", "layout", "engines", "model", "hardware", "weights", "kv",
+    "dollars_per_accelerator_hour",
+)  # fmt: skip
+#: What places a point, and says whether the one before it is another batch of its layout.
+_PLACED = ("combination", "point", "batch", "tp", "dp", "pp", *FAILED)
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep(Shown):
+    """A sweep that has been answered, or as much of it as there is (``inference_econ.load_sweep``).
+
+    Attributes
+    ----------
+    scenario : Scenario
+        What was asked.
+    parts : sequence of Path or bytes
+        Where its rows are: Parquet files, or what is in them, in the order of the combinations.
+    missing : int
+        Combinations that have not been asked yet [1].
+    """
+
+    scenario: Scenario
+    parts: Sequence[Path | bytes]
+    missing: int = 0
+
+    @property
+    def displayed(self) -> Swept:
+        """The sweep in short."""
+        return self.summary()
+
+    @property
+    def combinations(self) -> Combinations:
+        """Combinations of the sweep."""
+        assert isinstance(self.scenario.ask, SweepAsk)
+        return Combinations(self.scenario.ask)
+
+    def to_frame(self) -> pd.DataFrame:
+        """All points of all frontiers, one row each."""
+        rows = self.every_row()
+        points = rows[rows["failure"].isna()].drop(columns=list(FAILED))
+        return points.astype({"point": "int32"}).reset_index(drop=True)
+
+    def failures(self) -> pd.DataFrame:
+        """Every combination without a frontier, with the reason."""
+        rows, columns = self.every_row(), self._columns
+        failed = rows.loc[rows["failure"].notna(), [*columns[: columns.index("point")], *FAILED]]
+        return failed.reset_index(drop=True)
+
+    def every_row(self) -> pd.DataFrame:
+        """All points and all failures, in the order of the combinations."""
+        import pyarrow as pa
+
+        whole = pa.concat_tables([schema(self.combinations).empty_table(), *self._tables()])
+        rows: pd.DataFrame = whole.to_pandas()
+        return rows.sort_values(["combination", "point"], ignore_index=True)
+
+    def summary(self, shown: Cheapest | None = None) -> Swept:
+        """The sweep in short.
+
+        Parameters
+        ----------
+        shown : Cheapest, optional
+            What is shown of it; by default what the scenario says.
+
+        Raises
+        ------
+        InputError
+            If a column is named that there is not.
+        """
+        assert isinstance(self.scenario.ask, SweepAsk)
+        chosen = shown or self.scenario.ask.cheapest
+        rows, among = self._shown_columns(chosen)
+        where = {**self._usual(rows, among), **chosen.where}
+        best: dict[tuple[float, str], CheapestDeployment] = {}
+        reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
+        frontiers = points = 0
+        # A combination lies in one part, so that the memory of one is enough for all.
+        for table in self._tables(list(dict.fromkeys([*_PLACED, *_SHOWN, rows, among, *where]))):
+            frame = table.to_pandas()
+            failed = frame["failure"].notna()
+            for failure, reason in frame.loc[failed, list(FAILED)].itertuples(index=False):
+                reasons[failure, "" if failure == "nothing_fits" else reason].append(reason)
+            frontiers += frame.loc[~failed, "combination"].nunique()
+            points += int((~failed).sum())
+            for found in _best(frame[~failed], rows, among, chosen.speeds, where):
+                least = best.setdefault((found.speed, found.row), found)
+                best[found.speed, found.row] = min(least, found, key=lambda each: each.dollars)
+        ordered = tuple(sorted(best.values(), key=lambda found: found.speed))
+        frequent = sorted(reasons.items(), key=lambda item: -len(item[1]))
+        return Swept(
+            self.scenario.name,
+            frontiers + sum(map(len, reasons.values())),
+            frontiers,
+            points,
+            self.missing,
+            tuple(FailureReason(failure, texts[0], len(texts)) for (failure, _), texts in frequent),
+            rows,
+            among,
+            self._names(rows, ordered),
+            chosen.speeds,
+            {name: str(value) for name, value in where.items()},
+            ordered,
+            str(self.combinations.price or "") if self.combinations.several_chips else None,
+        )
+
+    def _tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
+        """The rows of each part."""
+        from pyarrow import parquet
+
+        for part in self.parts:
+            source = io.BytesIO(part) if isinstance(part, bytes) else part
+            yield parquet.ParquetFile(source).read(columns).replace_schema_metadata(None)
+
+    def _shown_columns(self, chosen: Cheapest) -> tuple[str, str]:
+        """The columns of rows, and of what is the cheapest."""
+        columns = [column.name for column in axis_columns(self.combinations).values()]
+        rows = chosen.rows or ("model" if "model" in columns else columns[0])
+        others = [name for name in columns if name != rows]
+        among = chosen.among or ("hardware" if rows != "hardware" else (*others, "weights")[0])
+        for name in (rows, among, *chosen.where):
+            if name not in self._columns:
+                raise InputError(f"cheapest: {name!r} is no column of the sweep; columns: {', '.join(self._columns)}")
+        return rows, among
+
+    def _usual(self, rows: str, among: str) -> dict[str, str | float]:
+        """The first point of each axis that is no choice of whoever serves: one traffic, one price, one what-if."""
+        columns, axes = axis_columns(self.combinations), self.combinations.axes
+        varied = (name for name, points in axes.items() if any(set(point) - _CHOICES for point in points.values()))
+        firsts = {columns[name].name: columns[name].value(next(iter(axes[name]))) for name in varied}
+        return {name: value for name, value in firsts.items() if name not in (rows, among)}
+
+    @property
+    def _columns(self) -> list[str]:
+        return [str(name) for name in schema(self.combinations).names if name not in FAILED]
+
+    def _names(self, rows: str, best: Sequence[CheapestDeployment]) -> tuple[str, ...]:
+        """The rows in the order of their axis; those that are none in order of their names."""
+        of_axis = {column.name: axis for axis, column in axis_columns(self.combinations).items()}
+        if rows not in of_axis:
+            return tuple(sorted({cheapest.row for cheapest in best}))
+        column = axis_columns(self.combinations)[of_axis[rows]]
+        return tuple(_text(column.value(label)) for label in self.combinations.axes[of_axis[rows]])
+
+
+def _best(
+    frame: pd.DataFrame, rows: str, among: str, speeds: Sequence[float], where: Mapping[str, object]
+) -> Iterator[CheapestDeployment]:
+    """The cheapest of some points by row and speed, of equals the first combination.
+
+    Between two batches of a layout times and costs are powers of speed, as ``ServiceFrontier.cheapest`` has them; where
+    a batch between two that are kept is on no frontier, and of pools, the next point that is as fast counts.
+    """
+    for name, value in where.items():
+        is_number = frame[name].dtype.kind in "iuf" and not isinstance(value, str)
+        frame = frame[frame[name] == value if is_number else frame[name].map(_text) == _text(value)]
+    points = frame.sort_values(["combination", "point"], ignore_index=True)
+    before = points.groupby("combination")[[*_MOVED, *_SAME, "batch"]].shift()
+    # Pools change their numbers of instances, and have to be cheaper by a part.
+    is_moved = points["ttft_seconds"].notna() & (points["accelerators"] == points["tp"] * points["dp"] * points["pp"])
+    for name in _SAME:
+        is_moved &= (points[name] == before[name]) | (points[name].isna() & before[name].isna())
+    is_moved &= np.abs(np.log(points["batch"] / before["batch"])) < math.log(services.RATIO) * (1.0 + 1e-9)
+    for least in map(float, speeds):
+        # Along a frontier cost and speed ascend together: of each layout the slowest point that is fast enough.
+        between = np.log(points[_SPEED] / least) / np.log(points[_SPEED] / before[_SPEED])
+        back = between.where(is_moved & (before[_SPEED] < least), 0.0)
+        moved = {name: points[name] * (before[name] / points[name]).pow(back).fillna(1.0) for name in _MOVED}
+        moved |= {end: points[end] * moved[_DOLLARS] / points[_DOLLARS] for end in _ENDS}
+        reached = points.assign(**moved)[points[_SPEED] >= least]
+        for _, row in reached.loc[reached.groupby(rows, dropna=False)[_DOLLARS].idxmin()].iterrows():
+            kept = {name: _plain(row[name]) for name in _SHOWN}
+            yield CheapestDeployment(_text(_plain(row[rows])), _text(_plain(row[among])), least, kept)
+
+
+def _plain(value: Any) -> str | float | None:
+    """A value of a column: None where there is none."""
+    if isinstance(value, str):
+        return value
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,101 @@
+"""Workers that answer the parts of a sweep: this process, or processes beside it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from inference_econ.errors import InputError
+from inference_econ.extras.sweeps.combinations import Combinations
+from inference_econ.extras.sweeps.rows import SweepPart, answered
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
+#: Parts that are under way or wait for each worker: it never idles, and few results are held [1].
+_EACH = 2
+#: Combinations that take as long as the start of a process, a few seconds [1].
+_WORTH = 50
+
+
+def worthwhile(combinations: int) -> int:
+    """Processes that answer so many combinations the soonest: of the cores of this process, as far as each pays [1]."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, combinations // _WORTH))
+
+
+def answers(combinations: Combinations, parts: Iterable[int], jobs: int = 1) -> Iterator[tuple[int, SweepPart]]:
+    """Answer parts, each with its index, in any order.
+
+    Parameters
+    ----------
+    combinations : Combinations
+        What is asked.
+    parts : iterable of int
+        Parts that are answered.
+    jobs : int
+        Processes that answer [1]: this one alone, or several beside it.
+
+    Raises
+    ------
+    InputError
+        If the system ends one of the processes.
+    """
+    question, facts, todo = pickle.dumps(combinations.ask), combinations.facts, iter(parts)
+    if jobs == 1:
+        for index in todo:
+            yield index, answered(question, index, facts)
+        return
+    from concurrent.futures import FIRST_COMPLETED, wait
+    from concurrent.futures.process import BrokenProcessPool
+
+    with _processes(jobs) as pool:
+        running = {pool.submit(answered, question, index, facts): index for index in islice(todo, _EACH * jobs)}
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                index = running.pop(future)
+                try:
+                    yield index, future.result()
+                except BrokenProcessPool as error:
+                    raise InputError(
+                        f"the system ended one of the {jobs} worker processes, perhaps for want of memory; what is "
+                        "done is kept: run the same again to go on, with fewer --jobs"
+                    ) from error
+                running |= {pool.submit(answered, question, more, facts): more for more in islice(todo, 1)}
+
+
+@contextmanager
+def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with the block, however it ends, and with this process, however that ends."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    context = multiprocessing.get_context("spawn")
+    held, holder = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(jobs, context, _begin, (held,))
+    try:
+        yield pool
+    finally:
+        # Nobody else holds this end: workers see it close, also when this process is killed.
+        holder.close()
+        pool.shutdown(wait=True, cancel_futures=True)
+        held.close()
+
+
+def _begin(held: Connection) -> None:
+    """Make a worker end when its pipe is closed, and leave interrupts to the process that has it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(held,), daemon=True).start()
+
+
+def _end_with(held: Connection) -> None:
+    held.poll(None)
+    os._exit(0)

@@ -1,0 +1,95 @@
+"""Questions of uncertainty: series whose inputs are distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from inference_econ.inputs._spec import Spec
+from inference_econ.inputs.asks import Positive, Series, Settings
+from inference_econ.inputs.workload.distributions import Distribution, UncertainInput, checkable
+
+#: The input whose values are errors of predictions: a time is so many times as long as it was predicted to be.
+PROFILE = "profile"
+#: Least and most samples of a design [1].
+_LEAST, _MOST = 16, 2**20
+
+
+class UncertainSeries(Series):
+    """One curve, with inputs that no other curve has."""
+
+    inputs: dict[str, UncertainInput] = Field(default_factory=dict)
+    """Of this series alone, independent of those of all others."""
+
+
+class UncertaintyAsk(Spec):
+    """Cost and speed of one or several series whose inputs are known as distributions only."""
+
+    kind: Literal["uncertainty"]
+    """Names this kind of question."""
+    common: Settings = Field(default_factory=Settings)
+    """Settings of all series."""
+    series: Annotated[tuple[UncertainSeries, ...], Field(min_length=1, strict=False)]
+    """Series that are compared."""
+    inputs: dict[str, UncertainInput] = Field(default_factory=dict)
+    """Distributions by the name of a number (``price``, ``hardware.hbm_bytes_per_second``) or ``profile``; all series
+    have the same value of each."""
+    speed: Positive | None = None
+    """Speed of a user that the choice is made for [tokens/s]; a round one that all series reach by default."""
+    samples: Annotated[int, Field(ge=_LEAST, le=_MOST)] | None = None
+    """Points of the quasi-Monte-Carlo design, a power of two [1]; 4,096 where they need no frontier of their own, else
+    256."""
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """Of the scrambling."""
+
+    def _check_fields(self) -> None:
+        if not self.inputs and not any(series.inputs for series in self.series):
+            raise ValueError(
+                "nothing is uncertain; add inputs, for example 'price: {distribution: lognorm, s: 0.2, relative: true}'"
+            )
+        if self.samples is not None and self.samples & (self.samples - 1):
+            below = 1 << (self.samples.bit_length() - 1)
+            raise ValueError(f"samples must be a power of two, {below} or {2 * below}, got {self.samples}")
+        for series in self.series:
+            twice = sorted(self.inputs.keys() & series.inputs.keys())
+            if twice:
+                raise ValueError(
+                    f"{twice[0]} has two distributions in {series.label!r}: its own, and that of all series"
+                )
+            overridden = sorted(set(_absolute(self.inputs)) & set(_set_by(series.settings)))
+            if overridden:
+                name = overridden[0]
+                raise ValueError(
+                    f"{name} has a distribution for all series, and series {series.label!r} sets it itself; make the "
+                    "distribution relative, or move it into the inputs of the series"
+                )
+        for inputs in (self.inputs, *(series.inputs for series in self.series)):
+            for name, value in inputs.items():
+                _check(name, value)
+
+
+def _absolute(inputs: Mapping[str, UncertainInput]) -> Iterable[str]:
+    """Names of inputs whose distributions are of the value itself."""
+    return (name for name, value in inputs.items() if isinstance(value, Distribution) and not value.relative)
+
+
+def _set_by(settings: Settings) -> Iterable[str]:
+    """Names of numbers that the settings of a series set."""
+    yield from settings.model_fields_set
+    yield from (change.partition("=")[0] for change in settings.changes)
+
+
+def _check(name: str, value: UncertainInput) -> None:
+    """Refuse what an input of this name cannot be."""
+    if not isinstance(value, Distribution):
+        if name != PROFILE:
+            raise ValueError(f"{name}: only {PROFILE} has held_out errors; give {name} a distribution")
+        return
+    if name == PROFILE and not value.relative:
+        raise ValueError(f"{name}: a distribution of it is one of measured over predicted times; add relative: true")
+    if name == "acceptance" and not value.relative and checkable() and value.support[1] > 1.0:
+        raise ValueError(
+            f"{name}: {value.words} reaches {value.support[1]:g}, and a probability is 1 at most; set high: 1"
+        )

@@ -1,0 +1,172 @@
+"""The application: questions and their answers over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from inference_econ.extras.web import asking, guards, openapi, page, recent, requests
+from inference_econ.extras.web.models import checked, request_model
+from inference_econ.extras.web.questions import Fields, RefusedError, questions
+from inference_econ.extras.web.replies import FILES, Form, Reply, reply
+from inference_econ.extras.web.state import MOST_SERIES, state
+from inference_econ.extras.web.workers import WorkerLimits, Workers
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from starlette.requests import Request
+
+_DAY_SECONDS = 86_400
+#: What an answer that is kept takes beside its body, about [B].
+_HEAD_BYTES = 1_000
+#: How names begin that say which deployment is looked at.
+_AT = "at."
+#: Which series can be asked about.
+_ROWS = tuple(map(str, range(MOST_SERIES)))
+#: What is served.
+Application: TypeAlias = Starlette
+
+
+class _Explorer:
+    """State that the addresses of one application have in common.
+
+    Parameters
+    ----------
+    limits : WorkerLimits
+        How much is answered.
+    """
+
+    def __init__(self, limits: WorkerLimits) -> None:
+        self.questions, self.limits = questions(), limits
+        self.replies: recent.Recent[Reply] = recent.Recent(limits.kept_bytes)
+        self.texts = recent.Texts(limits.kept_bytes)
+        self.coming: dict[str, anyio.Event] = {}
+
+    @cached_property
+    def models(self) -> Mapping[str, type[BaseModel]]:
+        """The model of each question's requests."""
+        return {name: request_model(question) for name, question in self.questions.items()}
+
+    @cached_property
+    def choices(self) -> Mapping[str, Any]:
+        """Offers of the controls of the page."""
+        return page.choices(self.questions.values())
+
+    @asynccontextmanager
+    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        """Processes that answer, as long as the server runs."""
+        self.workers = Workers(self.limits)
+        yield
+        self.workers.close()
+
+    async def question(self, request: Request) -> Response:
+        """Answer the question of an address."""
+        name, form = requests.question_and_form(request, self.models)
+        if request.method == "POST":
+            sent = await requests.json_object(request, self.limits.upload_bytes)
+        else:
+            sent = requests.texts(request, self.questions[name])
+        fields = checked(self.models[name], sent, texts=request.method != "POST")
+        answer = await self.answer(request, name, fields, form)
+        named = {"Content-Disposition": f'attachment; filename="{name}.{form}"'} if form in FILES else {}
+        return _response(answer, named)
+
+    async def view(self, request: Request) -> Response:
+        """Answer that a panel of the page shows, of the state of the page."""
+        name, shown = request.path_params["question"], request.query_params
+        if name not in page.QUESTIONS:
+            raise HTTPException(404, f"no panel asks {name[:40]!r}")
+        point = {key.removeprefix(_AT): value for key, value in shown.items() if key.startswith(_AT)}
+        rows = [int(row) for row in shown.getlist("row") if row in _ROWS]
+        sent = asking.fields(self.questions[name], state(shown.multi_items()), rows, point)
+        fields = checked(self.models[name], sent, texts=True)
+        return _response(await self.answer(request, name, fields, "view"), {})
+
+    async def answer(self, request: Request, name: str, fields: Fields, form: Form | Literal["view"]) -> Reply:
+        """The reply of a process, as long as somebody waits for it."""
+        key = recent.key(name, fields, form)
+        while True:
+            kept = self.replies.get(key)
+            if kept is not None:
+                return kept
+            coming = self.coming.get(key)
+            if coming is None:
+                break
+            await coming.wait()  # somebody asks the same
+        arguments = name, fields, form, self.texts.named(fields)
+        coming = self.coming[key] = anyio.Event()
+        made: Reply
+        try:
+            made = await requests.while_connected(request, self.workers, reply, *arguments)
+            self.replies.put(key, made, len(made.body) + _HEAD_BYTES)
+        except RefusedError as error:  # it took too long, as it would again
+            made = Reply(b"", "", str(error), error.option)
+            self.replies.put(key, made, _HEAD_BYTES)
+        finally:
+            del self.coming[key]
+            coming.set()
+        return made
+
+    async def keep(self, request: Request) -> Response:
+        """Keep a text that somebody sends, under a name that options may have."""
+        content = await requests.body(request, self.limits.upload_bytes)
+        return JSONResponse({"name": self.texts.keep(content)})
+
+    def page(self, request: Request) -> Response:
+        """The page for people, with its controls set as the address says."""
+        return HTMLResponse(page.html(self.choices, request.query_params.multi_items()))
+
+    async def openapi(self, _: Request) -> Response:
+        """The document of all this."""
+        return JSONResponse(openapi.document(self.questions, self.models))
+
+
+def application(hosts: Sequence[str] = (), limits: WorkerLimits | None = None) -> Application:
+    """Questions and their answers over HTTP, as an ASGI application.
+
+    Parameters
+    ----------
+    hosts : sequence of str
+        Names that the server goes by, beside those of this machine for itself.
+    limits : WorkerLimits, optional
+        How much is done at most.
+    """
+    explorer = _Explorer(WorkerLimits() if limits is None else limits)
+    routes = [
+        Route("/", explorer.page),
+        Route("/view/{question}", explorer.view),
+        Route("/static/vega.js", _drawing),
+        Mount("/static", StaticFiles(packages=[("inference_econ.extras.web", "static")])),
+        Route("/openapi.json", explorer.openapi),
+        Route("/api/v1/texts", explorer.keep, methods=["POST"]),
+        Route("/api/v1/{question}", explorer.question, methods=["GET", "POST"]),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=guards.middleware(hosts),
+        exception_handlers=dict(guards.HANDLERS),
+        lifespan=explorer.lifespan,
+    )
+
+
+def _drawing(_: Request) -> Response:
+    """Script that draws charts in a browser, which keeps it for a day."""
+    from inference_econ.report import charts
+
+    headers = {"Cache-Control": f"max-age={_DAY_SECONDS}"}
+    return Response(charts.javascript(), media_type="text/javascript; charset=utf-8", headers=headers)
+
+
+def _response(answer: Reply, headers: Mapping[str, str]) -> Response:
+    if answer.refused:
+        raise RefusedError(answer.refused, answer.field)
+    return Response(answer.body, media_type=answer.media, headers=dict(headers))

@@ -1,0 +1,346 @@
+"""The document around sections: one file, which loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import metadata, resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from inference_econ.answers.launching.plan import Start
+from inference_econ.answers.notes import formats_title
+from inference_econ.engine import Setup
+from inference_econ.errors import InputError
+from inference_econ.records.files import check_page, write_text
+from inference_econ.records.sources import UsedSource
+from inference_econ.records.texts import Amount
+from inference_econ.report import charts
+from inference_econ.report.page import Page, Pieces, Remarks, Table, is_numeric
+from inference_econ.report.picture import picture
+from inference_econ.report.questions import launch
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+#: Fields of a reference that are listed [1].
+_FIELDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its answer.
+
+    Attributes
+    ----------
+    page : Page
+        The answer.
+    line : str
+        The command line that asks it; empty of an answer in Python.
+    remarks : sequence of str
+        What a reader must know of where the answer comes from.
+    engine : str or None
+        What is to start it; one that can, if None.
+    """
+
+    page: Page
+    line: str = ""
+    remarks: Sequence[str] = ()
+    engine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    """Number that a reader may change, and its range.
+
+    Attributes
+    ----------
+    name : {"price", "prices", "use", "cached"}
+        What it scales.
+    value, low, high, step : float
+        As it was answered, and in which range it moves.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    step: float
+
+
+@dataclass(frozen=True, slots=True)
+class PictureSection:
+    """A chart with its words outside of it, where they are broken as the window wants.
+
+    Attributes
+    ----------
+    name : str
+        Of the chart on its page.
+    title : str
+        The question it answers.
+    words : str
+        What is drawn.
+    specification : dict
+        Vega-Lite, without its title and theme.
+    """
+
+    name: str
+    title: str
+    words: str
+    specification: Mapping[str, Any]
+
+
+class Reference(NamedTuple):
+    """One reference and what it gives."""
+
+    title: str
+    url: str
+    """Empty where it has none."""
+    file: str
+    """Specification that it is of."""
+    fields: str
+    """Fields of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One question: its answer, charts, tables, and what it rests on."""
+
+    asked: Asked
+    question: str
+    answer: Pieces
+    pictures: Sequence[PictureSection]
+    still: str
+    tables: Sequence[Table]
+    sliders: Sequence[Slider]
+    mix: Mapping[str, float] | None
+    script: str
+    basis: Sequence[str]
+    facts: Sequence[tuple[str, ...]]
+    references: Sequence[Reference]
+
+
+def section(question: Asked) -> Section:
+    """Everything that a document shows of a question."""
+    page = question.page
+    answer, start = page.conclusion(), page.start()
+    tables = [_without(table, "".join(answer)) for table in page.tables()]
+    return Section(
+        question,
+        page.question(),
+        answer,
+        [_picture(name, chart) for name, chart in page.drawn.charts().items()],
+        _still(page) if page.still else "",
+        tables,
+        _sliders(page, answer, tables),
+        page.mix(),
+        "" if start is None else script(start, question.engine),
+        _basis(page),
+        list(dict.fromkeys(map(_facts, page.setups()))),
+        _references(page.sources()),
+    )
+
+
+def script(start: Start, to: str | None = None) -> str:
+    """Script that starts a deployment, and holds it to account.
+
+    Parameters
+    ----------
+    start : Start
+        The deployment.
+    to : str, optional
+        Engine; by default one that can start the layout.
+
+    Returns
+    -------
+    str
+        Why there is none, in one line that begins with ``#``, where no engine is known to start it.
+    """
+    try:
+        return launch.started(start, to)
+    except InputError as error:
+        return f"# No command line: {error}\n"
+
+
+def _still(page: Page) -> str:
+    """A figure as an address that holds all of it."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(picture(page).svg.encode()).decode()}"
+
+
+def _without(table: Table, answer: str) -> Table:
+    """A table without the note that is the answer."""
+    return replace(table, notes=tuple(note for note in table.notes if note != answer))
+
+
+def _picture(name: str, chart: Any) -> PictureSection:
+    specification = charts.specification(chart)
+    title = specification.pop("title", {})
+    del specification["config"]
+    words = title if isinstance(title, dict) else {"text": title}
+    return PictureSection(name, str(words.get("text", name)), _joined(words.get("subtitle", ())), specification)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Lines as one; those that end in a hyphen were broken there."""
+    return "".join(line if line.endswith("-") else f"{line} " for line in lines).rstrip()
+
+
+def _sliders(page: Page, answer: Pieces, tables: Sequence[Table]) -> list[Slider]:
+    """Sliders of what may be changed exactly: none without amounts, or where one is in no proportion to a price."""
+    shown = [*answer, *(cell for table in tables for row in table.rows for cell in row)]
+    if not page.proportional or not any(isinstance(text, Amount) for text in shown):
+        return []
+    prices = {(setup.hardware.name, setup.hour_price.dollars) for setup in page.setups()}
+    if len(prices) == 1:
+        dollars = prices.pop()[1]
+        first = Slider("price", dollars, _round(dollars / 10.0), _round(3.0 * dollars), 0.01)
+    else:
+        first = Slider("prices", 100.0, 10.0, 300.0, 1.0)
+    mix = page.mix()
+    cached = [] if mix is None else [Slider("cached", _round(100.0 * mix["share"]), 0.0, 100.0, 1.0)]
+    return [first, Slider("use", 100.0, 5.0, 100.0, 1.0), *cached]
+
+
+def _round(value: float) -> float:
+    return max(round(value, 2), 0.01)
+
+
+def _basis(page: Page) -> list[str]:
+    """Lines that ``--why`` prints."""
+    lines: list[str] = []
+    for block in page.blocks():
+        match block:
+            case Table():
+                lines += block.why
+            case Remarks():
+                lines += block.lines
+    return list(dict.fromkeys(lines))
+
+
+def _facts(setup: Setup) -> tuple[str, ...]:
+    """Facts of a setup: model, chip, price, formats and assumptions."""
+    price = "" if setup.price is None else setup.price_label
+    return setup.model.name, setup.hardware.name, price, formats_title(setup), setup.assumptions.name
+
+
+def _references(used: Sequence[UsedSource]) -> list[Reference]:
+    """References with what each gives, in the order of use."""
+    fields: dict[tuple[str, str], list[str]] = {}
+    titles: dict[tuple[str, str], tuple[str, str]] = {}
+    for source in used:
+        record = source.record()
+        key = record["ref"], record["file"]
+        fields.setdefault(key, []).append(record["field"])
+        titles[key] = record.get("title", record["where"]), record.get("url", "")
+    return [Reference(*titles[key], key[1], _some(names)) for key, names in fields.items()]
+
+
+def _some(names: Sequence[str]) -> str:
+    """Some names, and how many more there are."""
+    more = f" and {len(names) - _FIELDS} more" if len(names) > _FIELDS else ""
+    return ", ".join(names[:_FIELDS]) + more
+
+
+_HERE = "inference_econ.report.web"
+
+
+def write(path: Path | str, questions: Sequence[Asked], again: str = "") -> None:
+    """Write a report, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path or str
+        Where to, ending in .html.
+    asked : sequence of Asked
+        Its questions, at least one.
+    again : str
+        The command line that makes it again; empty of an answer in Python.
+
+    Raises
+    ------
+    InputError
+        If the name ends otherwise, or the place cannot be written.
+    """
+    check_page(path)
+    write_text(path, text([section(question) for question in questions], again))
+
+
+def text(sections: Sequence[Section], again: str = "") -> str:
+    """The document.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+        One per question.
+    again : str
+        The command line that makes it again.
+    """
+    drawn = any(section.pictures for section in sections)
+    return (
+        _templates()
+        .get_template("report.html.j2")
+        .render(
+            sections=sections,
+            again=again,
+            version=metadata.version("inference-econ"),
+            date=dt.datetime.now(tz=dt.UTC).date().isoformat(),
+            style=_inside("report.css"),
+            script=_inside("report.js"),
+            charts=_library() if drawn else None,
+            themes={"light": charts.config(), "dark": charts.config(dark=True)} if drawn else {},
+        )
+    )
+
+
+@cache
+def _templates() -> Environment:
+    """The templates of the package; what is put into them is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"inline_json": _inline_json, "amount": _amount, "numeric": _numeric}
+    return environment
+
+
+def _inside(name: str) -> Markup:
+    """A file of the package that goes into the document as it is."""
+    from markupsafe import Markup
+
+    return Markup((resources.files(_HERE) / "templates" / name).read_text(encoding="utf-8"))
+
+
+def _library() -> Markup:
+    """Script that draws charts; a script ends where its end tag is, be it inside of a text."""
+    from markupsafe import Markup
+
+    return Markup(charts.javascript().replace("</script", "<\\/script"))
+
+
+def _inline_json(value: object) -> Markup:
+    """Data inside of a script element, in which nothing ends it."""
+    from markupsafe import Markup
+
+    written = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return Markup(written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _amount(piece: str) -> Markup | str:
+    """A piece of text; an amount as data that follow the price of a chip."""
+    from markupsafe import Markup
+
+    if not isinstance(piece, Amount):
+        return piece
+    return Markup('<data class="amount" value="{}" data-per="{}">{}</data>').format(repr(piece.value), piece.per, piece)
+
+
+def _numeric(table: Table) -> Mapping[str, bool]:
+    """Columns of a table by head, with whether each is one of numbers."""
+    cells = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.columns)
+    return {head: is_numeric(column) for head, column in zip(table.columns, cells, strict=True)}

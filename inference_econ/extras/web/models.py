@@ -1,0 +1,98 @@
+"""One pydantic model per question, made of its options: what requests may hold, and its JSON schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from inference_econ.extras.web.questions import Fields, RefusedError
+from inference_econ.requests import Command, Parameter
+
+#: Longest text of an option, and most entries of a list of them [1].
+LONGEST_TEXT, MOST_ENTRIES = 2_000, 40
+
+
+class _Request(BaseModel):
+    """Rules of the requests of all questions: nothing is guessed, nothing unknown is passed over."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, protected_namespaces=(), str_max_length=LONGEST_TEXT, allow_inf_nan=False
+    )
+
+
+def request_model(question: Command) -> type[BaseModel]:
+    """The model of a question's requests."""
+    fields: dict[str, Any] = {option.field: (_annotation(option), _field(option)) for option in question.asked}
+    name = "".join(part.capitalize() for part in question.name.split("-"))
+    model = create_model(f"{name}Question", __base__=_Request, **fields)
+    model.__doc__ = question.text
+    return model
+
+
+def _annotation(option: Parameter) -> Any:
+    limits: Any = option.kind.limits
+    kind: Any = Annotated[option.kind.json, Field(**limits)] if limits else option.kind.json
+    if option.repeat:
+        kind = Annotated[list.__class_getitem__(kind), Field(max_length=MOST_ENTRIES)]
+    return kind if option.required or option.json_default is not None else kind | None
+
+
+def _field(option: Parameter) -> Any:
+    extra = {"x-group": option.group} | ({"x-catalogue": option.kind.catalog} if option.kind.catalog else {})
+    default = ... if option.required else option.json_default
+    return Field(default, description=option.help, json_schema_extra=dict(extra))
+
+
+def brief_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a model for a reader that pays by the word: without titles, and without what is left out."""
+    schema = model.model_json_schema()
+    properties = {name: _brief(about) for name, about in schema["properties"].items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False} | {
+        key: schema[key] for key in ("required",) if key in schema
+    }
+
+
+def _brief(about: dict[str, Any]) -> dict[str, Any]:
+    kinds = [kind for kind in about.get("anyOf", ()) if kind != {"type": "null"}]
+    single = kinds[0] if len(kinds) == 1 else {"anyOf": kinds} if kinds else {}
+    plain = {key: about[key] for key in ("type", "enum", "items", "description") if key in about}
+    default = {} if about.get("default") is None else {"default": about["default"]}
+    return {**single, **plain, **default}
+
+
+def checked(model: type[BaseModel], fields: Fields, *, texts: bool = False) -> Fields:
+    """The options that a request gives, checked against the model of its question.
+
+    Parameters
+    ----------
+    model : type
+        Of :func:`request_model`.
+    fields : mapping
+        As JSON, or all texts.
+    texts : bool
+        Whether numbers and flags are written as texts, as in an address.
+
+    Returns
+    -------
+    mapping
+        What was given, in the order of the model; what has its default anyway is left out.
+
+    Raises
+    ------
+    RefusedError
+        With the first option that cannot be used.
+    """
+    try:
+        request = model.model_validate(dict(fields), strict=not texts)
+    except ValidationError as error:
+        raise _refused(error) from None
+    return request.model_dump(exclude_defaults=True)
+
+
+def _refused(error: ValidationError) -> RefusedError:
+    first = error.errors(include_url=False, include_context=False)[0]
+    field = str(first["loc"][0]) if first["loc"] else None
+    advice = {"missing": "is needed", "extra_forbidden": "is no option of this question"}.get(first["type"])
+    value = "" if advice else f"got {str(first['input'])[:60]!r}; "
+    return RefusedError(f"{field or 'request'}: {value}{advice or first['msg']}", field)

@@ -1,0 +1,162 @@
+"""An answer in the form that a request asks for: made where the question is answered, sent as bytes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.extras.web import view
+from inference_econ.extras.web.questions import Answer, Fields, RefusedError, answer
+
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
+
+#: How answers can be had, by the ending of an address, and the type of media that each is.
+Form = Literal["json", "csv", "md", "txt", "yaml", "html", "svg", "png"]
+MEDIA: Mapping[Form, str] = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "txt": "text/plain; charset=utf-8",
+    "yaml": "application/yaml; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+}
+#: Forms that a browser saves. Reports have scripts of their own, which no page of this server runs.
+FILES: tuple[Form, ...] = ("csv", "yaml", "html", "svg", "png")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Reply that is sent.
+
+    Attributes
+    ----------
+    body : bytes
+        The answer, or what is wrong.
+    media : str
+        Its type.
+    refused : str
+        Why there is no answer; empty if there is one.
+    field : str or None
+        The option that caused it, if it is a single one.
+    """
+
+    body: bytes
+    media: str
+    refused: str = ""
+    field: str | None = None
+
+
+def reply(question: str, fields: Fields, form: Form | Literal["view"], texts: Mapping[str, str]) -> Reply:
+    """Answer a question, or say what is wrong with it; runs in a process of its own.
+
+    Parameters
+    ----------
+    question : str
+        Its name.
+    fields : mapping
+        Its options.
+    form : str
+        How the answer is wanted; ``view`` is what the page shows.
+    texts : mapping of str to str
+        Texts that may be named beside the catalogue.
+    """
+    from inference_econ.inputs import catalog
+
+    try:
+        with catalog.names_only(texts):
+            return _sent(question, fields, answer(question, fields), form)
+    except (InputError, NothingFitsError) as error:
+        return Reply(b"", "", str(error), error.option)
+
+
+def _sent(question: str, fields: Fields, answer: Answer, form: Form | Literal["view"]) -> Reply:
+    if form == "view":
+        return Reply(view.text(question, fields, answer).encode(), MEDIA["json"])
+    content = _FORMS[form](answer)
+    return Reply(content.encode() if isinstance(content, str) else content, MEDIA[form])
+
+
+def _json(answer: Answer) -> str:
+    """The answer as data and as tables."""
+    from inference_econ.records.plain import json_text
+
+    document: dict[str, Any] = {"command": answer.command, "remarks": answer.remarks, "text": answer.text}
+    if answer.page is not None:
+        shown = ("title", "columns", "rows", "notes", "why")
+        tables = [{name: getattr(table, name) for name in shown} for table in answer.page.tables()]
+        document |= {"answer": {**answer.question, **answer.page.plain()}, "tables": tables}
+    return json_text(document)
+
+
+def _page(answer: Answer) -> Page:
+    if answer.page is None:
+        raise RefusedError("this answer is a text: ask for it as .txt or .json")
+    return answer.page
+
+
+def _markdown(answer: Answer) -> str:
+    """The answer for people and assistants, below what asks it."""
+    remarks = "".join(f"{remark}\n\n" for remark in answer.remarks)
+    page = answer.page
+    shown = f"```sh\n{answer.text}\n```\n" if page is None else f"{page.tables()[0].title}\n\n{page.markdown()}"
+    return f"`{answer.command}`\n\n{remarks}{shown}"
+
+
+def _yaml(answer: Answer) -> str:
+    """The question as a scenario.
+
+    Raises
+    ------
+    RefusedError
+        If scenarios do not hold such questions.
+    """
+    if answer.scenario is None:
+        raise RefusedError("scenarios hold questions of frontier and compare: ask this one as .json or .txt")
+    return answer.scenario()
+
+
+def _report(answer: Answer) -> str:
+    """The answer as a file to mail."""
+    from inference_econ.report import web
+
+    head: Any = answer.question.get("asked", {})
+    options = head.get("options", {})
+    engine = options.get("engine")
+    named = engine.partition("@")[0] if isinstance(engine, str) else options.get("to")
+    section = web.section(web.Asked(_page(answer), answer.command, (), named))
+    question = answer.command.removeprefix("inference-econ ")
+    return web.text([section], shlex.join(["inference-econ", "report", question, "-o", "report.html"]))
+
+
+def _picture(answer: Answer, ending: str) -> bytes:
+    """The first chart of an answer as a file.
+
+    Raises
+    ------
+    RefusedError
+        If it has none.
+    """
+    from inference_econ.report import charts
+
+    shown = _page(answer).charts()
+    if not shown:
+        raise RefusedError("this answer has no picture: ask for it as .json or .csv")
+    return charts.drawn(next(iter(shown.values())), ending)
+
+
+_FORMS: Mapping[Form, Callable[[Answer], str | bytes]] = {
+    "json": _json,
+    "csv": lambda answer: _page(answer).csv(),
+    "md": _markdown,
+    "txt": lambda answer: answer.text or f"{answer.command}\n",
+    "yaml": _yaml,
+    "html": _report,
+    "svg": lambda answer: _picture(answer, ".svg"),
+    "png": lambda answer: _picture(answer, ".png"),
+}

@@ -1,0 +1,5 @@
+"""Serving engines at their versions: how they are launched, recipes, and profiles fitted to them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,362 @@
+"""Sizes of models in whole numbers that still split over chips: layers, heads, widths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from inference_econ.errors import InputError
+from inference_econ.inputs._spec import Source
+from inference_econ.inputs.asks import GridName
+from inference_econ.inputs.dtype import SHARE, columns, nearest, power_of_two
+from inference_econ.inputs.layers import Block
+from inference_econ.inputs.models.model import ModelSpec
+
+if TYPE_CHECKING:
+    from inference_econ.inputs._yaml import Value
+
+#: Stages that layers go on splitting into where they did, and the layers from which rounding to them is small [1].
+_STAGES, _MANY_LAYERS = 4, 32
+#: The residual stream stays a multiple of this, as in all models of the catalogue, unless it is very narrow [1].
+_HIDDEN = 64
+
+
+def resized(blocks: Sequence[Block], depth: float, width: float) -> tuple[Block, ...]:
+    """Blocks of another depth and width whose heads and columns split over chips as before.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        Where to start.
+    depth, width : float
+        Ratio of layers, and of query heads and feed-forward widths [1].
+
+    Returns
+    -------
+    tuple of Block
+        Head widths, KV heads, cached latents and numbers of experts are kept, as in the families that are published in
+        several sizes (Llama 3, DeepSeek, Qwen3); other sizes are rounded to what splits.
+    """
+    counts = [block.layers for block in blocks]
+    layers = sum(counts) * depth
+    step = math.gcd(sum(counts), _STAGES) if layers >= _MANY_LAYERS else 1
+    return tuple(
+        block.model_copy(
+            update={
+                "layers": count,
+                "attention": block.attention.resized(width),
+                "feed_forward": block.feed_forward.widened(partial(columns, ratio=width)),
+            }
+        )
+        for block, count in zip(blocks, spread(counts, nearest(layers, step)), strict=True)
+    )
+
+
+def hidden_size(blocks: Sequence[Block], parameters: float, near: float) -> int:
+    """Width of the residual stream with which layers have a number of parameters.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        The layers.
+    parameters : float
+        Of attention and feed-forward parts of all layers [1].
+    near : float
+        The width that they have now [1].
+
+    Returns
+    -------
+    int
+        A multiple of the power of two, 64 at most, that ``near`` is one of.
+
+    Raises
+    ------
+    InputError
+        If no width has so few.
+    """
+    slope = (layer_parameters(blocks, 2 * near) - layer_parameters(blocks, near)) / near
+    rest = layer_parameters(blocks, near) - slope * near
+    wanted = (parameters - rest) / slope if slope > 0 else near
+    if wanted <= 0:
+        raise InputError(f"{parameters:.3g} parameters are fewer than these layers have at any width of the model")
+    return nearest(wanted, power_of_two(near, min(_HIDDEN, wanted / SHARE)))
+
+
+def layer_parameters(blocks: Sequence[Block], hidden: float) -> float:
+    """Parameters of the attention and feed-forward parts of all layers."""
+    return math.fsum(
+        block.layers * (block.attention.parameters(hidden).total + block.feed_forward.parameters(hidden).total)
+        for block in blocks
+    )
+
+
+def spread(counts: Sequence[int], total: int) -> list[int]:
+    """Runs of layers that add up to a number, in the same proportions.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Layers of each run [1].
+    total : int
+        Layers of all together [1].
+
+    Returns
+    -------
+    list of int
+        Every run has one layer at least; what is left goes to the runs that rounding down took most from.
+
+    Raises
+    ------
+    InputError
+        If there are fewer layers than runs.
+
+    Examples
+    --------
+    >>> spread([3, 58], 30), spread([36, 12], 60)
+    ([1, 29], [45, 15])
+    """
+    if total < len(counts):
+        raise InputError(f"{total} layers are too few: the model has {len(counts)} kinds of layers; give each one")
+    shares = [count * total / sum(counts) for count in counts]
+    whole = [max(1, math.floor(share)) for share in shares]
+    while sum(whole) != total:
+        sign = 1 if sum(whole) < total else -1
+        allowed = [run for run in range(len(counts)) if whole[run] + sign >= 1]
+        whole[max(allowed, key=lambda run: sign * (shares[run] - whole[run]))] += sign
+    return whole
+
+
+def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, grid: GridName = "whole") -> ModelSpec:
+    """A model with about ``factor`` times the parameters and the same proportions.
+
+    Parameters
+    ----------
+    model : ModelSpec
+        Where to start.
+    factor : float
+        Ratio of parameters without embeddings [1].
+    depth_exponent : float
+        Layers grow by factor^depth_exponent, widths by what is left, factor^((1 - depth_exponent) / 2), 0 to 1 [1]:
+        1/3 is depth and width alike, 0 the width alone, 1 the depth alone, 1/4 what eq. 19 takes for dense models.
+    grid : {'whole', 'paper'}
+        For layouts in whole numbers, or the published study's fractional rule.
+
+    Returns
+    -------
+    ModelSpec
+        ``whole``: layers, query heads and feed-forward widths are rounded to what splits over chips, and the hidden
+        size makes up for the rounding; head widths, KV heads, cached latents and the number of experts are kept.
+        ``paper``: heads (rounded up) and head width grow by the root of the width each, KV heads are kept, layers
+        are rounded down, all else is fractional.
+
+    Raises
+    ------
+    InputError
+        If the factor is not positive, the exponent not in its range, or a run of layers is left empty.
+
+    Notes
+    -----
+    ``paper`` is the rule of the code of Erdil (2025), which lost MLA fields on the way; here they are kept.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> llama = catalog.model("llama_3_70b")
+    >>> scaled(llama, 1.0) == llama
+    True
+    >>> double = scaled(llama, 2.0)
+    >>> double.layers, double.hidden_size, double.blocks[0].attention.query_heads
+    (100, 10496, 80)
+    """
+    _check(model, factor, depth_exponent, grid)
+    if factor == 1.0:
+        return model
+    depth, width = factor**depth_exponent, factor ** ((1 - depth_exponent) / 2)
+    if grid == "paper":
+        blocks, hidden = tuple(_block(block, width, depth) for block in model.blocks), model.hidden_size * width
+    else:
+        blocks = resized(model.blocks, depth, width)
+        parameters = factor * layer_parameters(model.blocks, model.hidden_size)
+        hidden = hidden_size(blocks, parameters, model.hidden_size)
+    how = Source(ref="derived", where=f"{model.name} scaled by {factor:g}", kind="derived")
+    return model.replace(
+        name=f"{model.name} x {factor:g}",
+        hidden_size=hidden,
+        blocks=blocks,
+        sources={**model.sources, "hidden_size": how, "blocks": how},
+    )
+
+
+def _check(model: ModelSpec, factor: float, depth_exponent: float, grid: GridName) -> None:
+    if not isinstance(model, ModelSpec):
+        raise InputError(f"a model specification is needed, for example ie.model('llama_3_8b'), got {model!r}")
+    if not (factor > 0 and math.isfinite(factor)):
+        raise InputError(f"the factor must be a positive number, got {factor:g}")
+    if not 0 <= depth_exponent <= 1:
+        raise InputError(f"depth_exponent must be from 0 (width alone) to 1 (depth alone), got {depth_exponent:g}")
+    if grid not in ("whole", "paper"):
+        raise InputError(f"grid must be 'whole' or 'paper', got {grid!r}")
+
+
+def _block(block: Block, ratio: float, depth: float) -> Block:
+    count = int(block.layers * depth)
+    if count < 1:
+        raise InputError(f"{block.layers} layers scaled by {depth:g} leave none")
+    return block.model_copy(
+        update={
+            "layers": count,
+            "attention": block.attention.scaled(math.sqrt(ratio)),
+            "feed_forward": block.feed_forward.widened(lambda width: width * ratio),
+        }
+    )
+
+
+#: What a short key changes: a part of each block, a field of it, and one that the kinds have which are meant.
+_FIELDS: Mapping[str, tuple[str, str, str]] = {
+    "query_heads": ("attention", "query_heads", "query_heads"),
+    "kv_heads": ("attention", "kv_heads", "kv_heads"),
+    "head_dim": ("attention", "head_dim", "head_dim"),
+    "experts": ("feed_forward", "experts", "experts"),
+    "active_experts": ("feed_forward", "active_experts", "experts"),
+    "expert_size": ("feed_forward", "intermediate_size", "experts"),
+}
+#: All short keys.
+SHORT_KEYS = ("layers", *_FIELDS, "attention", "parallel")
+#: Sizes of latent attention over the width of a head [1], and KV heads of grouped queries in its place [1]: those of
+#: DeepSeek-V2 and V3 (hf_deepseek_v2: 512, 1536 and 64 of heads of 128), and of most models with grouped queries.
+_RANK, _QUERY_RANK, _ROTARY, _KV_HEADS = 4, 12, 0.5, 8
+
+Change = tuple[tuple[str, ...], "Value"]
+
+
+def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> Iterator[Change]:
+    """Changes of a short key in the data of a model.
+
+    Parameters
+    ----------
+    data : mapping
+        A model as a file holds it.
+    key : str
+        One of :data:`SHORT_KEYS`.
+    value : int, str or bool
+        Layers, heads or experts [1], a kind of attention, or whether attention and feed-forward block run side by side.
+    origin : str
+        What to call it in messages.
+
+    Yields
+    ------
+    (path, value)
+        Paths from the top of the file.
+
+    Raises
+    ------
+    InputError
+        If the value is no whole number or kind, or no layer has what it changes.
+    """
+    blocks = _blocks(data, origin)
+    if key == "attention":
+        yield from _attention(blocks, value, origin)
+        return
+    if key == "parallel":
+        if not isinstance(value, bool):
+            raise InputError(f"{origin}: true or false is needed, got {value!r}")
+        yield from ((("blocks", str(at), "parallel"), value) for at in range(len(blocks)))
+        return
+    number = _whole(value, origin)
+    if key == "layers":
+        counts = [_whole(cast("Value", block["layers"]), origin) for block in blocks]
+        yield from ((("blocks", str(at), "layers"), count) for at, count in enumerate(_spread(counts, number, origin)))
+        return
+    part, field, marker = _FIELDS[key]
+    places = [at for at, block in enumerate(blocks) if marker in block[part]]
+    if not places:
+        there = ", ".join(sorted({str(block[part].get("kind")) for block in blocks}))
+        raise InputError(f"{origin}: no layer has {field}; its layers are of the kind {there}")
+    yield from ((("blocks", str(at), part, field), number) for at in places)
+
+
+def value_of(model: ModelSpec, key: str) -> float | None:
+    """The number behind a short key; None if layers differ in it, or none has it.
+
+    Examples
+    --------
+    >>> from inference_econ.inputs import catalog
+    >>> value_of(catalog.model("deepseek_v3"), "experts"), value_of(catalog.model("deepseek_v3"), "kv_heads")
+    (256.0, None)
+    """
+    if key == "layers":
+        return float(model.layers)
+    if key not in _FIELDS:
+        return None
+    part, field, marker = _FIELDS[key]
+    parts = (getattr(block, part) for block in model.blocks)
+    values = {float(getattr(spec, field)) for spec in parts if hasattr(spec, marker)}
+    return values.pop() if len(values) == 1 else None
+
+
+def _blocks(data: Mapping[str, Value], origin: str) -> list[dict[str, dict[str, Value]]]:
+    """The blocks, if they are such: what is wrong in them is said once nothing changes them."""
+    blocks = data.get("blocks")
+    whole = (
+        isinstance(blocks, list)
+        and blocks
+        and all(
+            isinstance(block, dict)
+            and "layers" in block
+            and all(isinstance(block.get(part), dict) for part in ("attention", "feed_forward"))
+            for block in blocks
+        )
+    )
+    if not whole:
+        raise InputError(f"{origin}: the model has no blocks of layers, attention and feed_forward to change")
+    return cast("list[dict[str, dict[str, Value]]]", blocks)
+
+
+def _whole(value: Value, origin: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or value < 1:
+        raise InputError(f"{origin}: a whole number from 1 on is needed, got {value!r}")
+    return int(value)
+
+
+def _spread(counts: list[int], total: int, origin: str) -> list[int]:
+    try:
+        return spread(counts, total)
+    except InputError as error:
+        raise InputError(f"{origin}: {error}") from error
+
+
+def _attention(blocks: list[dict[str, dict[str, Value]]], kind: Value, origin: str) -> Iterator[Change]:
+    """Latent attention in the place of grouped queries, or the other way round; windows stay as they are."""
+    convert = {"latent": _latent, "grouped_query": _grouped}.get(str(kind))
+    if convert is None:
+        raise InputError(f"{origin}: got {kind!r}; allowed: latent, grouped_query")
+    other = "grouped_query" if kind == "latent" else "latent"
+    replaced = [at for at, block in enumerate(blocks) if _is_full(block["attention"], other)]
+    if not replaced:
+        raise InputError(f"{origin}: no layer has {other} attention over the whole context, which {kind} could replace")
+    yield from ((("blocks", str(at), "attention"), convert(blocks[at]["attention"], origin)) for at in replaced)
+
+
+def _is_full(attention: Mapping[str, Value], kind: str) -> bool:
+    limited = any(attention.get(name) is not None for name in ("window", "chunk", "index_top_k"))
+    return attention.get("kind") == kind and not limited
+
+
+def _latent(attention: Mapping[str, Value], origin: str) -> Value:
+    width = _whole(attention.get("head_dim"), origin)
+    return {
+        "kind": "latent",
+        "query_heads": attention.get("query_heads"),
+        "kv_rank": _RANK * width,
+        "query_rank": _QUERY_RANK * width,
+        "nope_head_dim": width,
+        "rope_head_dim": int(_ROTARY * width),
+        "value_head_dim": width,
+    }
+
+
+def _grouped(attention: Mapping[str, Value], origin: str) -> Value:
+    heads, width = _whole(attention.get("query_heads"), origin), attention.get("value_head_dim")
+    return {"kind": "grouped_query", "query_heads": heads, "kv_heads": min(_KV_HEADS, heads), "head_dim": width}

@@ -1,0 +1,1 @@
+"""Assumptions of the cost model: presets, fitted kernel curves, and corrections from measured servers."""

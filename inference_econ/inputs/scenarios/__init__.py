@@ -1,0 +1,1 @@
+"""Scenario files: schemas of each kind, and the reader."""

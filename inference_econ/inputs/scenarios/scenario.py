@@ -1,0 +1,355 @@
+"""Questions as files: what to compute, and how to show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from inference_econ.errors import InputError, SpecError
+from inference_econ.extras.closed_models.asks import InferAsk
+from inference_econ.extras.papers.asks import ClaimsAsk
+from inference_econ.extras.sweeps.asks import SweepAsk
+from inference_econ.extras.uncertainty.asks import UncertaintyAsk
+from inference_econ.inputs._spec import Date, SourcedSpec, Spec, by_line
+from inference_econ.inputs._yaml import Document, Location
+from inference_econ.inputs.asks import (
+    DECODE_STEPS_ONLY,
+    RENAMED,
+    SERVICES_ONLY,
+    AssessAsk,
+    FrontierAsk,
+    PanelsAsk,
+    Positive,
+    Printed,
+    Series,
+    Settings,
+    SquareRootAsk,
+    ToyAsk,
+)
+from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
+from inference_econ.inputs.scenarios.study_asks import (
+    FamilyAsk,
+    LatentVariantsAsk,
+    RunaheadAsk,
+    SamplingRuleAsk,
+    StepsAsk,
+)
+from inference_econ.inputs.what_if import checked_changes
+
+ColumnKey = Literal[
+    "tokens_per_second_per_user",
+    "dollars_per_million_output_tokens",
+    "accelerators",
+    "batch",
+    "mfu",
+    "milliseconds",
+    "concurrency",
+    "ttft_milliseconds",
+]
+#: Columns that only services have, and those that only decode steps have.
+SERVICE_COLUMNS: tuple[ColumnKey, ...] = ("concurrency", "ttft_milliseconds")
+DECODE_COLUMNS: tuple[ColumnKey, ...] = ("mfu",)
+
+#: What a scenario may ask.
+Ask = Annotated[
+    FrontierAsk
+    | AssessAsk
+    | ToyAsk
+    | SquareRootAsk
+    | PanelsAsk
+    | LatentVariantsAsk
+    | RunaheadAsk
+    | ClaimsAsk
+    | FamilyAsk
+    | InferAsk
+    | SamplingRuleAsk
+    | StepsAsk
+    | SweepAsk
+    | UncertaintyAsk,
+    Field(discriminator="kind"),
+]
+
+#: Those whose answers are curves, which a table of a scenario shows; all others have tables of their own, if any.
+_CURVES = (FrontierAsk, ToyAsk, SquareRootAsk, PanelsAsk)
+
+
+class ScenarioColumn(Spec):
+    """One column of a table."""
+
+    key: ColumnKey
+    """Which quantity."""
+    title: str
+    """Heading of the column."""
+
+
+class TableSpec(Spec):
+    """One row per series, taken from one point of its frontier."""
+
+    point: Literal["fastest", "preferred"]
+    """Which point."""
+    cost: Positive | None = None
+    """Of the fastest: of the points that cost no more [USD per 1e6 tokens]."""
+    exponent: Positive = 3
+    """Exponent of the preference (eq. 45) [1]."""
+    columns: Annotated[tuple[ScenarioColumn, ...], Field(min_length=1, strict=False)]
+    """Columns that are shown of it."""
+    printed: dict[str, dict[ColumnKey, Printed]] = Field(default_factory=dict)
+    """Published cells by series and column, as text so that their digits count: expectations, never results."""
+
+    def _check_fields(self) -> None:
+        if self.cost is not None and self.point != "fastest":
+            raise ValueError(
+                f"a cost is that of the fastest point; leave it out, or write point: fastest, not {self.point}"
+            )
+        keys = [column.key for column in self.columns]
+        for row, cells in self.printed.items():
+            for key in cells:
+                if key not in keys:
+                    raise ValueError(f"printed cell {key!r} of {row!r} is no column; columns: {', '.join(keys)}")
+
+
+class OfferedPoints(Spec):
+    """The offers of a model on a day that no other of them beats, drawn as points beside a series."""
+
+    series: Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+    """Labels of the series; of panels, each has at most one of them."""
+    model_as_written: Annotated[str, Field(min_length=1)]
+    """Which model, as the source of the offers writes it."""
+    date: Date
+    """Day of the offers."""
+    without: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Providers that are left out: those whose chips are not those of the series, or whose speed is no speed."""
+
+
+class FigureSpec(Spec):
+    """How frontiers are drawn."""
+
+    title: str
+    """Above the axes."""
+    offers: Annotated[tuple[OfferedPoints, ...], Field(strict=False)] = ()
+    """Points of ``scenarios/measured/offers.csv`` that are drawn beside the curves."""
+    x: tuple[float, float] | None = Field(default=None, strict=False)
+    """Limits of the horizontal axis."""
+    y: tuple[float, float] | None = Field(default=None, strict=False)
+    """Limits of the vertical axis, which is logarithmic."""
+
+    def _check_fields(self) -> None:
+        for axis, limits in (("x", self.x), ("y", self.y)):
+            if limits is not None and not limits[0] < limits[1]:
+                raise ValueError(f"the limits of {axis} must ascend, got {limits[0]:g} and {limits[1]:g}")
+        if self.y is not None and self.y[0] <= 0:
+            raise ValueError(f"the limits of y must be > 0 on a logarithmic axis, got {self.y[0]:g}")
+
+
+class Scenario(SourcedSpec):
+    """One question with the ways to show its answer."""
+
+    moved: ClassVar[Mapping[str, str]] = RENAMED
+
+    ask: Ask
+    """Question that is computed."""
+    table: TableSpec | None = None
+    """Show it as a table."""
+    figure: FigureSpec | None = None
+    """Show it as a figure."""
+
+    def changed(self, changes: Iterable[str]) -> Scenario:
+        """Scenario of all series with what-ifs, which its name and the title of its figure say.
+
+        Parameters
+        ----------
+        changes : iterable of str
+            ``hardware.FIELD=VALUE``, ``model.FIELD=VALUE`` or ``assumptions.FIELD=VALUE``; none leaves it as it is.
+
+        Raises
+        ------
+        InputError
+            If one names no specification, or the question is not about models on hardware.
+        """
+        further = checked_changes(changes)
+        if not further:
+            return self
+        name = f"{self.name} with {', '.join(further)}"
+        figure = self.figure and self.figure.replace(title=f"{self.figure.title}\nwith {', '.join(further)}")
+        if isinstance(self.ask, PanelsAsk):
+            return self.replace(name=name, figure=figure)
+        common = getattr(self.ask, "common", None)
+        if not isinstance(common, Settings):
+            raise InputError(
+                f"--set changes models, hardware and assumptions of series, and {self.name!r} has none: it is of the "
+                f"kind {self.ask.kind!r}",
+                option="set",
+            )
+        named: dict[str, object] = {"common": common.replace(changes=(*common.changes, *further))}
+        if hasattr(self.ask, "series"):
+            named["series"] = tuple(_changed(series, further) for series in self.ask.series)
+        return self.replace(name=name, figure=figure, ask=self.ask.replace(**named))
+
+    def _check_fields(self) -> None:
+        labels = [series.label for series in getattr(self.ask, "series", ())]
+        repeated = sorted({label for label in labels if labels.count(label) > 1})
+        if repeated:
+            raise ValueError(f"two series have the label {repeated[0]!r}; a label names one series")
+        for row in self.table.printed if self.table is not None else ():
+            if row not in labels:
+                raise ValueError(f"printed row {row!r} is no series; series: {', '.join(labels)}")
+        offered = () if self.figure is None or isinstance(self.ask, PanelsAsk) else self.figure.offers
+        for label in (label for points in offered for label in points.series):
+            if label not in labels:
+                raise ValueError(f"offers of {label!r}: it is no series; series: {', '.join(labels) or 'none'}")
+        if not isinstance(self.ask, _CURVES) and self.table is not None:
+            raise ValueError(f"a scenario of the kind {self.ask.kind!r} has its own tables; leave 'table' out")
+        columns = self.table.columns if isinstance(self.ask, ToyAsk) and self.table is not None else ()
+        odd = [column.key for column in columns if column.key in (*SERVICE_COLUMNS, *DECODE_COLUMNS)]
+        if odd:
+            raise ValueError(f"the toy model knows no {odd[0]}; leave the column {odd[0]!r} out")
+
+
+def _changed(series: Series, further: Sequence[str]) -> Series:
+    """A series whose own what-ifs, which stand in the place of common ones, have further ones behind them."""
+    changes = series.settings.changes
+    return series.replace(settings=series.settings.replace(changes=(*changes, *further))) if changes else series
+
+
+#: What a scenario assumes where neither the caller nor its file says.
+DEFAULTS = Settings(grid="whole", pipeline=True, isl=DEFAULT_ISL, osl=DEFAULT_OSL)
+
+
+def with_defaults(settings: Settings) -> Settings:
+    """Settings with the defaults; a context that is set replaces the default lengths."""
+    fields = {name: value for name in settings.model_fields_set if (value := getattr(settings, name)) is not None}
+    return Settings(**fields).over(DEFAULTS)
+
+
+def check_counted(filled: Settings) -> None:
+    """Refuse settings that mean nothing for what is counted.
+
+    Raises
+    ------
+    InputError
+        Naming the first, with what to write instead.
+    """
+    if filled.decode_only is False and filled.grid == "paper":
+        raise InputError("grid: paper is that of the published study, of decode steps alone; leave decode_only out")
+    if filled.counts_decode_steps:
+        stray = next((name for name in SERVICES_ONLY if getattr(filled, name) is not None), None)
+        why = "the study's grid counts" if filled.grid == "paper" else "decode_only: true counts"
+        if stray is not None:
+            raise InputError(f"{stray} is said of services, and {why} decode steps alone; leave one of them out")
+        return
+    stray = next((name for name in DECODE_STEPS_ONLY if getattr(filled, name) is not None), None)
+    if stray is not None:
+        raise InputError(f"{stray} is said of decode steps alone, and this counts services; add decode_only: true")
+
+
+def check_of_one_kind(series: Iterable[Settings], columns: Iterable[str]) -> None:
+    """Refuse to put services beside decode steps, and columns that one of them does not have.
+
+    Raises
+    ------
+    InputError
+        With what to write instead.
+    """
+    kinds = {with_defaults(settings).counts_decode_steps for settings in series}
+    if len(kinds) > 1:
+        raise InputError(
+            "some series count decode steps alone, others services with their prefill; say decode_only for all of "
+            "them, in 'common'"
+        )
+    odd = [column for column in columns if column in (SERVICE_COLUMNS if kinds == {True} else DECODE_COLUMNS)]
+    if odd:
+        other, what = ("services", "leave it out") if kinds == {True} else ("decode steps", "add decode_only: true")
+        raise InputError(f"table: the column {odd[0]!r} is one of {other}, which these series are not; {what}")
+
+
+#: Settings that are names of the catalogue, and what they are names of.
+_NAMES = {"model": "models", "draft": "models", "hardware": "hardware", "assumptions": "assumptions"}
+#: Raises an InputError unless the catalogue has a name of a kind.
+Resolve = Callable[..., object]
+#: Where, and what is wrong there.
+_Mistake = tuple[Location, str]
+
+
+def scenario_of(document: Document, resolve: Resolve) -> Scenario:
+    """Validate a scenario that was read from a file.
+
+    Raises
+    ------
+    SpecError
+        With every mistake: of single values, of names, and of settings that do not go together.
+    """
+    places = dict(_settings(document.data.get("ask")))
+    further = [
+        f"{document.where(location)}: {problem}"
+        for location, problem in (*_unknown(places, resolve), *_contradictions(document.data, places))
+    ]
+    try:
+        scenario = Scenario.from_document(document)
+    except SpecError as error:
+        raise SpecError(sorted((*error.mistakes, *further), key=by_line)) from error
+    if further:
+        raise SpecError(sorted(further, key=by_line))
+    return scenario
+
+
+def _settings(ask: object) -> Iterator[tuple[Location, Mapping[str, Any]]]:
+    """Mappings that are written as settings, common or of a series, by where it stands."""
+    if not isinstance(ask, Mapping):
+        return
+    entries = ask.get("series")
+    written: list[tuple[Location, Any]] = [(("ask", "common"), ask.get("common", {}))]
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, Mapping):
+            written.append((("ask", "series", index, "settings"), entry.get("settings", {})))
+    yield from ((location, settings) for location, settings in written if isinstance(settings, Mapping))
+
+
+def _unknown(places: Mapping[Location, Mapping[str, Any]], resolve: Resolve) -> Iterator[_Mistake]:
+    """Names that the catalogue does not have."""
+    for location, settings in places.items():
+        for key, kind in _NAMES.items():
+            name = settings.get(key)
+            if isinstance(name, str) and (problem := _problem(resolve, kind, name)):
+                yield (*location, key), problem
+
+
+def _contradictions(data: Mapping[str, Any], places: Mapping[Location, Mapping[str, Any]]) -> Iterator[_Mistake]:
+    """Settings of frontiers that mean nothing for what is counted, as far as they can be read; each once."""
+    if not places or not str(data["ask"].get("kind")).startswith("frontier"):
+        return
+    (shared, common), *series = ((location, _read(settings)) for location, settings in places.items())
+    merged = {location: settings.over(common) for location, settings in series}
+    table = data.get("table")
+    columns = table.get("columns") if isinstance(table, Mapping) else None
+    keys = [column.get("key") for column in columns or () if isinstance(column, Mapping)]
+    if problem := _problem(check_of_one_kind, merged.values(), keys):
+        of_table = problem.startswith("table")
+        yield ("table", "columns") if of_table else shared, problem
+        if not of_table:
+            return
+    problems = {location: _problem(check_counted, with_defaults(settings)) for location, settings in merged.items()}
+    for problem in dict.fromkeys(filter(None, problems.values())):
+        having = [location for location, other in problems.items() if other == problem]
+        yield (having[0] if len(having) < len(problems) else shared), problem
+
+
+def _problem(check: Callable[..., object], *values: object) -> str | None:
+    """Complaint of a check against some values; None if nothing."""
+    try:
+        check(*values)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def _read(written: Mapping[str, Any]) -> Settings:
+    """Settings without what is wrong in itself."""
+    read: dict[str, Any] = {}
+    for key, value in written.items():
+        with suppress(SpecError):
+            Settings.build(read | {key: value}, origin="")
+            read[key] = value
+    return Settings.build(read, origin="")

@@ -1,0 +1,5 @@
+"""What is served: lengths, arrivals and sessions of requests, traces, and distributions."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,213 @@
+"""Distributions of uncertain numbers as files write them: scipy's names and parameters, bounds, factors."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property, lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import AfterValidator, ConfigDict, Discriminator, Tag
+
+from inference_econ.errors import UnitError
+from inference_econ.inputs._spec import TAG, Spec
+from inference_econ.inputs.units import EXAMPLES, parse_quantity
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+#: Instead of a distribution: the errors of a profile for measurements that its fit had not seen.
+HELD_OUT = "held_out"
+#: Parameters that have the unit of the number itself.
+_WITH_UNIT = ("loc", "scale", "low", "high")
+#: Samples are not nearer to 0 and 1 than this [1]: a distribution may have no finite value there.
+_EDGE = 1e-9
+
+
+class Distribution(Spec):
+    """A distribution of :mod:`scipy.stats` by its name, with its parameters as further keys.
+
+    ``{distribution: lognorm, s: 0.1, scale: 3.35 TB/s}``; ``loc``, ``scale``, ``low`` and ``high`` may have units.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float | int | str]
+
+    distribution: str
+    """Name in :mod:`scipy.stats`, ``lognorm``."""
+    relative: bool = False
+    """Of a factor on the present value [1], not of the value itself."""
+    low: float | int | str | None = None
+    """Values below are left out: the distribution is cut there [as the value]."""
+    high: float | int | str | None = None
+    """Values above are left out [as the value]."""
+
+    @property
+    def parameters(self) -> Mapping[str, float | int | str]:
+        """Parameters of the distribution, as they are written."""
+        return self.__pydantic_extra__
+
+    @property
+    def with_units(self) -> Sequence[str]:
+        """Quantities with a unit, as they are written: their dimension is that of the number they are of."""
+        written = {**self.parameters, "low": self.low, "high": self.high}
+        return [text for name in _WITH_UNIT if isinstance(text := written.get(name), str)]
+
+    @property
+    def words(self) -> str:
+        """The distribution as people write it.
+
+        Examples
+        --------
+        >>> Distribution.build({"distribution": "norm", "loc": 1, "scale": 0.1, "low": 0.5}, origin="x").words
+        'norm(loc=1, scale=0.1, low=0.5)'
+        """
+        bounds = {name: value for name, value in (("low", self.low), ("high", self.high)) if value is not None}
+        arguments = ", ".join(f"{name}={value}" for name, value in {**self.parameters, **bounds}.items())
+        return f"{self.distribution}({arguments})" + (" times the present value" if self.relative else "")
+
+    @cached_property
+    def support(self) -> tuple[float, float]:
+        """The least and the largest value [as the value]."""
+        least, largest = map(float, self._frozen.support())
+        low, high = _bare(self.low), _bare(self.high)
+        return least if low is None else max(low, least), largest if high is None else min(high, largest)
+
+    def quantiles(self, shares: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """The values that shares of all values lie below.
+
+        Parameters
+        ----------
+        shares : array_like
+            From 0 to 1 [1]; the ends themselves stand for values a billionth inside.
+
+        Returns
+        -------
+        ndarray
+            In base units, or factors [1].
+
+        Examples
+        --------
+        >>> print(Distribution.build({"distribution": "uniform", "loc": 2, "scale": 3}, origin="x").quantiles([0.5]))
+        [3.5]
+        """
+        below, above = self._cut
+        inside = below + np.clip(np.asarray(shares, dtype=float), _EDGE, 1.0 - _EDGE) * (above - below)
+        values: npt.NDArray[np.float64] = np.asarray(self._frozen.ppf(inside), dtype=float)
+        return np.clip(values, *self.support)
+
+    @cached_property
+    def _cut(self) -> tuple[float, float]:
+        """The shares of the whole distribution that lie below its bounds [1]."""
+        low, high = _bare(self.low), _bare(self.high)
+        below = 0.0 if low is None else float(self._frozen.cdf(low))
+        return below, 1.0 if high is None else float(self._frozen.cdf(high))
+
+    @cached_property
+    def _frozen(self) -> Any:
+        """Scipy's distribution with its parameters."""
+        return _families()[self.distribution](**{name: _bare(value) for name, value in self.parameters.items()})
+
+    def _check_fields(self) -> None:
+        if checkable():
+            self._check_names()
+        for name, value in {**self.parameters, "low": self.low, "high": self.high}.items():
+            if isinstance(value, str) and name not in _WITH_UNIT:
+                raise ValueError(f"{name} is a number without a unit, got {value!r}")
+            if isinstance(value, str) and self.relative:
+                raise ValueError(f"{name}: a factor on the present value has no unit, got {value!r}")
+            if value is not None and not math.isfinite(_bare(value) or 0.0):
+                raise ValueError(f"{name} must be finite, got {value!r}")
+        if checkable():
+            self._check_values()
+
+    def _check_names(self) -> None:
+        """Refuse distributions and parameters that scipy does not have."""
+        if self.distribution not in _families():
+            raise ValueError(_unknown("continuous distribution of scipy", self.distribution, list(_families())))
+        allowed, needed = _parameters_of(self.distribution)
+        for name in self.parameters:
+            if name not in allowed:
+                raise ValueError(_unknown(f"parameter of {self.distribution}", name, [*allowed, "low", "high"]))
+        missing = [name for name in needed if name not in self.parameters]
+        if missing:
+            raise ValueError(f"{self.distribution} needs {' and '.join(missing)}; its parameters: {', '.join(allowed)}")
+
+    def _check_values(self) -> None:
+        """Refuse distributions of values that cannot be."""
+        if not math.isfinite(float(self._frozen.ppf(0.5))):
+            raise ValueError(f"scipy has no {self.words}: a parameter is outside of what scipy.stats allows")
+        least, largest = self.support
+        if self._cut[0] >= self._cut[1]:
+            raise ValueError(f"no value of {self.words} lies from low to high")
+        if least < 0.0:
+            raise ValueError(
+                f"{self.words} reaches down to {least:g}, and nothing that a question depends on is negative; "
+                "set low: 0 or more, or take one of positive values, as lognorm"
+            )
+        if not self.relative and "scale" not in self.parameters and math.isinf(largest):
+            raise ValueError(
+                f"{self.words} without a scale is one of about 1; set scale, or relative: true for factors on the "
+                "present value"
+            )
+        if math.isinf(largest) and not math.isfinite(float(self._frozen.var())):
+            raise ValueError(f"{self.words} has no finite variance, so that shares of it mean nothing; set high")
+
+
+def _word(text: str) -> str:
+    """The only word that an input may be."""
+    if text != HELD_OUT:
+        raise ValueError(f"write a mapping, {{distribution: {text}, ...}}, or {HELD_OUT} for the errors of a profile")
+    return text
+
+
+#: What an input is: a distribution, or the held-out errors of a profile.
+UncertainInput = Annotated[
+    Annotated[Distribution, Tag(TAG)] | Annotated[str, AfterValidator(_word), Tag("word")],
+    Discriminator(lambda value: "word" if isinstance(value, str) else TAG),
+]
+
+
+@cache
+def checkable() -> bool:
+    """Whether there is scipy to hold distributions against; without it files are read, and nothing is drawn."""
+    return find_spec("scipy") is not None
+
+
+@lru_cache(maxsize=1)
+def _families() -> Mapping[str, Any]:
+    """Scipy's continuous distributions by name."""
+    from scipy import stats
+
+    return {name: value for name, value in vars(stats).items() if isinstance(value, stats.rv_continuous)}
+
+
+def _parameters_of(name: str) -> tuple[list[str], list[str]]:
+    """The parameters of a distribution that can be set, and those that must be."""
+    shapes = _families()[name].shapes
+    needed = shapes.split(", ") if shapes else []
+    return [*needed, "loc", "scale"], needed
+
+
+def _unknown(what: str, name: str, allowed: Sequence[str]) -> str:
+    """Message that a name is none, with the nearest ones."""
+    near = difflib.get_close_matches(name, allowed, n=2)
+    few = allowed if len(allowed) < 12 else ("lognorm", "norm", "uniform", "triang", "beta", "gamma")
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"allowed: {', '.join(few)}"
+    return f"{name!r} is no {what}; {hint}" + ("" if near or few is allowed else " and the others of scipy.stats")
+
+
+def _bare(value: float | str | None) -> float | None:
+    """A number in base units, whichever unit it is written in."""
+    if value is None or not isinstance(value, str):
+        return value
+    for unit in EXAMPLES:
+        try:
+            return parse_quantity(value, unit)
+        except UnitError as error:
+            wrong = error
+    examples = ", ".join(map(repr, EXAMPLES.values()))
+    raise ValueError(f"{value!r} is no quantity; write for example {examples}") from wrong

@@ -1,0 +1,399 @@
+"""Recorded requests, one after the other: files of several forms, told by what stands in them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import re
+import stat
+import zlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO, cast
+
+from inference_econ.errors import InputError
+from inference_econ.inputs.scope import files_allowed
+
+#: Longest prompt or answer that is meant [tokens].
+_LONGEST = 1_000_000_000
+#: Characters of a token of text, where a trace has text and nobody knows the tokens [1].
+CHARACTERS_PER_TOKEN = 4.0
+#: Tokens of a block of Mooncake's traces, which do not say it [tokens].
+_MOONCAKE_BLOCK = 512
+#: Largest document of one value, which has to be read at once, and what is read at a time of a list [B].
+_MOST_BYTES, _CHUNK = 1_000_000_000, 1 << 20
+#: Lines that are looked at for the form of a file [1].
+_LOOKED_AT = 20
+_BETWEEN = re.compile(r"[\s,]*")
+
+
+class Event(NamedTuple):
+    """A request of a trace."""
+
+    isl: int
+    """Prompt [tokens]."""
+    osl: int
+    """Answer [tokens]."""
+    seconds: float | None = None
+    """When it came; None where the trace does not say it [s]."""
+    blocks: Sequence[Hashable] = ()
+    """Blocks of the prompt, equal where the prompt is the same up to their end."""
+    block_tokens: int = 0
+    """Tokens of each [tokens]."""
+    cached: int | None = None
+    """Tokens of the prompt that were found in a cache, or that an earlier turn had; None if that is not said."""
+    session: str = ""
+    """The conversation that it is a turn of."""
+
+
+class Broken(NamedTuple):
+    """A line that is no request."""
+
+    problem: str
+    """Why."""
+
+
+class TraceLine(NamedTuple):
+    """Content of a line, or of an entry of a list."""
+
+    number: int
+    """From 1."""
+    event: Event | Broken
+    """The request."""
+
+
+class TraceFile(NamedTuple):
+    """A file of recorded requests."""
+
+    form: str
+    """Whose form it has."""
+    lines: Iterator[TraceLine]
+    """Its lines, read as they are needed."""
+    timed: bool = True
+    """Whether its times are those of one clock, not of each session by itself."""
+
+
+def read(path: Path | str) -> TraceFile:
+    """Recorded requests of a file, read as they are asked for: memory does not grow with the file.
+
+    Parameters
+    ----------
+    path : path or str
+        Azure or BurstGPT tables (CSV); Mooncake or AgentX / Weka traces, ShareGPT conversations, results of ``vllm
+        bench serve --save-detailed``, AIPerf's ``profile_export.jsonl`` or OpenTelemetry spans (JSON, a list, or one
+        document a line). What ends in ``.gz`` is unpacked.
+
+    Returns
+    -------
+    Trace
+        Its form, and its lines; those that are no requests say why.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is empty, or has none of the forms.
+    """
+    with _opened(path) as handle:
+        try:
+            head = [line for line in (handle.readline() for _ in range(_LOOKED_AT)) if line.strip()]
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{path}: no whole .gz file ({error})") from error
+    if not head:
+        raise InputError(f"{path}: the file is empty; a trace has a request a line")
+    table = _table(head[0])
+    if table is not None:
+        return TraceFile(table[0], _opened_for(path, lambda handle: _rows(handle, table[1])))
+    values: Callable[[TextIO], Iterable[tuple[int, Any]]] = _json_lines
+    form = next((form for line in head if (form := _form(_parsed(line)[1]))), None)
+    begins, counted = head[0].lstrip()[:1], form in _LISTS
+    if begins == "[" or (begins == "{" and form is None):
+        values, counted = (_entries, False) if begins == "[" else (_document, True)
+        with _opened(path) as handle:
+            form = _form(next(values(handle), (1, None))[1])
+    if form is None:
+        raise InputError(
+            f"{path}: has none of the forms that are known: {', '.join([*_TABLES, *_OBJECTS])}; a CSV names its "
+            f"columns in the first line ({', '.join(_TABLES['Azure'].values())})"
+        )
+    name = form
+    lines = _opened_for(path, lambda handle: _objects(values(handle), name, counted=counted))
+    return TraceFile(form, lines, timed=form not in _SESSIONS)
+
+
+def _opened_for(path: Path | str, lines: Callable[[TextIO], Iterator[TraceLine]]) -> Iterator[TraceLine]:
+    """Lines of a file, which is closed behind the last; where it cannot be read further that is one more."""
+    number = 0
+    with _opened(path) as handle:
+        try:
+            for line in lines(handle):
+                number = line.number
+                yield line
+        except (OSError, EOFError, zlib.error, csv.Error) as error:
+            yield TraceLine(number + 1, Broken(f"cannot be read ({error}); what follows is not read"))
+
+
+def _opened(path: Path | str) -> TextIO:
+    if not files_allowed():
+        raise InputError(f"{path}: files are not read here")
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise InputError(f"{path}: no regular file; a trace is one that can be read twice")
+        opener = gzip.open if Path(path).suffix == ".gz" else open
+        return cast("TextIO", opener(path, "rt", encoding="utf-8-sig", errors="replace"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _json_lines(handle: TextIO) -> Iterator[tuple[int, Any]]:
+    """The values of lines with their numbers."""
+    return (_parsed(line, number) for number, line in enumerate(handle, 1) if line.strip())
+
+
+def _parsed(line: str, number: int = 1) -> tuple[int, object]:
+    """The JSON value of a line, or why there is none, behind its number."""
+    try:
+        return number, json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return number, Broken(f"no JSON ({error})")
+
+
+def _document(handle: TextIO) -> Iterator[tuple[int, Any]]:
+    """The one value of a document that is no list.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is too large.
+    """
+    text = handle.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise InputError(
+            f"{handle.name}: one JSON value of more than {_MOST_BYTES:,} characters; write a request a line"
+        )
+    value = _parsed(text)
+    if isinstance(value[1], Broken):
+        raise InputError(f"{handle.name}: no line is a request of a known form, and the whole is {value[1].problem}")
+    yield value
+
+
+def _entries(handle: TextIO) -> Iterator[tuple[int, Any]]:
+    """Entries of a list with their numbers, a part of the text at a time; a broken one is the last that can be read."""
+    decoder, text, at, number = json.JSONDecoder(), handle.read(_CHUNK), 0, 0
+    at = text.index("[") + 1
+    while True:
+        place = cast("re.Match[str]", _BETWEEN.match(text, at)).end()
+        if text[place : place + 1] == "]":
+            return
+        number += 1
+        try:
+            value, at = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError) as error:
+            more = handle.read(max(_CHUNK, len(text) - place))
+            if not more:
+                yield number, Broken(f"no JSON ({error}); what follows is not read")
+                return
+            text, at, number = text[place:] + more, 0, number - 1
+            continue
+        yield number, value
+
+
+def _table(line: str) -> tuple[str, Mapping[str, int]] | None:
+    """The form of a table whose first line this is, with the places of its columns."""
+    names = [name.strip() for name in line.split(",")]
+    for form, columns in _TABLES.items():
+        needed = [name for field, name in columns.items() if field != "session"]
+        if set(needed) <= set(names):
+            return form, {field: names.index(name) for field, name in columns.items() if name in names}
+    return None
+
+
+def _rows(handle: TextIO, places: Mapping[str, int]) -> Iterator[TraceLine]:
+    reader = csv.reader(handle)
+    next(reader)
+    for cells in reader:
+        if not cells:
+            continue
+        try:
+            named = {field: cells[place] for field, place in places.items()}
+            event = Event(
+                _whole(named["isl"]), _whole(named["osl"]), _clock(named["seconds"]), session=named.get("session", "")
+            )
+            yield TraceLine(reader.line_num, _checked(event))
+        except IndexError:
+            yield TraceLine(reader.line_num, Broken("cells are missing"))
+        except (ValueError, OverflowError) as error:
+            yield TraceLine(reader.line_num, Broken(str(error)))
+
+
+def _clock(text: str) -> float:
+    """Seconds of a number, or of a date with its time, of which UTC is meant where no zone is said [s]."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(f"{text!r} is no time") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _whole(value: object) -> int:
+    """A whole number.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    number = float(cast("Any", value))
+    if not number.is_integer():
+        raise ValueError(f"{value!r} is no number of tokens")
+    return int(number)
+
+
+def _checked(event: Event) -> Event | Broken:
+    """The request, if its numbers can be meant."""
+    if max(event.isl, event.osl) > _LONGEST or (event.cached or 0) < 0:
+        return Broken(f"tokens cannot be meant, got {event.isl}, {event.osl} and {event.cached or 0} of them cached")
+    if event.isl < 1 or event.osl < 1:
+        return Broken(f"a request has at least 1 token of prompt and answer, got {event.isl} and {event.osl}")
+    if event.seconds is not None and not 0.0 <= event.seconds < math.inf:
+        return Broken(f"the time is negative or not finite, got {event.seconds:g} s")
+    return event
+
+
+def _form(value: object) -> str | None:
+    """Whose form an object has."""
+    if not isinstance(value, Mapping):
+        return None
+    return next((form for form, (keys, _) in _OBJECTS.items() if keys <= value.keys()), None)
+
+
+def _objects(values: Iterable[tuple[int, Any]], form: str, *, counted: bool) -> Iterator[TraceLine]:
+    """The requests of values of one form, with the numbers of these, or with their own where they count."""
+    keys, requests = _OBJECTS[form]
+    for number, value in values:
+        if isinstance(value, Broken):
+            yield TraceLine(number, value)
+            continue
+        if not isinstance(value, Mapping) or not keys <= value.keys():
+            yield TraceLine(number, Broken(f"{', '.join(sorted(keys))} are needed"))
+            continue
+        try:
+            for place, event in enumerate(requests(value), 1):
+                yield TraceLine(place if counted else number, _checked(event))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            yield TraceLine(number, Broken(what))
+
+
+def _mooncake(value: Mapping[str, Any]) -> Iterator[Event]:
+    seconds = None if value.get("timestamp") is None else float(value["timestamp"]) / 1e3
+    isl, osl, session = _whole(value["input_length"]), _whole(value["output_length"]), str(value.get("session_id", ""))
+    yield Event(isl, osl, seconds, *_blocks(value, value.get("block_size", _MOONCAKE_BLOCK)), session=session)
+
+
+def _blocks(value: Mapping[str, Any], size: object, name: str | None = None) -> tuple[tuple[Hashable, ...], int]:
+    """Blocks of a prompt, those of a conversation if they are its own, and the tokens of each.
+
+    Raises
+    ------
+    ValueError
+        If they are no blocks.
+    """
+    hashes, tokens = tuple(value.get("hash_ids") or ()), _whole(size)
+    if tokens < 1 or not all(isinstance(block, (int, str)) for block in hashes):
+        raise ValueError("hash_ids must be numbers or texts, and blocks have at least 1 token")
+    return tuple((name, block) for block in hashes) if name is not None else hashes, tokens
+
+
+def _weka(value: Mapping[str, Any]) -> Iterator[Event]:
+    """A coding conversation; of its sub-agents times are since their own beginning in some traces."""
+    name, local = str(value.get("id", "")), value.get("hash_id_scope") == "local"
+
+    def requests(entries: Sequence[Mapping[str, Any]], begin: float) -> Iterator[Event]:
+        for entry in entries:
+            at = begin + float(entry["t"])
+            if "requests" in entry:
+                inside = entry["requests"]
+                absolute = inside and min(float(request["t"]) for request in inside) >= float(entry["t"])
+                yield from requests(inside, begin if absolute else at)
+                continue
+            blocks = _blocks(entry, value["block_size"], name if local else None)
+            yield Event(_whole(entry["in"]), _whole(entry["out"]), at, *blocks, session=name)
+
+    yield from requests(value["requests"], 0.0)
+
+
+def _sharegpt(value: Mapping[str, Any]) -> Iterator[Event]:
+    """Answers to a history of text, whose tokens are estimated."""
+    history = cached = 0
+    for turn in value["conversations"]:
+        tokens = max(round(len(turn["value"]) / CHARACTERS_PER_TOKEN), 1)
+        if turn["from"] in ("gpt", "assistant", "chatgpt", "bard", "bing") and history:
+            yield Event(history, tokens, cached=min(cached, history - 1), session=str(value.get("id", "")))
+            cached = history + tokens
+        history += tokens
+
+
+def _vllm(value: Mapping[str, Any]) -> Iterator[Event]:
+    starts = value.get("start_times") or [None] * len(value["input_lens"])
+    for isl, osl, start in zip(value["input_lens"], value["output_lens"], starts, strict=True):
+        yield Event(_whole(isl), _whole(osl), None if start is None else float(start))
+
+
+def _aiperf(value: Mapping[str, Any]) -> Iterator[Event]:
+    metadata, metrics = value["metadata"], value["metrics"]
+    if value.get("error"):
+        raise ValueError(f"the request failed ({value['error'].get('type', 'error')})")
+    isl, osl = (_whole(metrics[name]["value"]) for name in ("input_sequence_length", "output_sequence_length"))
+    session = str(metadata.get("x_correlation_id") or metadata.get("conversation_id") or "")
+    yield Event(isl, osl, float(metadata["request_start_ns"]) / 1e9, session=session)
+
+
+#: What spans call the tokens of a prompt, of an answer, and those that a cache had: today, and before.
+_TOKENS = (
+    ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    ("gen_ai.usage.cache_read.input_tokens",),
+)
+
+
+def _opentelemetry(value: Mapping[str, Any]) -> Iterator[Event]:
+    """Spans that say tokens; of an agent as a whole, which has those of its requests again, none."""
+    scopes = [scope for resource in value["resourceSpans"] for scope in resource.get("scopeSpans", ())]
+    for span in (span for scope in scopes for span in scope.get("spans", ())):
+        attributes = {entry["key"]: next(iter(entry["value"].values()), None) for entry in span.get("attributes", ())}
+        isl, osl, cached = (next((attributes[name] for name in names if name in attributes), None) for names in _TOKENS)
+        if isl is None or osl is None or attributes.get("gen_ai.operation.name") == "invoke_agent":
+            continue
+        session = str(attributes.get("gen_ai.conversation.id") or span.get("traceId", ""))
+        cached_tokens = None if cached is None else _whole(cached)
+        yield Event(
+            _whole(isl), _whole(osl), int(span["startTimeUnixNano"]) / 1e9, cached=cached_tokens, session=session
+        )
+
+
+#: Columns of tables by what they hold; sessions may be missing.
+_TABLES: Mapping[str, Mapping[str, str]] = {
+    "Azure": {"seconds": "TIMESTAMP", "isl": "ContextTokens", "osl": "GeneratedTokens"},
+    "BurstGPT": {
+        "seconds": "Timestamp", "isl": "Request tokens", "osl": "Response tokens", "session": "Session ID",
+    },
+}  # fmt: skip
+#: Keys that every object of a form has, and its requests.
+_OBJECTS: Mapping[str, tuple[set[str], Callable[[Mapping[str, Any]], Iterator[Event]]]] = {
+    "Mooncake": ({"input_length", "output_length"}, _mooncake),
+    "AgentX / Weka": ({"requests", "block_size"}, _weka),
+    "ShareGPT": ({"conversations"}, _sharegpt),
+    "vLLM bench": ({"input_lens", "output_lens"}, _vllm),
+    "AIPerf": ({"metadata", "metrics"}, _aiperf),
+    "OpenTelemetry": ({"resourceSpans"}, _opentelemetry),
+}
+#: Forms whose requests stand in lists of one line, and those whose times begin anew with each session.
+_LISTS = ("vLLM bench",)
+_SESSIONS = ("AgentX / Weka",)

@@ -1,0 +1,5 @@
+"""Pages of questions: tables, headings and charts of one answer each."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,385 @@
+"""The catalogue as tables, with the prices, API offers and recipes that it records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from inference_econ import inputs
+from inference_econ.answers import price as buyer
+from inference_econ.records.facts import node_record
+from inference_econ.records.plain import attributes
+from inference_econ.report.fields import GIGABYTES
+from inference_econ.report.page import Page, Table
+
+
+@dataclass(frozen=True)
+class ListingPage(Page):
+    """All entries of a kind."""
+
+    kind: inputs.Kind
+
+    def tables(self) -> Sequence[Table]:
+        """One row per entry."""
+        return (listing_table(self.kind, listing(self.kind)),)
+
+    def record(self) -> object:
+        """One record per entry."""
+        return listing(self.kind)
+
+
+@dataclass(frozen=True)
+class EntryPage(Page):
+    """One entry, by its name or path."""
+
+    kind: inputs.Kind
+    name: str
+
+    def tables(self) -> Sequence[Table]:
+        """One line per number, with its source."""
+        return (detail_table(self.kind, self.name, detail(self.kind, self.name)),)
+
+    def record(self) -> object:
+        """Every field, derived counts included."""
+        return detail(self.kind, self.name)
+
+
+def listing(kind: inputs.Kind) -> list[dict[str, object]]:
+    """One record per entry of the catalogue."""
+    return [{"name": name, **_summary(_read(kind, name))} for name in inputs.catalog.names(kind)]
+
+
+#: Any entry of the catalogue.
+_Entry: TypeAlias = (
+    inputs.HardwareSpec
+    | inputs.ModelSpec
+    | inputs.Scenario
+    | inputs.Assumptions
+    | inputs.EngineSpec
+    | inputs.TrafficSpec
+)
+#: Numbers of a long list that are shown [1].
+_SHOWN = 12
+#: Columns of listings that a narrow terminal does without.
+_LEAST = (
+    *("domain", "link GB/s", "layers", "published in", "pipeline", "overlap", "redundant experts", "inside", "date"),
+    *("exchange of wide groups", "8-bit TFLOP/s", "KV elements per token", "kind", "source"),
+)
+
+
+def listing_table(kind: inputs.Kind, records: Sequence[Mapping[str, object]]) -> Table:
+    """Table of all entries of a kind."""
+    notes = (GIGABYTES,) if kind == "hardware" else ()
+    return _listed(f"{len(records)} {kind}", records, {name: name for name in records[0]}, notes, _LEAST)
+
+
+def _listed(
+    title: str,
+    records: Sequence[Mapping[str, object]],
+    heads: Mapping[str, str],
+    notes: tuple[str, ...],
+    least: tuple[str, ...] = (),
+) -> Table:
+    """Table of records, whose fields stand under their heads."""
+    rows = tuple(tuple(_text(record[name]) for name in heads) for record in records)
+    return Table(title, tuple(heads.values()), rows, notes, least=least)
+
+
+def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
+    """Everything about one entry as plain data, derived counts included."""
+    spec = _read(kind, name)
+    record: dict[str, object] = spec.model_dump(mode="json", exclude_none=True)
+    if isinstance(spec, inputs.ModelSpec):
+        record |= attributes(spec, "total_parameters active_parameters kv_elements_per_token")
+        record["parameter_parts"] = {part: round(count) for part, count in spec.parameter_parts().items()}
+    return record
+
+
+def detail_table(kind: inputs.Kind, name: str, record: Mapping[str, object]) -> Table:
+    """Table of one entry: a line per number, with its source."""
+    sources = record.get("sources")
+    by_field = sources if isinstance(sources, Mapping) else {}
+    leaves = _leaves({key: item for key, item in record.items() if key != "sources"}, "")
+    rows = tuple((path, _text(value), _source(path, by_field)) for path, value in leaves)
+    return Table(f"{kind} {name}", ("field", "value", "source"), rows)
+
+
+def _read(kind: inputs.Kind, name: str) -> _Entry:
+    readers: Mapping[inputs.Kind, Callable[[str], _Entry]] = {
+        "hardware": inputs.catalog.hardware, "models": inputs.catalog.model, "scenarios": inputs.catalog.scenario,
+        "engines": inputs.catalog.engine, "traffic": inputs.catalog.traffic, "assumptions": inputs.catalog.assumptions,
+    }  # fmt: skip
+    return readers[kind](name)
+
+
+def _summary(spec: _Entry) -> dict[str, object]:
+    if isinstance(spec, inputs.HardwareSpec):
+        peaks = spec.dense_flops_per_second
+        wide = peaks.get("bf16", peaks.get("fp16", 0.0))
+        narrow, price = peaks.get("fp8", peaks.get("int8")), inputs.prices.best(spec)
+        link = spec.link_bytes_per_second_one_way
+        return {
+            "full name": spec.name,
+            "16-bit TFLOP/s": wide / 1e12,
+            "8-bit TFLOP/s": None if narrow is None else narrow / 1e12,
+            "HBM GB": spec.hbm_bytes / 1e9,
+            "HBM TB/s": spec.hbm_bytes_per_second / 1e12,
+            "link GB/s": None if link is None else link / 1e9,
+            "domain": spec.link_domain,
+            "$/h": None if price is None else price.dollars,
+            "seen": None if price is None else price.date,
+            "kind": None if price is None else " ".join(filter(None, (price.kind, price.seller))),
+            "source": None if price is None else price.ref,
+        }
+    if isinstance(spec, inputs.ModelSpec):
+        return {
+            "full name": spec.name + (" (rumoured)" if spec.rumoured and "rumour" not in spec.name else ""),
+            "parameters (10^9)": spec.total_parameters / 1e9,
+            "active (10^9)": spec.active_parameters / 1e9,
+            "KV elements per token": spec.kv_elements_per_token,
+            "layers": spec.layers,
+            "published in": ", experts ".join(filter(None, (spec.weights, spec.expert_weights))),
+            "source": next((source.ref for source in spec.sources.values()), None),
+        }
+    if isinstance(spec, inputs.EngineSpec):
+        return _engine_summary(spec)
+    if isinstance(spec, inputs.TrafficSpec):
+        return _traffic_summary(spec)
+    return {"description": " ".join(spec.description.split())}
+
+
+def _traffic_summary(spec: inputs.TrafficSpec) -> dict[str, object]:
+    """Summary of a traffic: how often its users send requests, and how long these are."""
+    requests = None if spec.lengths is None else spec.requests
+    return {
+        "full name": spec.name,
+        "requests/s": spec.arrivals.rate,
+        "gap scv": float(spec.arrivals.scv),
+        "isl": requests and requests.isl.mean,
+        "osl": requests and requests.osl.mean,
+        "reused %": spec.reuse and 100.0 * spec.reuse.share,
+    }
+
+
+def _engine_summary(spec: inputs.EngineSpec) -> dict[str, object]:
+    """Summary of the newest version of an engine."""
+    facts = spec.at()
+    redundant = facts.redundant_experts
+    recipe = "" if redundant.recommended is None else f", recipe {redundant.recommended}"
+    return {
+        "version": facts.version,
+        "date": facts.date,
+        "EP groups": {"dp_x_tp": "dp x tp", "any": "any"}[facts.expert_groups],
+        "inside": facts.inside,
+        "exchange by default": _exchanges([fact for fact in facts.exchanges if fact.default]),
+        "exchange of wide groups": _exchanges([fact for fact in facts.exchanges if fact.wide]),
+        "redundant experts": f"{redundant.default}{recipe}" if redundant.supported else None,
+        "overlap": _joined(f"{fact.kind} {fact.phase} {'on' if fact.default else 'off'}" for fact in facts.overlap),
+        "pipeline": facts.uneven_pipeline,
+    }
+
+
+def _exchanges(exchanges: Sequence[inputs.Exchange]) -> str | None:
+    """Their names, behind the phase where they have one of their own."""
+    phases = ("" if exchange.phase == "both" else f"{exchange.phase}: " for exchange in exchanges)
+    return _joined(phase + exchange.name for phase, exchange in zip(phases, exchanges, strict=True))
+
+
+def _joined(parts: Iterable[str]) -> str | None:
+    return "; ".join(parts) or None
+
+
+def _leaves(value: object, path: str) -> list[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        return [leaf for key, item in value.items() for leaf in _leaves(item, f"{path}.{key}" if path else str(key))]
+    if isinstance(value, list) and not (value and all(isinstance(item, (int, float)) for item in value)):
+        return [leaf for index, item in enumerate(value) for leaf in _leaves(item, f"{path}.{index}")]
+    return [(path, value)]
+
+
+def _source(path: str, sources: Mapping[object, object]) -> str:
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        source = sources.get(".".join(parts[:end]))
+        if isinstance(source, Mapping):
+            return f"{source['kind']}: {source['ref']}, {source['where']}"
+    return ""
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}" if value < 1e6 else f"{value:.6g}"
+    if isinstance(value, list) and len(value) > _SHOWN:
+        return f"{json.dumps(value[:_SHOWN])[:-1]}, .. {len(value)} values]"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+_PRICES = {
+    **{name: name for name in ("chip", "kind", "seller", "years")}, "usd_per_gpu_hour": "$/GPU-h",
+    "usd_per_node_hour": "$/node-h", "gpus_per_node": "node",
+    **{name: name for name in ("date", "verified", "default", "source")},
+}  # fmt: skip
+_OF_PRICES = (
+    "Default: taken where nobody names a price, of one chip alone; several are compared by a kind and seller that all "
+    "list. TCO: what an hour costs who owns it. Years: the term of a contract.",
+    "Verified: read in the source; prices that are not, estimates and undated ones are taken only with a remark.",
+)
+
+
+@dataclass(frozen=True)
+class PricesPage(Page):
+    """The prices of some chips, with who said so and when."""
+
+    chips: Sequence[str]
+    """Names or paths."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per price."""
+        rows = [
+            {**record, "verified": "yes" if record["verified"] else "no", "default": "*" if record["default"] else ""}
+            for record in self.record()
+        ]
+        return (_listed(f"{len(rows)} prices of {len(self.chips)} chips", rows, _PRICES, _OF_PRICES),)
+
+    def record(self) -> list[dict[str, object]]:
+        """One record per price, in the order of the files."""
+        return [record for chip in self.chips for record in _prices(chip, inputs.catalog.hardware(chip))]
+
+
+def _prices(name: str, chip: inputs.HardwareSpec) -> list[dict[str, object]]:
+    usual = inputs.prices.best(chip)
+    return [
+        {
+            "chip": name,
+            "kind": price.kind,
+            "seller": price.seller or None,
+            "years": price.years,
+            "usd_per_gpu_hour": price.dollars,
+            **node_record(chip, price.dollars),
+            "date": price.date,
+            "verified": price.verified,
+            "default": price == usual,
+            "source": f"{price.ref}: {price.where}",
+        }
+        for price in inputs.prices.listed(chip)
+    ]
+
+
+_OFFERS = {
+    "provider": "provider", "model_as_written": "model", "hours": "hours",
+    "dollars_per_million_input_tokens": "$/M input", "dollars_per_million_cached_input_tokens": "$/M cached",
+    "dollars_per_million_output_tokens": "$/M output", "tokens_per_second": "tokens/s", "date": "date",
+    "source": "source",
+}  # fmt: skip
+_OF_OFFERS = (
+    "The last recorded day of each offer, cheapest output first. 'inference-econ offers --refresh FILE' adds today's: "
+    "the JSON of models.dev, or a CSV of one's own. --json says where in its source each stands.",
+)
+
+
+@dataclass(frozen=True)
+class OffersPage(Page):
+    """The last recorded API offers of a model, or of all: who charges what for a million tokens, and who says so."""
+
+    model: str | None = None
+    """Name or path; None for all models."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per offer."""
+        rows = [{**record, "hours": record["hours"] or None} for record in self.record()]
+        of = "" if self.model is None else f" of {inputs.catalog.model(self.model).name}"
+        return (_listed(f"{len(rows)} API offers{of}", rows, _OFFERS, _OF_OFFERS),)
+
+    def record(self) -> list[dict[str, object]]:
+        """One record per offer."""
+        model = self.model
+        listed = inputs.known_offers() if model is None else buyer.offers_of(inputs.catalog.model(model))
+        return [offer.model_dump() for offer in inputs.offers.latest(listed)]
+
+
+_RECIPES = {
+    "engine": "engine", "practice": "cache and proposals", "layouts": "instances", "pools": "prefill + decode",
+    "date": "date", "ref": "source", "where": "where",
+}  # fmt: skip
+_OF_RECIPES = (
+    "Instances are the degrees that a recipe names, prefill + decode those of its pools, how many of which '--format "
+    "json' says. Without a source no recipe is known, and the engine is run with what it has by itself.",
+)
+
+
+@dataclass(frozen=True)
+class RecipesPage(Page):
+    """Recipes by which engines are run with a model on a chip, with who published them and when."""
+
+    model: str
+    """Name or path."""
+    chip: str
+    """Name or path."""
+    weights: str | None = None
+    """Format of the weights; as published without."""
+    engine: str | None = None
+    """Only this one; all that are known without."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per practice."""
+        model, chip = inputs.catalog.model(self.model).name, inputs.catalog.hardware(self.chip).name
+        title = f"Recipes of {model} on {chip}" + (f", weights {self.weights}" if self.weights else "")
+        rows = [_recipe_row(practice) for practice in self._practices()]
+        return (_listed(title, rows, _RECIPES, _OF_RECIPES, ("where",)),)
+
+    def record(self) -> list[dict[str, object]]:
+        """One record per practice."""
+        return [_recipe(practice) for practice in self._practices()]
+
+    def _practices(self) -> tuple[inputs.Practice, ...]:
+        engines = (self.engine,) if self.engine else tuple(engine.name for engine in inputs.known_engines())
+        subject = inputs.catalog.model(self.model), inputs.catalog.hardware(self.chip), self.weights
+        return tuple(practice for engine in engines for practice in inputs.practices(engine, *subject))
+
+
+def _recipe(practice: inputs.Practice) -> dict[str, object]:
+    return {
+        "engine": practice.engine,
+        "practice": practice.text,
+        **attributes(practice, "kv proposer draft_length head"),
+        "options": dict(practice.options),
+        "layouts": [dict(layout) for layout in practice.layouts],
+        "pools": [
+            {
+                "prefill": pools.prefill.counts,
+                "decode": pools.decode.counts,
+                "workers": [list(pair) for pair in pools.workers],
+            }
+            for pools in practice.pools
+        ],
+        "date": practice.date,
+        "source": None if practice.source is None else practice.source.model_dump(),
+    }
+
+
+def _recipe_row(practice: inputs.Practice) -> dict[str, object]:
+    """Fields of a practice as a row shows them: degrees as people write them."""
+    pools = (f"{_degrees(pair.prefill.counts)} + {_degrees(pair.decode.counts)}" for pair in practice.pools)
+    return {
+        "engine": practice.engine,
+        "practice": practice.text,
+        "layouts": ", ".join(map(_degrees, practice.layouts)) or None,
+        "pools": ", ".join(pools) or None,
+        "date": practice.date or None,
+        **(dict.fromkeys(("ref", "where")) if practice.source is None else attributes(practice.source, "ref where")),
+    }
+
+
+def _degrees(counts: Mapping[str, int]) -> str:
+    """Degrees as people write them: ``tp8``, ``dp8ep8``.
+
+    Examples
+    --------
+    >>> _degrees({"tp": 1, "dp": 8, "pp": 1, "ep": 8}), _degrees({"tp": 1, "dp": 1, "pp": 1, "ep": 1})
+    ('dp8ep8', 'tp1')
+    """
+    return "".join(f"{name}{count}" for name, count in counts.items() if count > 1) or "tp1"

@@ -1,0 +1,240 @@
+"""Several frontiers in one table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
+from inference_econ.answers.notes import frontiers_title
+from inference_econ.errors import InputError
+from inference_econ.inputs import catalog
+from inference_econ.records.sources import UsedSource
+from inference_econ.records.texts import amount, dollars, layout_label, size
+from inference_econ.report import charts
+from inference_econ.report import speed_cost as bands
+from inference_econ.report.charts.plot import Plot
+from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.questions import frontier as curves
+from inference_econ.report.questions.frontier import COUNTED, DECODED, MEANS, PREFILL_TOO
+from inference_econ.report.service import milliseconds, with_engines, with_notes
+from inference_econ.report.speed_cost import curve_line, speed_cost_chart
+from inference_econ.search import Metric, Point
+from inference_econ.studies.compare import Comparison, Winner
+from inference_econ.studies.results import Curve
+
+
+@dataclass(frozen=True)
+class ComparisonPage(AnswerPage[Comparison]):
+    """Several frontiers, ready to be shown.
+
+    Attributes
+    ----------
+    wanted_speeds : sequence of float
+        Columns of the table, ascending [tokens/s per user]; round ones if neither speeds nor costs are given.
+    costs : sequence of float
+        Columns of speeds and sizes at these costs, ascending [USD per 1e6 output tokens].
+    y : str
+        What the picture holds against speed.
+    """
+
+    wanted_speeds: Sequence[float] = ()
+    costs: Sequence[float] = ()
+    y: Metric = "cost"
+
+    @property
+    def speeds(self) -> Sequence[float]:
+        """Columns of the table [tokens/s per user]."""
+        if self.wanted_speeds or self.costs:
+            return self.wanted_speeds
+        return self.answer.speeds
+
+    def tables(self) -> Sequence[Table]:
+        """One row per series."""
+        table = comparison_table(self.answer, self.speeds, self.costs)
+        return (with_notes(table, [f"Not drawn: {reason}." for reason in self.undrawn().values()]),)
+
+    def undrawn(self) -> dict[str, str]:
+        """Reasons for which series cannot be held against speed in the picture, by their labels."""
+        return _undrawn(self.answer, self.y)
+
+    def record(self) -> object:
+        """Every series with its points."""
+        return self.answer.record(self.speeds, self.costs)
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """The frontiers."""
+        return {"frontiers": charts.line_chart(comparison_chart(self.answer, self.y))}
+
+    def question(self) -> str:
+        """Question about the cheapest series."""
+        names = _listed([curve.label for curve in self.answer.curves], "or")
+        return f"Which is the cheapest at which speed: {names}?"
+
+    def conclusion(self) -> Pieces:
+        """Sentence on the costs of the series at a speed in the middle, the cheapest first."""
+        series = self.answer.curves
+        speeds = self.speeds or self.answer.speeds
+        speed = speeds[len(speeds) // 2]
+        costs = {curve.label: cost for curve in series if (cost := curve.dollars_at(speed)) is not None}
+        pieces = [f"At {speed:g} tokens/s per user "]
+        for index, (label, cost) in enumerate(sorted(costs.items(), key=lambda item: item[1])):
+            counted = " per million output tokens" * (not index)
+            pieces += ["; " if index else "", f"{label} costs $", dollars(cost), counted]
+        slow = [curve.label for curve in series if curve.label not in costs]
+        return (*pieces, *([f"; {_listed(slow, 'and')} cannot be as fast"] if slow else []), ".")
+
+    def sources(self) -> Sequence[UsedSource]:
+        """Sources of all series."""
+        return self.answer.sources
+
+
+def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequence[float] = ()) -> Table:
+    """One row per series: its cost at some speeds, its speed and size at some costs, and its preferred point.
+
+    Parameters
+    ----------
+    result : Comparison
+        From :func:`inference_econ.studies.compare.compare`.
+    speeds : sequence of float
+        [tokens/s per user]
+    costs : sequence of float
+        [USD per 1e6 output tokens]
+    """
+    by_label = {curve.label: curve for curve in result.curves}
+    fronts = {label: curve.front for label, curve in by_label.items()}
+    services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
+    last = ("in flight", "TTFT ms") if services else ("batch",)
+    columns = (
+        "series", *(f"$ at {speed:g}" for speed in speeds),
+        *(f"{what} at ${cost:g}" for cost in costs for what in ("tok/s", "GPUs")),
+        "fastest", "best", "$", "GPUs", "layout", *last,
+    )  # fmt: skip
+    rows, best, bound = [], result.winners(speeds), result.bounds
+    for label in result.labels:
+        if label in by_label:
+            rivals = {winner.speed for winner in best if label in winner.rivals}
+            rows.append((_marked(label, label, bound), *_row(by_label[label], speeds, costs, rivals)))
+        else:
+            before, after = len(speeds) + 2 * len(costs), 4 + len(last)
+            rows.append((label, *"-" * before, "nothing fits", *"-" * after))
+    notes = [
+        "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost."
+        + (" tok/s and GPUs at a cost: of the fastest instance that costs no more." if costs else "")
+        + (f" {COUNTED}" if services else ""),
+        *_winners_note(best, bound),
+        *(f"{label}: {reason}" for label, reason in result.missing.items()),
+        *curves.warned(fronts),
+    ]
+    why = [
+        f"$ at a speed: of the cheapest deployment {'with that speed' if services else 'that is as fast or faster'}. "
+        f"{MEANS if services else DECODED}",
+        *curves.assumed(fronts),
+    ]
+    least = (*last, "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))
+    table = Table(frontiers_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
+    shown = {label: front.preferred().layout for label, front in fronts.items()}
+    setups = [front.setup for front in fronts.values()]
+    return with_engines(table, [shown.get(label, {}) for label in result.labels], setups)
+
+
+def _winners_note(best: Sequence[Winner], bound: Sequence[str]) -> list[str]:
+    """Sentence on the cheapest series, how probably they are that, and on those that do not compete."""
+    marked = " How surely is not known where no share stands." if any(winner.chance is None for winner in best) else ""
+    marked += " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
+    note = [f"The cheapest, {'; '.join(winner.text for winner in best)}.{marked}"] if best else []
+    if bound:
+        verb = "is a bound" if len(bound) == 1 else "are bounds"
+        note.append(f"{_listed(bound, 'and')} {verb}: fitted to no server, or started by no known engine.")
+    return [" ".join(note)] if note else []
+
+
+def _marked(label: str, shown: str, bound: Collection[str]) -> str:
+    """Label of a series, which says so where the series is a bound."""
+    return f"{shown} (bound)" if label in bound else shown
+
+
+def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
+    """A series at some speeds, marked where it may well be the cheapest, at some costs, and at its preferred point."""
+    dollars_at = {speed: curve.dollars_at(speed) for speed in speeds}
+    best = curve.front.preferred()
+    return (
+        *("-" if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}" for speed, cost in dollars_at.items()),
+        *(cell for point in map(curve.fastest_at, costs) for cell in _speed_cells(point)),
+        amount(float(curve.tokens_per_second[-1])),
+        amount(best.tokens_per_second_per_user),
+        dollars(best.dollars_per_million_output_tokens),
+        size(best.accelerators),
+        layout_label(best.layout),
+        *_load_cells(best),
+    )
+
+
+def _speed_cells(point: ServicePoint | Point | None) -> tuple[str, str]:
+    """Speed and size of the fastest instance at a cost; dashes where nothing is as cheap."""
+    if point is None:
+        return "-", "-"
+    return amount(point.tokens_per_second_per_user), size(point.accelerators)
+
+
+def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
+    """Cells on how full the preferred point is, and how long users of a service wait there."""
+    if isinstance(best, ServicePoint):
+        return (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
+    return (size(best.batch),)
+
+
+def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
+    """The frontiers to be drawn, where measured values lie, and of cost measured servers like them."""
+    from inference_econ.report.speed_cost import MeasuredLine, measured_lines
+
+    bound, undrawn = result.bounds, _undrawn(result, y)
+    fronts = {
+        _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.front
+        for curve in result.curves
+        if curve.label not in undrawn
+    }
+    shown = bands.are_shown(len(fronts))
+    lines = [
+        curve_line(label, axes, front.ends() if shown else None, curves.curve_details(front), y)
+        for label, front in fronts.items()
+        for axes in [(front.tokens_per_second, front.metric(y))]
+    ]
+    drawn = [
+        MeasuredLine(label, front.setup, lengths)
+        for label, front in fronts.items()
+        if shown and y == "cost" and (lengths := curves.measured_lengths(front)) is not None
+    ]
+    services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
+    lines += measured_lines(drawn, MeasuredLine.dollars_per_million_output_tokens, "" if services else PREFILL_TOO)
+    title = curves.picture_title(list(fronts.values()), y)
+    return speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
+
+
+def _undrawn(result: Comparison, y: Metric) -> dict[str, str]:
+    """Reasons for which some series have nothing to be held against speed, by their labels."""
+    reasons = {}
+    for curve in result.curves:
+        try:
+            curve.front.metric(y)
+        except InputError as error:
+            reasons[curve.label] = str(error)
+    return reasons
+
+
+def _titled(part: str) -> str:
+    if part in catalog.names("hardware"):
+        return catalog.hardware(part).name
+    return catalog.model(part).name if part in catalog.names("models") else part
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    """Names in a sentence.
+
+    Examples
+    --------
+    >>> _listed(["a", "b", "c"], "or")
+    'a, b or c'
+    """
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -1,0 +1,43 @@
+"""Fit of a model on a chip, as a table and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inference_econ.answers.fits import Fits
+from inference_econ.answers.notes import heading, lengths_label, subject_label
+from inference_econ.records.texts import assumptions_label, chips_label, layout_label
+from inference_econ.report.fields import view
+from inference_econ.report.page import AnswerPage, Pieces, Table
+
+
+class FitsPage(AnswerPage[Fits]):
+    """Sizes of instances that hold a model, ready to be shown."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per size."""
+        answer, most = self.answer, self.answer.setup.model.max_context
+        notes = ["Slots: requests at a time, on average as long as these; longest request: alone."]
+        if most is not None and any(fit.largest_context >= most for fit in answer.instances):
+            notes.append(f"The model was made for {most:,} tokens at most; memory may hold more.")
+        setups = self.setups()
+        records = [{**record, "engine": record["layout"].get("engine")} for record in answer.records()]
+        differing = ["engine"] if any(record["engine"] for record in records) else []
+        differing += ["kv"] if len({setup.precision.kv for setup in setups}) > 1 else []
+        columns = ["accelerators", "layout", *differing, "slots", "largest_context", "cached_tokens"]
+        title = heading("What fits", setups, [lengths_label(answer.requests)])
+        why = (f"Assumptions: {assumptions_label(setups)}.",)
+        return (view(title, records, [*columns, "weight_bytes"], kind="fit", notes=notes, why=why),)
+
+    def question(self) -> str:
+        """Question about whether a model fits."""
+        return f"Does {subject_label(self.answer.setup)} fit?"
+
+    def conclusion(self) -> Pieces:
+        """The smallest instance that holds it."""
+        first = self.answer.instances[0]
+        where = f"{chips_label(first.service.accelerators)} ({layout_label(self.answer.records()[0]['layout'])})"
+        return (
+            f"On {where}: {first.service.slots:,.0f} requests at a time, the longest of "
+            f"{first.largest_context:,} tokens.",
+        )

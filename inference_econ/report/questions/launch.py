@@ -1,0 +1,268 @@
+"""Scripts that start one instance of a deployment, and hold it to account."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, NamedTuple
+
+from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.launching import instance as holding
+from inference_econ.answers.launching import plan
+from inference_econ.answers.launching.instance import (
+    CONFIG,
+    Expanded,
+    Instance,
+    InstanceMachine,
+    commands_per_machine,
+    headless,
+    machines,
+)
+from inference_econ.answers.launching.plan import LaunchPlan, Start, simplified
+from inference_econ.engine import node
+from inference_econ.inputs import yaml_text
+from inference_econ.report.service import fleet_label
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+#: Longest line of a remark.
+_WIDTH = 110
+_ROUTER = (
+    "a router sends each prompt to the one and then to the other (--as llm-d and --as dynamo bring one), and is",
+    "told to the load generator: ROUTER=http://HOST:PORT sh launch.sh bench",
+)
+#: Where the load generator finds it.
+_ROUTED = Expanded("${ROUTER:?write the address of the router, ROUTER=http://HOST:PORT}")
+#: Ports on which instances of vLLM, and of SGLang, agree on caches that travel; the first ones on a machine.
+SIDE_CHANNEL, _BOOTSTRAP = 5600, 8998
+#: What the words behind the name of a script say: which instance, from 0; which of its machines; where the first is.
+_NUMBER, _RANK, _LEADER = "${2:-0}", Expanded("${3:-0}"), Expanded("${4:-localhost}")
+
+
+class _Before(NamedTuple):
+    """Instances that stand on the machines of a role before its own."""
+
+    instances: int
+    """Instances of the other role [1]."""
+    places: int
+    """Instances of this size that would take up as many accelerators [1]."""
+
+
+@cache
+def templates() -> Environment:
+    """The templates of the package; a name that is missing is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("inference_econ.report")
+    return Environment(loader=loader, undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Case of the script: one word behind its name, and what it does."""
+
+    name: str
+    command: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    before: Sequence[str] = ()
+
+
+def started(start: Start, to: str | None = None) -> str:
+    """The script of a deployment that an answer chose.
+
+    Parameters
+    ----------
+    start : Start
+        The deployment.
+    to : str, optional
+        Engine; by default the one that it was predicted of.
+
+    Raises
+    ------
+    InputError
+        If the engine is not known to start it.
+    """
+    first, engines = start.parts[0].service, str(layout_of(start.parts[-1].service).get("engine", ""))
+    named = to or plan.usual_engine(engines) or plan.ENGINES[0]
+    plan.check_engine(engines, named, "what was chosen")
+    instances = plan.instances(plan.engine(named), start.parts, plan.weights(first, None))
+    deployment = LaunchPlan(instances, start.load, start.expected, pick=start.pick, said=start.said)
+    return script(deployment, node(first.setup.hardware))
+
+
+def script(deployment: LaunchPlan, size: int) -> str:
+    """A script that starts one instance, or one machine of it, or runs the load generator against it.
+
+    Parameters
+    ----------
+    deployment : LaunchPlan
+        What is started.
+    size : int
+        Accelerators of a machine [1].
+
+    Raises
+    ------
+    InputError
+        If an instance does not fit whole machines.
+    """
+    kinds = [_serve(instance, size, _before(deployment.instances, instance)) for instance in deployment.instances]
+    first = deployment.instances[0]
+    address = _ROUTED if deployment.disaggregated else f"http://localhost:{first.engine.launch.port}"
+    share = 1.0 if deployment.disaggregated else 1.0 / first.replicas
+    bench = deployment.run(address, share)
+    usage = " | ".join(f"{kind.name} [NUMBER [RANK LEADER]]" for kind in kinds)
+    template = templates().get_template("command.sh.j2")
+    kinds.append(_Kind("bench", command_text(bench.words)))
+    router = _ROUTER if deployment.disaggregated else ()
+    return template.render(remarks=[*remarks(deployment), *router], kinds=kinds, usage=f"{usage} | bench")
+
+
+def _before(instances: Sequence[Instance], instance: Instance) -> _Before:
+    """Instances of other roles on the same chips, which are numbered before this one."""
+    earlier = [
+        other
+        for other in instances[: instances.index(instance)]
+        if other.service.setup.hardware == instance.service.setup.hardware
+    ]
+    chips = sum(other.replicas * other.accelerators for other in earlier)
+    return _Before(sum(other.replicas for other in earlier), -(-chips // instance.accelerators))
+
+
+def _serve(instance: Instance, size: int, before: _Before) -> _Kind:
+    """Case that starts one instance, or one machine of it."""
+    name = "serve" if instance.role == "both" else instance.role
+    count, port = machines(instance, size), instance.engine.launch.port
+    address = ["--host", "0.0.0.0", "--port", _numbered(port, instance, before.instances)]
+    bootstrap = instance.engine.first("--disaggregation-bootstrap-port")
+    if instance.role == "prefill" and bootstrap is not None:
+        address += [bootstrap, _numbered(_BOOTSTRAP, instance, before.instances)]
+    several = commands_per_machine(instance, size, InstanceMachine(_RANK, _LEADER)) if count > 1 else []
+    flag = headless(instance, _RANK) if count > 1 else None
+    words = (*instance.words, *several, *address)
+    text = command_text(words) + (f" \\\n    {flag}" if flag else "")
+    placed = _devices(instance, size, before.places) if count == 1 else ()
+    return _Kind(name, text, files(instance), (*placed, *_side_channel(instance, size, before.places)))
+
+
+def _numbered(first: int, instance: Instance, before: int) -> str:
+    """A port of its own for each instance of a machine."""
+    if instance.replicas == 1:
+        return str(first + before)
+    return Expanded(f"$(({first + before} + {_NUMBER}))")
+
+
+def files(instance: Instance) -> dict[str, str]:
+    """The files that an instance reads, by name."""
+    return {CONFIG: yaml_text(instance.file)} if instance.file else {}
+
+
+def _devices(instance: Instance, size: int, before: int) -> list[str]:
+    """Lines that choose the accelerators of an instance on its machine, where there are several instances."""
+    count, sharing = instance.accelerators, size // instance.accelerators
+    if instance.replicas + before == 1 or sharing == 1:
+        return []
+    first = _first_device(instance, size, before)
+    return [
+        f"# {sharing} instances share a machine of {size} accelerators; NUMBER counts all of them from 0.",
+        *([f"# Instances of the other role take the first {before * count}."] if before else []),
+        f"CUDA_VISIBLE_DEVICES=$(seq -s, $(({first})) $(({first} + {count - 1})))",
+        "export CUDA_VISIBLE_DEVICES",
+    ]
+
+
+def _first_device(instance: Instance, size: int, before: int) -> str:
+    """The first accelerator of an instance on its machine, as shell arithmetic."""
+    count, sharing = instance.accelerators, size // instance.accelerators
+    return f"{count} * (({_NUMBER} + {before}) % {sharing})" if before else f"{_NUMBER} % {sharing} * {count}"
+
+
+def _side_channel(instance: Instance, size: int, before: int) -> list[str]:
+    """Lines that tell instances of vLLM where those of the other role are, each rank on a port of its own."""
+    if "--kv-transfer-config" not in instance.arguments:
+        return []
+    shared = size > instance.accelerators
+    port = f"$(({SIDE_CHANNEL} + {_first_device(instance, size, before)}))" if shared else f"{SIDE_CHANNEL}"
+    return [
+        "export VLLM_NIXL_SIDE_CHANNEL_HOST=\"${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -I | cut -d' ' -f1)}\"",
+        f"export VLLM_NIXL_SIDE_CHANNEL_PORT={port}",
+    ]
+
+
+def command_text(words: Iterable[str]) -> str:
+    """A command line with each option on a line of its own, as a shell reads it."""
+    lines: list[list[str]] = [[]]
+    for word in words:
+        if word.startswith("-") and len(word) > 2 and lines[-1]:
+            lines.append([])
+        lines[-1].append(shell_word(word))
+    return " \\\n    ".join(" ".join(line) for line in lines)
+
+
+def shell_word(word: str) -> str:
+    """A word as a shell reads it: letter by letter, but for those that it is to expand."""
+    return f'"{word}"' if isinstance(word, Expanded) else shlex.quote(word)
+
+
+def remarks(deployment: LaunchPlan) -> list[str]:
+    """Comments on a deployment: its parts, its needs and its predictions, in lines."""
+    lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
+    if deployment.pick:
+        lines.append(f"picked: {deployment.pick}")
+    for instance in deployment.instances:
+        role = "" if instance.role == "both" else f"{instance.role}: "
+        room = instance.limits.room
+        lines.append(f"{role}{fleet_label(instance.service, instance.replicas)}; {instance.model}")
+        longest = f"{instance.limits.tokens} tokens has {room.request / 1e9:.2f}"
+        lines.append(f"{role}{room.text}; one request of {longest}")
+    replicas = deployment.instances[0].replicas
+    share = f", {replicas} instances" if replicas > 1 and not deployment.disaggregated else ""
+    lines.append(f"predicted at {deployment.load.text}{share} (80 % of measured values lie in the intervals):")
+    lines += [f"  {expected.text}" for expected in deployment.expected]
+    lines += notes(deployment)
+    # Names come from files of strangers: whatever a reader takes for the end of a line, it is none of the comment's.
+    whole = [" ".join(line.splitlines()) for line in lines]
+    wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return [part for line in whole for part in wrap.wrap(line)]
+
+
+def _refused(instance: Instance) -> list[str]:
+    """Remark on requests that are longer than an instance takes."""
+    requests, tokens = instance.service.requests, instance.limits.tokens
+    if requests.longest > tokens:
+        most = instance.service.setup.model.max_context
+        why = f", which {instance.service.setup.model.name} is made for," if tokens == most else ""
+        return [f"requests of more than {tokens} tokens{why} are refused; some have {requests.longest:.0f} or more"]
+    if "lognormal" in (requests.isl.kind, requests.osl.kind):
+        return [f"one prompt or answer in a thousand is longer than {tokens} tokens leave room for, and is refused"]
+    return []
+
+
+def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
+    """Remark on instances that were predicted with a fast link over more accelerators than machines of a size have."""
+    linked = max(
+        min(instance.accelerators, chip.link_domain, node(chip))
+        for instance in instances
+        for chip in [instance.service.setup.hardware]
+    )
+    if linked <= size:
+        return ()
+    return (
+        f"predicted with one fast link between {linked} accelerators, which machines of {size} do not have between "
+        f"them: ask again with --set hardware.link_domain={size}",
+    )
+
+
+def notes(deployment: LaunchPlan) -> list[str]:
+    """Remarks on where a run differs from the prediction."""
+    remarks, instance = [*deployment.said], deployment.instances[0]
+    if deployment.asked is not None and instance.service.speculation is None:
+        remarks.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")
+    unheld = holding.remark(instance)
+    remarks += [] if unheld is None else [unheld]
+    remarks += _refused(instance)
+    return remarks + simplified(deployment.generator, instance.service.requests)

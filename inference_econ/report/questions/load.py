@@ -1,0 +1,373 @@
+"""Loads of a fleet as tables, data and charts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from inference_econ.answers.deployments.recommend import POISSON
+from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.launching.plan import Start
+from inference_econ.answers.load import LoadCurve, LoadPoint
+from inference_econ.answers.notes import doubts, grounds, subject_label
+from inference_econ.answers.slo import NAMES, Targets
+from inference_econ.engine import bounds
+from inference_econ.inputs.workload.percentiles import in_order
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import amount, dollars
+from inference_econ.report import charts
+from inference_econ.report import speed_cost as bands
+from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.deployment_reader import start_of
+from inference_econ.report.fields import Column, view
+from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.service import (
+    arrivals_label,
+    burstiness_note,
+    chances_column,
+    chances_notes,
+    fleet_label,
+    fleet_name,
+    milliseconds,
+    picked,
+    power_columns,
+    service_title,
+    with_notes,
+)
+from inference_econ.serving import Gamma, Loaded, arrivals_of, is_unproven, seen, served
+
+#: Percentiles of each latency that are shown beside those that are promised.
+_PERCENTILES = {"ttft": {"p50", "p99"}, "tpot": {"p50", "p99"}, "e2e": {"p99"}}
+#: Those of them that a narrow page leaves out unless they are promised.
+_LEAST = (("tpot", "p50"), ("ttft", "p50"), ("e2e", "p99"), ("tpot", "p99"), ("ttft", "p99"))
+#: Fuller fleets are for nobody: a little more traffic, and queues grow without end [1].
+_FULLEST = 0.85
+#: Percentiles of a picture; the last has a band, and stands back for that which is promised.
+_DRAWN = ("p50", "p90")
+
+
+class LoadPage(AnswerPage[LoadCurve]):
+    """A fleet under some loads, ready to be shown."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per load; the same loads in the simulation, if they were played."""
+        chosen = picked(self.answer.points[0].sheet.service, self.answer.pick)
+        points, targets, bursts = self.answer.points, self.answer.targets, self.answer.bursts
+        arrivals = _not_played(points) if bursts is None else [burstiness_note(bursts, targets)]
+        loads = with_notes(load_table(points, targets), [*chosen, *arrivals])
+        played = [point for point in points if point.simulated is not None]
+        return (loads, simulation_table(played)) if played else (loads,)
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """Latencies and cost against the load."""
+        points, assumed, bursts = self.answer.points, self.answer.arrival_scv, self.answer.bursts
+        under = {assumed: [point.load for point in points]}
+        if bursts is not None:
+            under = {scv: loads_under(points, scv, assumed) for scv in (assumed, bursts.other_scv)}
+        shown = load_charts(points, under, self.answer.targets)
+        return {"load": charts.line_charts(shown, picture_title(points))}
+
+    def question(self) -> str:
+        """Question about waits of users and costs of tokens as traffic grows."""
+        sheet = self.answer.points[0].sheet
+        return (
+            f"What do users of {subject_label(sheet.service.setup)} wait, and what do tokens cost, as traffic on "
+            f"{fleet_name(sheet.service, sheet.replicas)} grows?"
+        )
+
+    def conclusion(self) -> Pieces:
+        """Sentence on what the fleet completes, and on latencies at a load that is fit to be run."""
+        point = self._working()
+        sheet, load = point.sheet, point.load
+        most = sheet.replicas * sheet.service.most_requests_per_second
+        return (
+            f"It completes {amount(most)} requests/s at most; at {point.requests_per_second:.4g} requests/s 90 % of "
+            f"requests wait {milliseconds(load.ttft_seconds['p90'])} ms or less for the first token and "
+            f"{milliseconds(load.tpot_seconds['p90'])} ms or less for each further one, at $",
+            dollars(point.sheet.dollars_per_million_output_tokens), " per million output tokens.",
+        )  # fmt: skip
+
+    def start(self) -> Start:
+        """The fleet, at a load that is fit to be run."""
+        point = self._working()
+        which = f"the fleet at {point.requests_per_second:.4g} requests/s"
+        return start_of(point.sheet, self.answer.targets, which)
+
+    def _working(self) -> LoadPoint:
+        """The fullest load that keeps what is promised and leaves room for more, or the lightest where none does."""
+        points, targets = self.answer.points, self.answer.targets
+        light = [point for point in points if point.load.utilization <= _FULLEST and not targets.broken(point.load)]
+        lightest = min(points, key=lambda point: point.load.utilization)
+        return max(light, key=lambda point: point.load.utilization, default=lightest)
+
+
+def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
+    """Table of latencies and costs, one row per load."""
+    promised = points[0].kept is not None
+    shown = [(name, which) for name in NAMES for which in in_order(_PERCENTILES[name] | _promised_of(name, targets))]
+    columns: list[Column] = [
+        *("request_rate", "utilization", "in_flight_per_instance"),
+        *(f"{name}_seconds.{which}" for name, which in shown),
+        *(("kept_share", "good_requests_per_second") if promised else ()),
+        *chances_column(targets, [point.chances for point in points]),
+        *("dollars_per_million_tokens", "dollars_per_million_output_tokens"),
+        *power_columns([points[0].sheet.service.setup]),
+    ]
+    sheet = points[0].sheet
+    setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
+    subjects = under_load((point.sheet.service, point.load) for point in points)
+    notes = [
+        f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
+        *_saturation(points),
+        *_preempted(points),
+        *_reuse(points),
+        *doubts([setup], subjects),
+    ]
+    why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
+    if promised:
+        why.append(f"SLO met: requests with {_promises(targets)}; goodput/s: such requests per second.")
+        notes += _assured(targets, points)
+    why += grounds([setup], subjects, SEEN)
+    least = (
+        *(
+            "board_watts",
+            "joules_per_output_token",
+            "in_flight_per_instance",
+            "good_requests_per_second",
+            "dollars_per_million_output_tokens",
+        ),
+        *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
+    )
+    title = service_title("A fleet under load", [sheet.service], promises=targets)
+    records = [point.record(targets) for point in points]
+    return view(title, records, columns, notes=notes, why=why, least=least)
+
+
+def _saturation(points: Sequence[LoadPoint]) -> list[str]:
+    """Sentence on the load from which on the fleet is saturated."""
+    sheet = points[0].sheet
+    most = sheet.replicas * sheet.service.most_requests_per_second
+    saturated = [point for point in points if point.load.saturated]
+    if not saturated:
+        return [f"It completes {most:.4g} requests/s at most."]
+    rates = ", ".join(f"{point.requests_per_second:.4g}" for point in saturated)
+    return [
+        f"SATURATED at {rates} requests/s: it completes {most:.4g} at most, queues grow without end, and the rest is "
+        "not served."
+    ]
+
+
+def _preempted(points: Sequence[LoadPoint]) -> list[str]:
+    """At which loads memory ran out while requests were simulated, in words."""
+    shares = [
+        f"{100 * point.simulated.preemptions / point.simulated.ttft.size:.2g} % at {point.requests_per_second:.4g}"
+        for point in points
+        if point.simulated is not None and point.simulated.preemptions
+    ]
+    if not shares:
+        return []
+    return [
+        f"Preemptions per simulated request: {', '.join(shares)} requests/s: memory ran out, and as many were sent "
+        "back to be read again."
+    ]
+
+
+def _reuse(points: Sequence[LoadPoint]) -> list[str]:
+    """Sentence on the share of prompts that was found at each load, where their blocks are known."""
+    reuse = [
+        f"{100 * point.hit_rate:.1f} % at {point.requests_per_second:.4g} requests/s"
+        for point in points
+        if point.hit_rate is not None
+    ]
+    if not reuse:
+        return []
+    requests = points[0].sheet.service.requests
+    return [
+        f"Found in the cache (hit %): {', '.join(reuse)}, played with the blocks of prompts; one for all instances "
+        f"that forgets nothing would find {100 * requests.cached / requests.isl.mean:.1f} %."
+    ]
+
+
+def _unproven(points: Sequence[LoadPoint]) -> list[str]:
+    """At which loads the closed forms of the table were doubtful, so that they were played, in words."""
+    rates = _doubtful(point for point in points if point.load.played)
+    return [f"{rates}: simulated request by request, and that counts there."] if rates else []
+
+
+def _not_played(points: Sequence[LoadPoint]) -> list[str]:
+    """Sentences that nothing is played, and at which loads closed forms are doubtful."""
+    rates = _doubtful(points)
+    return [
+        "Closed forms alone: nothing is simulated.",
+        *([f"{rates}; leave out --no-simulate to simulate them."] if rates else []),
+    ]
+
+
+def _doubtful(points: Iterable[LoadPoint]) -> str:
+    """The loads at which closed forms are doubtful, and why; empty if there are none."""
+    doubtful = [point for point in points if is_unproven(point.sheet.service, point.closed)]
+    if not doubtful:
+        return ""
+    rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
+    return (
+        f"At {rates} requests/s it is too full, arrivals are bursty, lengths vary too much or prompts take too much of "
+        "the time for closed forms to be within 10 %"
+    )
+
+
+def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
+    """Sentences on how probably promises hold, and on the margin with which requests were counted."""
+    notes = chances_notes(targets, [point.chances for point in points])
+    if targets.confidence is None:
+        return notes
+    return [
+        *notes,
+        f"SLO met, goodput/s: with {100 * targets.confidence:g} % predictions are that much better.",
+    ]
+
+
+def _promises(targets: Targets) -> str:
+    return " and ".join(f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in targets.given.items())
+
+
+def _promised_of(name: str, targets: Targets) -> set[str]:
+    """The statistic that is promised of a latency; none if nothing is."""
+    return {targets.percentile_of(name)} if name in targets.given else set()
+
+
+def simulation_table(points: Sequence[LoadPoint]) -> Table:
+    """The closed forms beside the simulation, one row per load that was simulated."""
+    columns = (
+        "requests/s",
+        "in flight",
+        "sim.",
+        *("TTFT", "sim.", "±", "p99", "sim."),
+        *("TPOT", "sim.", "±", "p99", "sim."),
+    )
+    rows = []
+    for point in points:
+        load, trace = point.closed, point.simulated
+        assert trace is not None
+        summary = trace.summary()
+        row = [f"{point.requests_per_second:.4g}", amount(load.in_flight), amount(trace.in_flight)]
+        for ours, simulated in ((load.ttft_seconds, summary["ttft"]), (load.tpot_seconds, summary["tpot"])):
+            if math.isfinite(ours["mean"]):
+                mean, tail = simulated["mean"], simulated["p99"]
+                times = ours["mean"], mean.value, mean.half_width, ours["p99"], tail.value
+                row += [_shown(1e3 * seconds) for seconds in times]
+            else:
+                row += ["grows", "grows", "", "grows", "grows"]
+        rows.append(tuple(row))
+    first = points[0].simulated
+    count = 0 if first is None else first.ttft.size
+    why = [
+        f"Simulated: {count} random requests per load and instance, one by one, with the same step times; ± is half "
+        "of the 95 % confidence interval."
+    ]
+    if points[0].sheet.service.speculation is not None:
+        why.append("Rounds of speculation are simulated as steps of one token each, so that first tokens come early.")
+    return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), why=tuple(why))
+
+
+def _shown(value: float) -> str:
+    return "" if math.isnan(value) else amount(value)
+
+
+def picture_title(points: Sequence[LoadPoint]) -> str:
+    """The question, the traffic, and the fleet with its price."""
+    sheet = points[0].sheet
+    title = service_title("A fleet under load", [sheet.service])
+    fleet = fleet_label(sheet.service, sheet.replicas)
+    return f"What do users wait, and tokens cost, as traffic grows?\n{title}\n{fleet}"
+
+
+def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
+    """An instance under the loads of some points with other arrivals, or as they are.
+
+    Bursts are played, as assumed ones too, so that it takes a second or two.
+    """
+    if arrival_scv == assumed_scv == POISSON:
+        return [_counted(point) for point in points]
+    service, replicas = points[0].sheet.service, points[0].sheet.replicas
+    as_assumed = arrival_scv == assumed_scv
+    load = served(service, arrivals_of(service.requests, arrival_scv) if as_assumed else Gamma(arrival_scv))
+    return [load(point.load.requests_per_second, replicas) for point in points]
+
+
+def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Loaded]], targets: Targets) -> list[Plot]:
+    """TTFT, TPOT and cost against the load, the former under kinds of arrivals and with what is promised of them.
+
+    Parameters
+    ----------
+    points : sequence of LoadPoint
+        The fleet under some loads.
+    under : mapping of float to sequence of Loaded
+        An instance under these loads with arrivals as they are assumed, and perhaps with others, by the squared
+        coefficient of variation of the times between arrivals.
+    targets : Targets
+        What is promised.
+    """
+    rates = [point.requests_per_second for point in points]
+    sheet = points[0].sheet
+    most = sheet.replicas * sheet.service.most_requests_per_second
+    mark = {f"completes {most:.4g} requests/s at most": most}
+    (assumed, loads), *others = under.items()
+    (instances,) = under_load((sheet.service, load) for load in loads)
+    around = bounds.ends(instances, bounds.LOAD)
+    costs = (
+        PlotSeries("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
+        PlotSeries("$/M of output tokens", rates, [point.sheet.dollars_per_million_output_tokens for point in points]),
+    )
+    x_label, y_label = "requests per second", "milliseconds"
+    latencies = [
+        Plot(
+            title,
+            x_label,
+            y_label,
+            (*lines, *(line for scv, other in others for line in _latencies(rates, other, scv, name, drawn))),
+            "y",
+            mark,
+            bands=caption,
+            promises=_promised(targets, name),
+        )
+        for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token"))
+        for drawn in [_drawn(targets, name)]
+        for lines in [_latencies(rates, loads, assumed, name, drawn, around[f"{name}_seconds"])]
+        for caption in [f"{bands.bands_label([sheet.service.setup])}, around {drawn[-1]}"]
+    ]
+    return [*latencies, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
+
+
+def _promised(targets: Targets, name: str) -> dict[str, float]:
+    """Promise of a latency by its entry in the legend [ms]."""
+    if name not in targets.given:
+        return {}
+    limit = 1e3 * targets.given[name]
+    return {f"SLO: {targets.percentile_of(name)} {name.upper()} <= {limit:.6g} ms": limit}
+
+
+def _drawn(targets: Targets, name: str) -> tuple[str, ...]:
+    """The percentiles of a latency that a picture shows."""
+    promised = _promised_of(name, targets) - {_DRAWN[0]}
+    return (_DRAWN[0], *(promised or _DRAWN[1:]))
+
+
+def _counted(point: LoadPoint) -> Loaded:
+    """A load as it was played, if it was."""
+    return point.load if point.simulated is None else seen(point.load, point.simulated)
+
+
+def _latencies(
+    rates: Sequence[float],
+    loads: Sequence[Loaded],
+    scv: float,
+    name: str,
+    drawn: Sequence[str],
+    ends: bounds.Factors = (None, None),
+) -> Iterator[PlotSeries]:
+    """Percentiles of a latency against the load; gaps where queues grow without end [ms]."""
+    for statistic in drawn:
+        seconds = [getattr(load, f"{name}_seconds")[statistic] for load in loads]
+        values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
+        band = bands.around_line(rates, values, ends) if statistic == drawn[-1] else None
+        yield PlotSeries(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band)

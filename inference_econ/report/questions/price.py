@@ -1,0 +1,170 @@
+"""Prices of tokens as a table and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from inference_econ.answers.launching.plan import Start
+from inference_econ.answers.notes import doubts, grounds, subject_label
+from inference_econ.answers.price import KINDS, Sheet
+from inference_econ.inputs import Offer
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import dollars, per_hour
+from inference_econ.report import charts
+from inference_econ.report.deployment_reader import start_of
+from inference_econ.report.fields import Column, Record, view
+from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.questions.recommend import choice_label
+from inference_econ.report.service import fleet_name, kept_with, load_notes, picked, power_notes, service_title
+from inference_econ.report.step_pictures import Waterfall, waterfall_bars
+from inference_econ.serving import loaded
+
+#: What people call the kinds of tokens.
+KIND_NAMES = {"input": "input", "cached_input": "cached input", "output": "output"}
+
+
+class PricePage(AnswerPage[Sheet]):
+    """Prices, ready to be shown."""
+
+    def tables(self) -> Sequence[Table]:
+        """Costs by kind of token."""
+        sheet, api = self.answer, self.answer.api
+        records = [record for record in sheet.records() if record["tokens_per_hour"]]
+        kinds = [str(record["tokens"]) for record in records]
+        every: Record = {
+            "tokens_per_hour": sum(sheet.tokens_per_hour.values()),
+            "dollars_per_million_tokens": sheet.dollars_per_million_tokens,
+            "dollars_per_hour": sheet.dollars_per_hour,
+        }
+        columns: list[Column] = [
+            ("tokens", [*(KIND_NAMES[kind] for kind in kinds), "all"]),
+            *("tokens_per_hour", "dollars_per_million_tokens", "marginal_dollars_per_million", "dollars_per_hour"),
+        ]
+        if api is not None:
+            costs = [api.get(kind, 0.0) for kind in kinds]
+            margins = [
+                (cost - sheet.average[kind]) * sheet.tokens_per_hour[kind] / 1e6
+                for cost, kind in zip(costs, kinds, strict=True)
+            ]
+            margins.append(sheet.revenue_per_hour(api) - sheet.dollars_per_hour)
+            columns.append(("API $/M", [*(f"{cost:g}" for cost in costs), ""]))
+            columns.append(("margin $/h", [f"{margin:,.2f}" for margin in margins]))
+        setup = sheet.service.setup
+        notes = [
+            *_picked(sheet),
+            *kept_with(sheet.chances(sheet.targets), sheet.targets),
+            f"{choice_label(sheet)}.",
+            *load_notes(sheet.load, sheet.replicas, sheet.targets),
+            *power_notes(setup, sheet.power()),
+            *([] if sheet.offer is None else [offer_label(sheet.offer)]),
+            *([] if api is None else [break_even(sheet, api)]),
+            *doubts([setup], sheet.subjects()),
+        ]
+        why = [
+            f"Assumptions: {setup.assumptions.name}.",
+            "A bill is shared by the time that prefill of new tokens, of cached ones, and decoding take; idle time in "
+            "the same proportion.",
+            *grounds([setup], sheet.subjects(), SEEN),
+        ]
+        rows, least = [*records, every], ("marginal_dollars_per_million",)
+        return (view(price_title(sheet), rows, columns, kind="kind_price", notes=notes, why=why, least=least),)
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """Chart of the shares of the bill of an hour."""
+        return {"price": charts.waterfall_chart(price_waterfall(self.answer))}
+
+    def question(self) -> str:
+        """Question about the cost of each kind of token."""
+        sheet = self.answer
+        rate = sheet.load.requests_per_second * sheet.replicas
+        return f"What does each kind of token cost on {subject_label(sheet.service.setup)} at {rate:.4g} requests/s?"
+
+    def conclusion(self) -> Pieces:
+        """Costs of a million tokens by kind, the fleet, and its bill."""
+        sheet = self.answer
+        kinds = [kind for kind, hourly in sheet.tokens_per_hour.items() if hourly]
+        costs = [piece for kind in kinds for piece in (", $", dollars(sheet.average[kind]), f" of {KIND_NAMES[kind]}")]
+        fleet = f" on {fleet_name(sheet.service, sheet.replicas)}, at $"
+        return ("A million tokens cost $", *costs[1:], fleet, per_hour(sheet.dollars_per_hour), " per hour.")
+
+    @property
+    def proportional(self) -> bool:
+        """Without prices of somebody else, over which a margin is a difference."""
+        return self.answer.api is None
+
+    def start(self) -> Start:
+        """Start of the deployment that is priced."""
+        return start_of(self.answer, self.answer.targets, "what is priced")
+
+    def mix(self) -> Mapping[str, float] | None:
+        """Costs by kind of token and lengths of a request, where its input may be cached."""
+        costs, requests = self.answer.average, self.answer.service.requests
+        if not self.answer.tokens_per_hour["cached_input"]:
+            return None
+        share = requests.cached / requests.isl.mean
+        return {**costs, "share": share, "isl": requests.isl.mean, "osl": requests.osl.mean}
+
+
+def offer_label(offer: Offer) -> str:
+    """Whose prices are compared, of which day, in words."""
+    hours = f", {offer.hours} hours" if offer.hours else ""
+    cached = "" if offer.dollars_per_million_cached_input_tokens else "; it says nothing of cached input"
+    return f"API: {offer.provider}, {offer.model_as_written}{hours}, {offer.date} ({offer.source}){cached}."
+
+
+def price_title(sheet: Sheet) -> str:
+    """Heading: model and chip, rate, and the speed of one user, in one line."""
+    rate = sheet.requests_per_second
+    promises = sheet.targets if sheet.usual is None else None
+    title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=promises)
+    speed = sheet.tokens_per_second_per_user
+    usual = "" if sheet.usual is None else f", where {sheet.usual.text}"
+    return title if speed is None else f"{title}; {speed:.3g} tokens/s per user{usual}"
+
+
+def _picked(sheet: Sheet) -> list[str]:
+    """Sentence on the choice of the deployment, and on how to take instances that do both."""
+    pick = sheet.pick
+    if sheet.fleet is None or pick is None:
+        return picked(sheet.service, pick)
+    return [
+        f"{pick.rule[0].upper()}{pick.rule[1:]}, of {pick.layouts} layouts; --together takes instances that do both."
+    ]
+
+
+def price_waterfall(sheet: Sheet) -> Waterfall:
+    """The bill of an hour by kinds of tokens, to be drawn."""
+    rate = sheet.load.completed_per_second * sheet.replicas
+    named = {KIND_NAMES[kind]: kind for kind in KINDS}
+    bill = {name: sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6 for name, kind in named.items()}
+    title = (
+        "Which tokens does the bill of an hour go to?\n"
+        f"{service_title('Prices of tokens', [sheet.service], rate=rate)}\n"
+        f"{choice_label(sheet)}"
+    )
+    bars = waterfall_bars(bill, lambda name, cost: f"${dollars(cost)}, ${dollars(sheet.average[named[name]])}/M")
+    text = f"${dollars(sheet.dollars_per_hour)}, ${dollars(sheet.dollars_per_million_tokens)}/M"
+    return Waterfall(title, "US dollars per hour", bars, "all tokens", text)
+
+
+def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
+    """At which traffic this fleet earns its bill at some prices."""
+    revenue = sheet.revenue_per_hour(api)
+    rate = sheet.load.completed_per_second * sheet.replicas
+    if revenue <= 0:
+        return "These prices bring in nothing."
+    needed = rate * sheet.dollars_per_hour / revenue
+    most = _most(sheet)
+    reach = "" if needed <= most else f", more than it can complete ({most:.3g})"
+    if not reach and sheet.targets.given and sheet.fleet is None:
+        earning = loaded(sheet.service, needed / sheet.replicas, arrivals=sheet.load.arrivals)
+        broken = sheet.targets.predicted(sheet.service).broken(earning)
+        reach = "" if broken is None else f", where it no longer keeps the {broken.upper()}"
+    return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."
+
+
+def _most(sheet: Sheet) -> float:
+    """Requests per second that all instances complete [1/s]."""
+    if sheet.fleet is None:
+        return sheet.service.most_requests_per_second * sheet.replicas
+    return sheet.load.requests_per_second / max(sheet.fleet.prefill_utilization, sheet.fleet.decode_utilization)

@@ -1,0 +1,326 @@
+"""Recommended deployments as a table and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from inference_econ.answers.deployments.candidates import practice_of
+from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.most_traffic import MostTraffic, output_record
+from inference_econ.answers.deployments.recommend import Recommendation, first_before_second
+from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.launching.plan import Start
+from inference_econ.answers.notes import doubts, grounds, promises_label
+from inference_econ.answers.slo import NAMES, Targets
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import assumptions_label, dollars, layout_label, per_hour
+from inference_econ.report import charts
+from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.deployment_reader import start_of
+from inference_econ.report.fields import Column, Record, details, view
+from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.service import (
+    chances_column,
+    fleet_label,
+    fleet_name,
+    milliseconds,
+    planned_notes,
+    power_columns,
+    promises_note,
+    service_title,
+    slots_notes,
+    started,
+    with_engines,
+    with_notes,
+    with_recipes,
+)
+
+#: Instances that are less busy than that are idle for people [1].
+_IDLE = 0.05
+
+
+class RecommendationPage(AnswerPage[Recommendation]):
+    """Deployments that keep some promises, ready to be shown."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per deployment."""
+        notes = [*_distance(self.answer[0], self.answer.startable), *_rule(self.answer.layouts, self.answer.targets)]
+        if self.answer.bursts is not None:
+            notes.append(promises_note(self.answer.bursts, self.answer.targets))
+        return (with_notes(recommend_table(self.answer, self.answer.targets), notes),)
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """Charts of the costs of deployments against waits of their users, the cheapest marked."""
+        title = f"What do deployments that meet the SLOs cost?\n{recommend_title(self.answer, self.answer.targets)}"
+        return {"recommend": charts.line_charts(recommend_charts(self.answer, self.answer.targets), title)}
+
+    def question(self) -> str:
+        """Question about the cheapest deployment."""
+        best, promise = self.answer[0], promises_label(self.answer.targets)
+        return (
+            f"Which deployment serves {best.service.setup.model.name} at {best.requests_per_second:.4g} requests/s"
+            f"{f' with {promise}' if promise else ''} for the least money?"
+        )
+
+    def conclusion(self) -> Pieces:
+        """The cheapest, what it costs, and what its users see."""
+        best, targets = self.answer[0], self.answer.targets
+        ttft, tpot = (
+            f"{targets.percentile_of(name)} {name.upper()} {milliseconds(targets.seen(name, best.load))} ms"
+            for name in ("ttft", "tpot")
+        )
+        tried = f" of {self.answer.layouts} layouts" if self.answer.layouts else ""
+        return (
+            f"{fleet_name(best.service, best.replicas)} is the cheapest{tried}: $", per_hour(best.dollars_per_hour),
+            " per hour, $", dollars(best.dollars_per_million_output_tokens), f" per million output tokens, "
+            f"{100 * best.load.utilization:.0f} % busy, {ttft} and {tpot}.",
+        )  # fmt: skip
+
+    def start(self) -> Start:
+        """The cheapest."""
+        return start_of(self.answer[0], self.answer.targets, "the first row")
+
+
+def _rule(layouts: int, targets: Targets) -> list[str]:
+    """Sentence on the rule that chose the rows, and on what binds them."""
+    kept = "meet the SLOs" if targets.given else f"are at most {100 * targets.fullest:g} % full"
+    return [
+        f"Of {layouts} layouts, each with the fewest instances that serve this rate and {kept}, the "
+        f"cheapest (--tp, --pp, --dp and --ep take others); "
+        "binding: what one instance less would break."
+    ]
+
+
+def _distance(bound: Deployment, startable: Deployment | None) -> list[str]:
+    """Sentence on the savings of any layout over the cheapest that an engine can start, where that was asked."""
+    if startable is None:
+        return []
+    saved = max(1.0 - bound.dollars_per_hour / startable.dollars_per_hour, 0.0)
+    return [
+        f"The cheapest that can be started is {choice_label(startable)} at "
+        f"${startable.dollars_per_hour:,.2f} per hour: an unrestricted layout is {100 * saved:.0f} % cheaper."
+    ]
+
+
+def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
+    """Choices, the cheapest first."""
+    ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
+    kept = [choice.chances(targets) for choice in choices]
+    best, setups = choices[0], [setup for choice in choices for setup in choice.setups]
+    columns = (
+        *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
+        "dollars_per_million_output_tokens", *power_columns(setups), "utilization", ttft, tpot, e2e,
+        *chances_column(targets, kept), "binding",
+    )  # fmt: skip
+    return choices_table(
+        recommend_title(choices, targets),
+        choices,
+        [shown_record(choice, targets) for choice in choices],
+        columns,
+        notes=(*_idle(best), *_before(choices), *planned_notes(targets, kept)),
+        why=(
+            f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
+            *_played(choices),
+            *(() if best.fleet is None else slots_notes(best.fleet)),
+        ),
+        least=(
+            "board_watts",
+            "joules_per_output_token",
+            "dollars_per_million_output_tokens",
+            "utilization",
+            "accelerators_rented",
+            e2e,
+            "binding",
+        ),
+    )
+
+
+def choices_table(
+    title: str,
+    choices: Sequence[Deployment],
+    records: Sequence[Record],
+    columns: Sequence[Column],
+    *,
+    notes: Iterable[str],
+    why: Iterable[str],
+    least: Iterable[str],
+) -> Table:
+    """A view of deployments, one row each, with the engine of each and its recipe where these differ.
+
+    Parameters are those of :func:`inference_econ.report.fields.view`; doubts and grounds of what is predicted stand
+    behind the notes.
+    """
+    setups = [choice.service.setup for choice in choices]
+    subjects = under_load((choice.service, choice.instance_load) for choice in choices)
+    noted, grounded = (*notes, *doubts(setups, subjects)), (*why, *grounds(setups, subjects, SEEN))
+    table = view(title, records, columns, notes=noted, why=grounded, least=least)
+    table = with_engines(table, [choice.layout() for choice in choices], setups)
+    return with_recipes(table, [practice_of(choice.service.setup, choice.service.speculation) for choice in choices])
+
+
+def several_chips(choices: Sequence[Deployment]) -> Sequence[str]:
+    """The column of chips, where there are several."""
+    return ("hardware",) if len({choice.service.setup.hardware.name for choice in choices}) > 1 else ()
+
+
+def _partly_rented(choices: Sequence[Deployment]) -> Sequence[str]:
+    """The column of chips that are billed, where some of them are not used."""
+    return ("accelerators_rented",) if any(choice.rented != choice.accelerators for choice in choices) else ()
+
+
+def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
+    """One deployment as tables and pictures have it: both pools in its layout, who can start it, and its recipe."""
+    layout = choice.layout()
+    return {
+        **choice.served_record(targets),
+        "replicas": instances_label(choice),
+        "layout": layout,
+        "engine": layout.get("engine", ""),
+        "practice": practice_of(choice.service.setup, choice.service.speculation),
+    }
+
+
+def instances_label(choice: Deployment) -> str:
+    """Number of instances; of pools ``4P2D``."""
+    fleet = choice.fleet
+    return str(choice.replicas) if fleet is None else f"{fleet.prefill_instances}P{fleet.decode_instances}D"
+
+
+def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
+    """Heading: model and chips, rate, promises, in one line."""
+    services, rate = [choice.service for choice in choices], choices[0].requests_per_second
+    setups = [setup for choice in choices for setup in choice.setups]
+    return service_title("Cheapest deployments", services, setups, rate=rate, promises=targets)
+
+
+#: What hovering over a deployment says.
+_HOVER = (
+    *("accelerators", "replicas", "layout", "engine", "practice", "dollars_per_million_output_tokens"),
+    *("utilization", "binding"),
+)
+#: What users wait for: in promises, and on an axis.
+_WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
+
+
+def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Plot]:
+    """Dollars per hour over each latency: the cheapest by itself, the others by chip, the promises as lines."""
+    return [_cost_over(name, choices, targets) for name in _WAITS]
+
+
+def _cost_over(name: str, choices: Sequence[Deployment], targets: Targets) -> Plot:
+    which, limit = targets.percentile_of(name), targets.given.get(name)
+    best, *others = (shown_record(choice, targets) for choice in choices)
+    wait = f"{name}_seconds"
+    series = [_points(f"the cheapest: {choice_label(choices[0])}", wait, [best], which)]
+    for chip in dict.fromkeys(record["hardware"] for record in others):
+        of_chip = [record for record in others if record["hardware"] == chip]
+        series.append(_points(f"further: {chip}", wait, of_chip, which))
+    marks = {} if limit is None else {f"{name.upper()} SLO {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
+    return Plot(_WAITS[name], f"{name.upper()} {which} [ms]", "US dollars per hour", tuple(series), marks=marks)
+
+
+def _points(label: str, wait: str, records: Sequence[Record], which: str) -> PlotSeries:
+    """Deployments as points, with what they are to be told by hovering."""
+    waits = [1e3 * record[wait][which] for record in records]
+    costs = [record["dollars_per_hour"] for record in records]
+    return PlotSeries(label, waits, costs, points=True, details=details(records, _HOVER))
+
+
+def _idle(best: Deployment) -> list[str]:
+    """Sentence on a fleet that hardly works, as its promise is all but what an idle server reaches."""
+    if best.binding not in NAMES or best.load.utilization >= _IDLE:
+        return []
+    return [
+        f"The first fleet is {100 * best.load.utilization:.2g} % busy: the {best.binding.upper()} SLO is all but "
+        "that of an idle server, and a slightly longer one takes far fewer GPUs."
+    ]
+
+
+def _before(choices: Sequence[Deployment]) -> list[str]:
+    """Sentence on how probably the first choice is cheaper than the next one that costs more."""
+    chance, place = first_before_second(choices)
+    if chance is None:
+        return []
+    return [f"The first is cheaper than row {place + 1} with {100 * chance:.0f} %, as far as predictions may be off."]
+
+
+def _played(choices: Sequence[Deployment]) -> list[str]:
+    """Sentence on choices that do not rest on closed forms."""
+    rows = [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]
+    if not rows:
+        return []
+    which = "Loads" if len(rows) == len(choices) else f"Row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
+    return [f"{which}: simulated request by request, as closed forms are not within 10 % there."]
+
+
+def choice_label(choice: Deployment) -> str:
+    """Instances, chips, layout and who can start it in words."""
+    if choice.fleet is None:
+        return fleet_label(choice.service, choice.replicas)
+    chips = f"{choice.accelerators} x {choice.service.setup.hardware.name}"
+    layout = choice.layout()
+    return f"{instances_label(choice)} on {chips}, {layout_label(layout)}{started(layout)}"
+
+
+class MostTrafficPage(AnswerPage[MostTraffic]):
+    """Deployments that carry the most with some means, ready to be shown."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row per deployment."""
+        answer, targets = self.answer, self.answer.targets
+        ttft, tpot = (f"{name}_seconds.{targets.percentile_of(name)}" for name in ("ttft", "tpot"))
+        kept = [choice.chances(targets) for choice in answer]
+        power = () if answer.means.provisioned_watts is None else ("provisioned_watts",)
+        columns = (
+            *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",
+            "output_tokens_per_second", *power, "dollars_per_hour", "dollars_per_million_output_tokens", "utilization",
+            ttft, tpot, *chances_column(targets, kept), "binding",
+        )  # fmt: skip
+        services = [choice.service for choice in answer]
+        together = "With an SLO of the E2E no pools that prefill and decode apart are compared."
+        table = choices_table(
+            service_title(f"Most requests for {answer.means.text}", services, answer.setups, promises=answer.targets),
+            answer,
+            [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
+            columns,
+            notes=(
+                f"The most requests for {answer.means.text}, {_within(targets)}.",
+                *planned_notes(targets, kept),
+                *([together] if "e2e" in targets.given else []),
+            ),
+            why=(
+                "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
+                "instances) the fuller pool binds; binding: what a little more would break. "
+                f"Assumptions: {assumptions_label(self.setups())}.",
+            ),
+            least=(
+                *("output_tokens_per_second", "utilization", "accelerators_rented"),
+                *("dollars_per_million_output_tokens", "binding", *(("dollars_per_hour",) if power else ())),
+            ),
+        )
+        return (table,)
+
+    def question(self) -> str:
+        """Question about how much the means carry."""
+        means, promise = self.answer.means.text, promises_label(self.answer.targets)
+        model = self.answer[0].service.setup.model.name
+        return f"How much traffic of {model} do {means} carry{f' with {promise}' if promise else ''}?"
+
+    def conclusion(self) -> Pieces:
+        """Sentence on the deployment that carries the most."""
+        best = self.answer[0]
+        rate, fleet = best.load.requests_per_second * best.replicas, fleet_name(best.service, best.replicas)
+        return (f"{rate:.4g} requests/s on {fleet}, for $", per_hour(best.dollars_per_hour), " per hour.")
+
+    @property
+    def proportional(self) -> bool:
+        """True for chips alone: at other prices a budget buys other fleets."""
+        return self.answer.means.dollars_per_hour is None
+
+
+def _within(targets: Targets) -> str:
+    """Up to where instances are filled, in words."""
+    if targets.given:
+        return "within the SLOs"
+    return f"{100 * targets.fullest:g} % of what is completed"

@@ -1,0 +1,155 @@
+"""Speculation beside plain decoding, as a table, as data and as charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.notes import doubts, grounds, heading, lengths_label, subject_label
+from inference_econ.answers.speculate import Speculated, speculation_of
+from inference_econ.engine import Speculation
+from inference_econ.records.deviations import SEEN
+from inference_econ.records.texts import dollars, layout_label
+from inference_econ.report import charts
+from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.fields import view
+from inference_econ.report.page import AnswerPage, Table
+from inference_econ.report.service import started
+
+#: Vocabularies that differ by more are said to [1].
+_OTHER_VOCABULARY = 0.01
+_COLUMNS = (
+    "concurrency", "batch", "plain_tpot_seconds", "tpot_seconds", "draft_tokens", "tokens_per_round", "speedup",
+    "plain_dollars_per_million_output_tokens", "dollars_per_million_output_tokens",
+)  # fmt: skip
+
+
+class SpeculationPage(AnswerPage[Speculated]):
+    """A deployment with and without speculation, ready to be shown."""
+
+    def tables(self) -> Sequence[Table]:
+        """Rows by requests in flight, in powers of two."""
+        speculated = self.answer
+        table = view(
+            title(speculated),
+            speculated.records(),
+            _COLUMNS,
+            kind="speculated",
+            notes=(
+                _verdict(speculated),
+                *_vocabularies(speculated),
+                *doubts([speculated.plain.setup], speculated.subjects()),
+            ),
+            why=_why(speculated),
+            least=("batch", "tokens_per_round"),
+        )
+        return (table,)
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """Speed-up and draft length."""
+        heading = f"With how many requests in flight does speculation pay?\n{title(self.answer)}"
+        return {"speculation": charts.line_charts(speculation_charts(self.answer), heading)}
+
+    def question(self) -> str:
+        """When speculation pays."""
+        return f"When does speculation pay for {subject_label(self.answer.plain.setup)}?"
+
+
+def title(speculated: Speculated) -> str:
+    """Heading: what is counted, model, layout and lengths, in one line."""
+    setup, requests = speculated.plain.setup, speculated.plain.requests
+    layout = layout_of(speculated.plain)
+    where = f"{speculated.plain.accelerators} GPUs, {layout_label(layout)}{started(layout)}"
+    return heading(
+        f"With speculation and without, {where}",
+        [setup],
+        [lengths_label(requests)],
+        speculations=[speculation_of(speculated)],
+    )
+
+
+def _vocabularies(speculated: Speculated) -> list[str]:
+    """Sentence that the rule needs one vocabulary, where a draft model has another."""
+    draft, model = speculation_of(speculated).model, speculated.plain.setup.model
+    if draft is None or abs(draft.vocab_size / model.vocab_size - 1.0) <= _OTHER_VOCABULARY:
+        return []
+    return [
+        f"The rule needs one vocabulary: {draft.name} has {draft.vocab_size:,} tokens, {model.name} "
+        f"{model.vocab_size:,}."
+    ]
+
+
+def _why(speculated: Speculated) -> list[str]:
+    """Sentences on the basis of the numbers."""
+    speculation, setup = speculation_of(speculated), speculated.plain.setup
+    notes = []
+    if speculated.speculating.slots < speculated.plain.slots:
+        beside, alone = speculated.speculating.slots, speculated.plain.slots
+        notes.append(f"The proposer takes memory: {beside} requests fit beside it, {alone} without.")
+    without, full = speculated.full_dollars()
+    notes.append(f"All slots taken: ${dollars(without)}/M output tokens without speculation, ${dollars(full)} with it.")
+    proposal_ms = 1e3 * float(speculated.propose_seconds[0])
+    if 0.0 < proposal_ms < np.inf:
+        notes.append(f"Proposing a token takes {proposal_ms:.3g} ms with one request in flight.")
+    notes.append(
+        f"At equal numbers in flight. The batch is what a round works on; {_drafted(speculation)}. TPOT includes the "
+        "prefill of others, by the proposer too. $/M output "
+        f"carries the whole bill. Assumptions: "
+        f"{setup.assumptions.name}."
+    )
+    return [*notes, *grounds([speculated.plain.setup], speculated.subjects(), SEEN)]
+
+
+def _drafted(speculation: Speculation) -> str:
+    """Words for the number of proposals."""
+    if speculation.shortest == speculation.longest:
+        return "every round has the same number of proposals, as engines run it"
+    return "drafted is its best number of proposals, 0 where plain decoding is quickest"
+
+
+def _loss(speculated: Speculated) -> str:
+    """Sentence on where it is slowest against plain decoding; empty where it is not slower."""
+    worst = int(np.argmin(speculated.speedup))
+    if speculated.speedup[worst] >= 1.0 - 1e-6:
+        return ""
+    flight = f"{speculated.concurrency[worst]:.0f}"
+    return f" Elsewhere it costs speed, {speculated.speedup[worst]:.2f} times as quick with {flight} in flight."
+
+
+def _verdict(speculated: Speculated) -> str:
+    """Sentence on where speculation pays."""
+    pays = np.flatnonzero(speculated.pays)
+    if not pays.size:
+        most = f"{speculated.concurrency[-1]:.0f}"
+        return f"It never pays: no speed-up at any of 1 to {most} requests in flight.{_loss(speculated)}"
+    first, last = speculated.concurrency[pays[[0, -1]]]
+    best = int(np.argmax(speculated.speedup))
+    flight = speculated.concurrency[best]
+    start = "" if pays[0] == 0 else f" from {first:.0f} on"
+    top = f"at most {speculated.speedup[best]:.2f} times as quick per token, with {flight:.0f} in flight"
+    if speculated.pays[-1]:
+        return f"It pays{start} up to all {last:.0f} requests that fit: {top}."
+    gaps = "" if speculated.pays[pays[0] : pays[-1]].all() else ", not everywhere between"
+    batch = f"a batch of {speculated.state.batch[pays[-1]]:.4g}"
+    return f"It pays{start} up to {last:.0f} requests in flight ({batch}){gaps}: {top}.{_loss(speculated)}"
+
+
+def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:
+    """Speed-up, and draft length, over the requests in flight."""
+    lines = {
+        "time per output token": speculated.speedup,
+        "cost per output token": speculated.dollars(speculated.plain_state) / speculated.dollars(speculated.state),
+    }
+    x, marks = speculated.concurrency.tolist(), {}
+    if speculated.pays.any() and not speculated.pays[-1]:
+        marks = {"stops paying": float(speculated.concurrency[np.flatnonzero(speculated.pays)[-1] + 1])}
+    speedups = tuple(PlotSeries(label, x, values.tolist()) for label, values in lines.items())
+    name = "best draft length" if speculation_of(speculated).shortest == 0 else "draft length"
+    lengths = (PlotSeries(name, x, [float(length) for length in speculated.drafted]),)
+    flight = "requests in flight"
+    return (
+        Plot("Without speculation over with it", flight, "ratio", speedups, "x", marks),
+        Plot("Proposals per round", flight, "tokens", lengths, "x", marks),
+    )

@@ -1,0 +1,125 @@
+"""Traces of requests as tables, data and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from inference_econ.answers.traffic import TraceProfile
+from inference_econ.inputs.workload import traces
+from inference_econ.records.texts import amount
+from inference_econ.report import charts
+from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.page import AnswerPage, Pieces, Table
+
+#: Shares of the requests of a picture of lengths [1].
+_SHARES = tuple(place / 100 for place in range(1, 100))
+
+
+class ProfilePage(AnswerPage[TraceProfile]):
+    """Page of a trace."""
+
+    proportional = False
+
+    def tables(self) -> Sequence[Table]:
+        """Tables of its numbers, its lengths, and what caches would find."""
+        return (facts_table(self.answer), lengths_table(self.answer), *reuse_tables(self.answer))
+
+    def charts(self) -> Mapping[str, charts.AnyChart]:
+        """Requests by minute, lengths, and what caches would find, as far as they are known."""
+        return {"traffic": charts.line_charts(plots(self.answer), f"What is in {self.answer.origin}?")}
+
+    def question(self) -> str:
+        """Question about the requests of a trace."""
+        return f"What requests does {self.answer.origin} have?"
+
+    def conclusion(self) -> Pieces:
+        """Sentence on the number of requests, their bursts and their repetitions."""
+        profile = self.answer
+        rate = "" if profile.rate is None else f", {amount(profile.rate)} a second"
+        bursts = [
+            f" In windows of {size} s their number varies {amount(value)} times as much as that of Poisson arrivals."
+            for size, value in list(profile.dispersion.items())[-1:]
+        ]
+        reused = "" if profile.reused is None else f" {100 * profile.reused:.1f} % of prompts were there before."
+        return (f"{profile.requests:,} requests{rate}.{''.join(bursts)}{reused}",)
+
+
+def facts_table(profile: TraceProfile) -> Table:
+    """Table of a trace in numbers."""
+    sessions, arrivals = profile.sessions, profile.traffic.arrivals
+    rows = [("requests", f"{profile.requests:,}")]
+    minutes = None if profile.seconds is None else profile.seconds / 60
+    measured = {"minutes": minutes, "requests/s": profile.rate, "variation of gaps (scv)": profile.gap_scv}
+    rows += [(what, amount(value)) for what, value in measured.items() if value is not None]
+    rows += [(f"dispersion in {size} s", amount(value)) for size, value in profile.dispersion.items()]
+    if arrivals.rates:
+        rows.append(("fitted: rates", f"{len(arrivals.rates)} of {amount(arrivals.interval)} s"))
+        rows.append(("fitted: variation within", amount(float(arrivals.scv))))
+    rows.append(("correlation of isl and osl", f"{profile.correlation:.2f}"))
+    if profile.reused is not None:
+        rows.append(("prompts seen before %", f"{100 * profile.reused:.1f}"))
+    if sessions is not None:
+        rows.append(("sessions", f"{sessions.count:,}"))
+        rows.append(("turns of a session", f"{amount(sessions.mean_turns)}, at most {sessions.most_turns:,}"))
+    return Table(f"{profile.origin}: {profile.form}", ("what", "value"), tuple(rows), _notes(profile), _why(profile))
+
+
+def _notes(profile: TraceProfile) -> tuple[str, ...]:
+    """Notes on what is missing or estimated."""
+    more = "; ..." if profile.broken > len(profile.mistakes) else "."
+    broken = f"Broken lines, left out: {profile.broken:,}. {'; '.join(profile.mistakes)}"
+    estimated = f"Tokens are estimated: {traces.CHARACTERS_PER_TOKEN:g} characters each, as the trace has text."
+    untimed = "No times of arrival on one clock: nothing is said of bursts, and it cannot be played again."
+    return (
+        *([broken + more] if profile.broken else []),
+        *([estimated] if profile.form == "ShareGPT" else []),
+        *([untimed] if profile.rate is None else []),
+    )
+
+
+def _why(profile: TraceProfile) -> tuple[str, ...]:
+    sampled = profile.requests > len(profile.sample)
+    return (
+        "Dispersion: variance over mean of the number of requests in windows, 1 of Poisson arrivals.",
+        "Seen before: blocks from the beginning of a prompt on that an earlier request had, if nothing is forgotten.",
+        *([f"Lengths are those of {len(profile.sample):,} requests, drawn at random."] if sampled else []),
+    )
+
+
+def lengths_table(profile: TraceProfile) -> Table:
+    """Lengths of prompts and answers."""
+    rows = tuple(
+        (what, *(amount(value) for value in profile.lengths[name]))
+        for what, name in (("prompt", "isl"), ("answer", "osl"))
+    )
+    return Table("Lengths [tokens]", ("of", "mean", "p50", "p90", "p99", "longest"), rows)
+
+
+def reuse_tables(profile: TraceProfile) -> list[Table]:
+    """Tables of what caches would find; none if the trace says no blocks."""
+    if not profile.found:
+        return []
+    rows = tuple((f"{room:,}", f"{100 * share:.1f}") for room, share in profile.found.items())
+    unlimited = (f"any ({profile.distances.distinct:,})", f"{100 * profile.distances.share:.1f}")
+    title = f"What a cache finds of blocks of {profile.block_tokens} tokens, the least recently used forgotten"
+    return [Table(title, ("room in blocks", "found %"), (*rows, unlimited))]
+
+
+def plots(profile: TraceProfile) -> list[Plot]:
+    """Requests by minute, lengths, and what caches would find."""
+    shown: list[Plot] = []
+    minutes = profile.windows.get(60, ())
+    if len(minutes) > 1:
+        line = PlotSeries("requests", [float(minute) for minute in range(len(minutes))], [float(n) for n in minutes])
+        shown.append(Plot("Arrivals", "minute", "requests in it", (line,), "", from_zero=True))
+    lengths = tuple(
+        PlotSeries(what, [100 * share for share in _SHARES], profile.quantiles(name, _SHARES))
+        for what, name in (("prompt", "isl"), ("answer", "osl"))
+    )
+    shown.append(Plot("Lengths", "% of requests that are not longer", "tokens", lengths, "y", from_zero=True))
+    if profile.found:
+        rooms, shares = zip(*profile.found.items(), strict=True)
+        line = PlotSeries("found", [float(room) for room in rooms], [100 * share for share in shares])
+        ideal = {"nothing forgotten": 100 * profile.distances.share}
+        shown.append(Plot("Reuse", "room of a cache (blocks)", "blocks found %", (line,), "x", promises=ideal))
+    return shown

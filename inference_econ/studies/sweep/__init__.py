@@ -1,1 +1,0 @@
-"""Sweeps: frontiers of every combination of some axes, as rows that are asked with SQL."""

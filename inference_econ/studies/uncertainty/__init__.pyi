@@ -1,4 +1,0 @@
-"""What other packages may use; see ``__init__.py``."""
-
-from . import answer as answer
-from . import design as design

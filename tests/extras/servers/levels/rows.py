@@ -1,0 +1,36 @@
+"""Made-up rows of measured servers, for what is said of levels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.extras.servers.levels.observed import DEPTHS, Group, Observed, Spreads, places_of, shared_of
+from inference_econ.extras.servers.measurements import Measurement
+from inference_econ.extras.servers.prediction.predict import Prediction
+
+GROUP = Group("vllm", "hopper")
+SPREADS = Spreads(np.array([[0.1, 0.2, 0.05, 0.1, 0.2], [0.2, 0.1, 0.1, 0.3, 0.0]]), np.array([0.05, 0.2]))
+NESTED = slice(len(DEPTHS))
+
+
+def measurement(**changes: Any) -> Measurement:
+    """A row of Llama 3.1 70B on eight H200."""
+    values = {
+        "id": "1", "dataset": "mine", "source": "mine", "engine": "vllm", "engine_version": "0.12.0",
+        "model": "llama_3_70b", "hardware": "h200_sxm", "accelerators": 8, "tp": 8, "weights": "fp8", "isl": 1000.0,
+        "osl": 1000.0, "load": "concurrency", "concurrency": 16.0,
+    }  # fmt: skip
+    return Measurement(**{**values, **changes})
+
+
+def observed(error: float, ttft: float = math.nan, *, slopes: Array | None = None, **changes: Any) -> Observed:
+    """A row that is so far from its prediction."""
+    row = measurement(**changes)
+    slopes = np.eye(2) if slopes is None else slopes
+    prediction = Prediction(row, ttft_seconds=0.2, tpot_seconds=0.01, request_seconds=10.19)
+    group = Group(row.engine, "hopper")
+    return Observed(row, prediction, group, places_of(row), np.array([error, ttft]), slopes, shared_of(group, row))

@@ -1,0 +1,113 @@
+"""Levels that are partly pooled, held against second calculations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from data.levels.fitted import shared_data
+from inference_econ._types import Array
+from inference_econ.extras.servers.levels.observed import DEPTHS, Group, Observed, Place, level_of, places_of, pooled
+from inference_econ.extras.servers.levels.own import entries_of, known_entries, known_shared, levels_data, own_levels
+from inference_econ.inputs import MeasuredLevels
+from tests.extras.servers.levels.rows import GROUP, NESTED, SPREADS, measurement, observed
+
+
+def test_one_row_moves_every_effect_by_its_share_of_the_variance() -> None:
+    """Of a single row the level is its error times the variance of effects over that of the row."""
+    levels = pooled([observed(0.5)], SPREADS)
+    variances = SPREADS.effects[0, NESTED] ** 2
+    share = variances.cumsum() / (variances.sum() + SPREADS.rows[0] ** 2)
+    place = places_of(measurement())[0]
+    for depth in range(len(DEPTHS)):
+        assert levels[GROUP, 0, tuple(place[: depth + 1])] == pytest.approx(0.5 * share[depth], rel=1e-6)
+
+
+def test_levels_are_the_mean_of_a_normal_distribution_given_the_rows() -> None:
+    """The same as conditioning the joint distribution of rows on what they are, with its whole covariance."""
+    rows = [
+        observed(0.4, 0.1, slopes=np.array([[0.9, 0.1], [0.2, 0.7]])),
+        observed(0.1, -0.2, tp=4, slopes=np.array([[0.8, 0.2], [0.1, 0.6]])),
+        observed(-0.3, 0.3, engine_version="0.15.0"),
+    ]
+
+    def shared(first: Place, second: Place, kind: int) -> float:
+        same = 0
+        while same < len(DEPTHS) and first[: same + 1] == second[: same + 1]:
+            same += 1
+        return float(np.sum(SPREADS.effects[kind][:same] ** 2))
+
+    def covariance(first: Observed, second: Observed) -> Array:
+        """Of the levels of two rows, both kinds of steps."""
+        return np.diag([shared(first.places[kind], second.places[kind], kind) for kind in range(2)])
+
+    joint = np.block([[a.slopes @ covariance(a, b) @ b.slopes.T for b in rows] for a in rows])
+    joint += np.diag(np.tile(SPREADS.rows**2, len(rows)))
+    errors = np.concatenate([row.errors for row in rows])
+    levels = pooled(rows, SPREADS)
+    for row in rows:
+        cross = np.hstack([covariance(row, other) @ other.slopes.T for other in rows])
+        assert level_of(levels, row) == pytest.approx(cross @ np.linalg.solve(joint, errors), rel=1e-9)
+
+
+def test_what_shares_nothing_has_no_level() -> None:
+    """Another model, or another chip, is exactly where the profile has it."""
+    levels = pooled([observed(0.5)], SPREADS)
+    changes: list[dict[str, Any]] = [{"model": "llama_3_8b"}, {"hardware": "h100_sxm"}]
+    for change in changes:
+        assert level_of(levels, observed(0.0, **change)).tolist() == [0.0, 0.0]
+
+
+def test_proposals_are_those_of_an_engine_on_all_chips() -> None:
+    """What rounds take beyond predictions is of the engine's host, beside what is measured of a model on a chip."""
+    drafting: dict[str, Any] = {
+        "model": "deepseek_v3",
+        "weights": "fp8_block",
+        "engine": "sglang",
+        "speculation": "MTP2",
+    }
+    levels = pooled([observed(0.6, **drafting)], SPREADS)
+    plain, other = observed(0.0, **drafting | {"speculation": "none"}), observed(0.0, **drafting | {"hardware": "b200"})
+    name = (Group("sglang", ""), 0, ("speculation",))
+    assert level_of(levels, other)[0] == pytest.approx(levels[name])
+    assert 0.0 < levels[name] < level_of(levels, observed(0.0, **drafting))[0] < 0.6
+    assert level_of(levels, plain)[0] < level_of(levels, observed(0.0, **drafting))[0] - levels[name] + 1e-9
+    group, row = Group("sglang", "hopper"), observed(0.6, **drafting)
+    entries, shared = entries_of(group, [row], levels), shared_data(group, [row], levels)
+    file = MeasuredLevels.build(levels_data(group, entries, SPREADS, {}, date="2026-11-01", shared=shared), origin="")
+    assert known_shared(group, file) == {name: pytest.approx(levels[name], abs=1e-4)}
+
+
+def shipped(*rows: Observed) -> MeasuredLevels:
+    """A file that was fitted to some rows."""
+    entries = entries_of(GROUP, rows, pooled(rows, SPREADS))
+    return MeasuredLevels.build(levels_data(GROUP, entries, SPREADS, {}, date="2026-11-01"), origin="levels")
+
+
+def test_a_file_says_what_was_fitted() -> None:
+    """Written and read again, levels are the same but for their last digits."""
+    rows = [observed(0.4, 0.1), observed(0.1, -0.2, tp=4), observed(-0.3, 0.3, engine_version="0.15.0")]
+    levels, known = pooled(rows, SPREADS), known_entries(shipped(*rows))
+    assert known
+    for (_, kind, part), value in levels.items():
+        assert (known[part].decode, known[part].prefill)[kind] == pytest.approx(value, abs=1e-4)
+    assert known[("llama_3_70b", "h200_sxm"),].rows == 3
+
+
+@pytest.mark.parametrize(("change", "narrower"), [({}, 1), ({"tp": 4}, 1), ({"engine_version": "1.0"}, 3)])
+def test_one_point_of_ones_own_moves_what_it_may_differ_in(change: dict[str, Any], narrower: int) -> None:
+    """From what others have measured of it: of a deployment only itself, of a version all that is narrower."""
+    file = shipped(observed(0.4, 0.1), observed(0.3, 0.0))
+    own = observed(0.9, **change)
+    mine = MeasuredLevels.build(own_levels(file, GROUP, [own], date="2026-11-02"), origin="mine")
+    known = known_entries(file)
+    place = own.places[0]
+    before = next(known[part] for length in (4, 3, 2, 1) if (part := tuple(place[:length])) in known).decode
+    variance = float(np.sum(SPREADS.effects[0, NESTED][-narrower:] ** 2))
+    moved = before + (0.9 - before) * variance / (variance + SPREADS.rows[0] ** 2)
+    assert known_entries(mine)[tuple(place)].decode == pytest.approx(moved, abs=2e-4)
+    for part, entry in known.items():
+        if part != tuple(place):
+            assert known_entries(mine)[part][1:] == pytest.approx(entry[1:], abs=1e-3)

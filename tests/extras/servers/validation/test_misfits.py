@@ -1,0 +1,91 @@
+"""Series that are known to be far off: they are what shipped rows say, and whoever asks about one is told."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from inference_econ.answers.notes import misfits
+from inference_econ.engine import Instances, Setup
+from inference_econ.extras.servers import QUANTITIES, Measurement
+from inference_econ.extras.servers.prediction.predict import predict
+from inference_econ.extras.servers.validation import servers
+from inference_econ.inputs import known_misfits
+from tests.shipped import shipped_servers
+
+#: Predictions of all shipped servers take most of a minute.
+pytestmark = pytest.mark.long
+
+#: Rows of a series, and how far off its median must be to be listed: |ln(measured / predicted)| [1].
+FEWEST, FAR = 10, 0.2
+#: Rows of each other series that are predicted here, of all its loads alike [1].
+SAMPLE = 10
+TPOT = QUANTITIES[0]
+
+
+def _series() -> dict[tuple[str, str, str], list[Measurement]]:
+    """Rows that count and have a predicted time per token, by engine, model and chip."""
+    series: dict[tuple[str, str, str], list[Measurement]] = defaultdict(list)
+    for row in shipped_servers().counted():
+        server = row.measurement
+        if server is not None and server.decode is None and row.measured(TPOT) and row.predicted(TPOT):
+            series[server.engine, server.model, server.hardware].append(server)
+    return {name: rows for name, rows in series.items() if len(rows) >= FEWEST}
+
+
+def test_all_series_that_are_far_off_are_listed_with_their_factor() -> None:
+    """Far from what the constants of their profile say, without the levels of measured servers."""
+    series, listed = _series(), {(one.engine, one.model, one.hardware): one for one in known_misfits()}
+    assert {name: len(series[name]) for name in listed} == {name: misfit.rows for name, misfit in listed.items()}
+    chosen = {name: rows if name in listed else rows[:: -(-len(rows) // SAMPLE)] for name, rows in series.items()}
+    plain = predict(
+        [row for rows in chosen.values() for row in rows],
+        lambda row: servers.of_hardware(row.hardware, row.engine, levels=False),
+    )
+    predicted = {id(prediction.measurement): prediction.tpot_seconds or math.nan for prediction in plain}
+    errors = {
+        name: np.median([math.log((row.tpot_seconds or math.nan) / predicted[id(row)]) for row in rows])
+        for name, rows in chosen.items()
+    }
+    assert {name for name, error in errors.items() if abs(error) > FAR} == set(listed)
+    for name, misfit in listed.items():
+        assert misfit.factor == pytest.approx(math.exp(errors[name]), rel=0.02)
+
+
+#: What is said of the series that is asked about.
+WHY = "version 0.12 at 35 to 58 ms whatever the load"
+
+
+# engine that is asked for, whether the remark is made
+ASKED = [(None, True), ("vllm", True), ("sglang", False), ("any", True)]
+
+
+@pytest.mark.parametrize(("engine", "told"), ASKED)
+def test_whoever_asks_about_one_is_told(engine: str | None, told: bool) -> None:
+    """Where no level is counted, by how much; nobody who means another engine."""
+    setup = Setup.of("qwen3_235b_a22b", "h200_sxm", weights="fp8_block", engine=engine).unmeasured
+    said = misfits(Instances(setup))
+    assert bool(said) == told
+    if told:
+        assert said[0].startswith(
+            "Measured servers of vllm with Qwen3 235B-A22B on NVIDIA H200 SXM5 141GB took 2.08 times the predicted "
+            f"time per token (51 rows): {WHY}"
+        )
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_where_levels_are_counted_that_is_told_with_the_reason(engine: str) -> None:
+    setup = Setup.of("qwen3_235b_a22b", "h200_sxm", weights="fp8_block", engine=engine)
+    (said,) = misfits(Instances(setup))
+    assert said.startswith("Measured: ")
+    assert f"rows of {engine}" in said
+    assert "counted" in said
+    assert (f"Of vllm: {WHY}" in said) == (engine == "vllm")
+
+
+def test_others_are_not_spoken_of() -> None:
+    assert not misfits(Instances(Setup.of("qwen3_235b_a22b", "b200")))
+    assert not misfits(Instances(Setup.of("llama_3_70b", "h200_sxm")))

@@ -1,0 +1,57 @@
+"""Every question over HTTP: its answer is what its command prints, and what Python says."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from inference_econ import load_answer
+from inference_econ.extras.web import questions
+from inference_econ.records import saved
+from tests import small
+from tests.reading import tables
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
+
+FIELDS: dict[str, dict[str, Any]] = tables(Path(__file__))["FIELDS"]
+
+
+def test_every_question_that_http_has_is_here() -> None:
+    assert {small.QUESTIONS.get(name, name) for name in FIELDS} == set(questions())
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_all_doors_say_the_same(
+    client: TestClient, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    reply = client.post(f"/api/v1/{small.QUESTIONS.get(name, name)}", json=FIELDS[name])
+    assert reply.status_code == 200, reply.text
+    command, answer = reply.json()["command"], reply.json().get("answer")
+    form = [] if answer is None else ["--json"]
+    importlib.import_module("inference_econ_cli.main").app([*shlex.split(command)[1:], *form], standalone_mode=False)
+    printed = capsys.readouterr().out
+    if answer is None:
+        assert reply.json()["text"] == printed
+        assert _started(small.ANSWERS["recommend"]().launch()) == _started(printed)
+        return
+    typed = json.loads(printed)
+    assert answer == (typed if isinstance(typed, dict) else {"rows": typed})
+    if python := small.ANSWERS.get(name):
+        answer.pop("asked", None)
+        asked = python()
+        assert answer == json.loads(json.dumps(asked.to_dict()))
+        (tmp_path / "answer.json").write_text(printed, encoding="utf-8")
+        if "asked" in typed and typed["asked"]["command"] in saved._ROWS:
+            kept, frame = load_answer(tmp_path / "answer.json").to_frame(), asked.to_frame()
+            assert (list(kept.columns), len(kept)) == (list(frame.columns), len(frame))
+
+
+def _started(script: str) -> list[str]:
+    """Lines of a script but the one that says by which door it was picked."""
+    return [line for line in script.splitlines() if not line.startswith("# picked: ")]

@@ -1,0 +1,80 @@
+"""What keeps other pages out: hosts, origins, headers."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.testclient import TestClient
+
+from inference_econ.extras.web import guards, questions
+from inference_econ.requests.tables import LEFT_OUT
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+ADDRESS = "/openapi.json"
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "[", "localhost.evil:8765", "evil.com@127.0.0.1"]
+)
+def test_other_names_are_refused(client: TestClient, host: str) -> None:
+    reply = client.get(ADDRESS, headers={"host": host})
+    assert reply.status_code == 400
+    assert "at the address that it was started at" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost", "[::1]:8765", "LOCALHOST:1"])
+def test_names_of_this_machine_are_not(client: TestClient, host: str) -> None:
+    assert client.get(ADDRESS, headers={"host": host}).status_code == 200
+
+
+@pytest.mark.rows
+def test_requests_of_other_pages_are_refused(client: TestClient, headers: dict[str, str]) -> None:
+    reply = client.post("/api/v1/texts", content="{}", headers=headers)
+    assert reply.status_code == 400
+    assert reply.json()["error"]["message"] == "requests of other pages are not answered"
+
+
+def test_its_own_page_is_answered_and_a_link_to_it_followed(client: TestClient) -> None:
+    own = {"origin": "http://127.0.0.1:8765", "sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"}
+    assert client.post("/api/v1/texts", content="{}", headers=own).status_code == 200
+    followed = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert client.get("/", headers=followed).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["/", ADDRESS, "/nothing", "/static/page.css"])
+def test_every_reply_has_the_headers(client: TestClient, address: str) -> None:
+    headers = client.get(address).headers
+    refused = client.get(address, headers={"host": "evil.example"}).headers
+    for name, value in guards.HEADERS.items():
+        assert headers[name] == refused[name] == value
+    policy = headers["content-security-policy"]
+    assert "script-src 'self';" in policy
+    assert "unsafe-eval" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "default-src 'none'" in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+async def _fine(scope: Scope, receive: Receive, send: Send) -> None:
+    await guards.error(200, "")(scope, receive, send)
+
+
+def test_all_addresses_of_a_machine_are_its_names_where_it_listens_at_all() -> None:
+    (middleware,) = guards.middleware(["0.0.0.0"])
+    everywhere = TestClient(middleware.cls(_fine, *middleware.args, **middleware.kwargs))
+    assert everywhere.get("/", headers={"host": "192.0.2.7:8765"}).status_code == 200
+    assert everywhere.get("/", headers={"host": "evil.example"}).status_code == 400
+
+
+def test_options_of_questions_are_those_of_commands() -> None:
+    app = importlib.import_module("inference_econ_cli.main").app
+    for name, question in questions().items():
+        params = app.commands[name].params
+        typed = {spelling for parameter in params for spelling in parameter.opts if spelling.startswith("--")}
+        asked = {f"--{option.field.replace('_', '-')}" for option in question.asked}
+        assert typed - asked <= {*LEFT_OUT, "--hardware"}
