@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import inference_econ as ie
 from inference_econ import answers
+from inference_econ._named import named
 from inference_econ.errors import InputError
-from inference_econ.extras import servers
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, MEAN_CONTEXT
 from inference_econ.requests import Request, refuse, subject, workload
 
@@ -32,7 +33,7 @@ def assess(
         "throughput": request.throughput,
     }
     if measured is not None:
-        run = servers.read_run(measured)
+        run = named("extras.servers:read_run")(measured)
         tpot = run.latencies.get(("tpot", "mean"), run.latencies.get(("tpot", "p50")))
         if tpot is None:
             raise InputError(f"{measured}: it says nothing of the time per output token", option="measured")
@@ -52,7 +53,7 @@ def assess(
     return ie.assess(subject.setup(request), traffic, observed, pins, progress=request.progress)
 
 
-def _with_lengths(request: Request, run: servers.BenchmarkRun) -> Request:
+def _with_lengths(request: Request, run: Any) -> Request:
     """Lengths and cached tokens of a run, as far as options leave them open."""
     if request.context is not None:
         return request

@@ -13,9 +13,9 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from inference_econ import _work, allow
-from inference_econ.errors import TooMuchError
+from inference_econ.errors import InputError, TooMuchError
 from inference_econ.inputs import catalog
-from inference_econ.requests import COMMANDS, Command, Invocation, Parameter, kinds, places, tables, too_much
+from inference_econ.requests import COMMANDS, Command, Host, Invocation, Parameter, kinds, places, tables, too_much
 
 from . import show
 from .outputs import Output
@@ -151,11 +151,13 @@ class ClickCommand(click.Command):
         output = Output.of(ctx.params)
         tell = partial(show.remark, quiet=output.quiet)
         with self._waited_for(ctx, tell):
-            # What prints by itself has no bar.
-            silent = output.quiet or ask.__annotations__["return"] == "None"
+            # A command that prints by itself has no bar; the number that it returns is the exit code.
+            silent = output.quiet or ask.__annotations__["return"] in ("None", "int")
             with show.progress_bar(quiet=silent) as progress:
-                answered = asked.answer(ask, tell, progress)
-            if isinstance(answered, str):
+                answered = asked.answer(ask, Host(tell, partial(show.put, path=None, quiet=True), progress, parsed))
+            if isinstance(answered, int):
+                ctx.exit(answered)
+            elif isinstance(answered, str):
                 show.put(answered, ctx.params.get("output") or ctx.params.get("path"), quiet=output.quiet)
             elif answered is not None:
                 show.emit(answered, output, asked)
@@ -164,8 +166,9 @@ class ClickCommand(click.Command):
         """Return the answer in place of showing it: a page or a text."""
         Output.of(ctx.params)
         with self._waited_for(ctx, partial(show.remark, quiet=ctx.params.get("quiet", False))):
-            answered = self.asked(ctx).answer(self.row.load())
-            return answered if answered is None or isinstance(answered, str) else show.page_of(answered)
+            host = Host(put=partial(show.put, path=None, quiet=True), parse=parsed)
+            answered = self.asked(ctx).answer(self.row.load(), host)
+            return None if isinstance(answered, int) else page_or_text(answered)
 
     def asked(self, ctx: click.Context) -> Invocation:
         """What was typed."""
@@ -197,6 +200,28 @@ class ClickCommand(click.Command):
         kind = next((it.kind for it in self.row.parameters.values() if isinstance(it.kind, kinds.FormatKind)), None)
         if kind is not None:
             write(formatter, "Number formats", [(kinds.FORMAT, ", ".join(kind.words))])
+
+
+def page_or_text(answered: Any) -> Any:
+    """Page of an answer; texts and None stay as they are."""
+    return answered if answered is None or isinstance(answered, str) else show.page_of(answered)
+
+
+def parsed(words: Sequence[str]) -> Invocation:
+    """Parse a command line inside of another command.
+
+    Raises
+    ------
+    InputError
+        If the command does not take these words.
+    """
+    name, *rest = words
+    command = ClickCommand(COMMANDS[name])
+    try:
+        with command.make_context(name, rest, parent=click.get_current_context().find_root()) as context:
+            return command.asked(context)
+    except click.UsageError as error:
+        raise InputError(error.format_message()) from error
 
 
 def write(formatter: click.HelpFormatter, heading: str, lines: Sequence[tuple[str, str]]) -> None:

@@ -25,7 +25,8 @@ def load(request: Request, agents: Numbers, rates: Numbers, replicas: int, simul
         counts = _whole(agents, rates)
         layouts = subject.offer(request, work.requests, speculation=subject.speculation(request))
         played = sessions.played(request)
-        return work.load(layouts, counts, rates=rates, replicas=replicas, progress=progress, **played)
+        curve: Shown = work.load(layouts, counts, rates=rates, replicas=replicas, progress=progress, **played)
+        return curve
     requests = workload.requests(request)
     if rates is None and requests.arrivals is not None and requests.arrivals.rate is not None:
         rates = (requests.arrivals.rate,)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ import report, studies
-from inference_econ.errors import InputError
 from inference_econ.requests import Request, kinds
 from inference_econ.requests.places import check_apart
 
@@ -36,23 +34,6 @@ def figure(request: Request, name: str, path: str | None) -> None:
         answer = studies.scenario.run(name, changes=request.changes, progress=progress)
     report.pages.page(answer).draw(target)
     request.tell(f"wrote {target}")
-
-
-def claims(request: Request, name: str | None, unmet: bool) -> Page:
-    """Hold claims of publications against our numbers: what was published, ours, and whether it holds.
-
-    NAME is a claim, or a scenario of the kind 'claims' with those of one publication (seeds/claims_study, or a path);
-    all claims without it. Ours are computed under the preset of the published study and under today's profiles.
-    """
-    from inference_econ.extras.papers.claims_page import ClaimsPage
-
-    ledger = ie.claims(name, progress=request.progress)
-    if not unmet:
-        return ClaimsPage(ledger)
-    findings = tuple(finding for finding in ledger.findings if not all(map(finding.holds, finding.claim.bases)))
-    if not findings:
-        raise InputError(f"--unmet: every claim holds ({len(ledger.findings)} of them); ask without it", option="unmet")
-    return ClaimsPage(replace(ledger, findings=findings))
 
 
 def reproduce(request: Request, folder: str) -> Page:

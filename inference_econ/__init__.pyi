@@ -45,6 +45,7 @@ from .errors import SpecError as SpecError
 from .errors import TooMuchError as TooMuchError
 from .extras.agents.agents import Agents as Agents
 from .extras.closed_models.asks import ObservedOffer as ObservedOffer
+from .extras.closed_models.asks import recorded_offers as recorded_offers
 from .extras.closed_models.implied import implied_hour_price as implied_hour_price
 from .extras.closed_models.implied import revealed_exponents as revealed_exponents
 from .extras.closed_models.infer import infer as infer
@@ -82,7 +83,6 @@ from .inputs.economic_defaults import grid as grid
 from .inputs.hardware import HardwareSpec as HardwareSpec
 from .inputs.models.model import ModelSpec as ModelSpec
 from .inputs.models.sizes import scaled as scaled
-from .inputs.offers import recorded_offers as recorded_offers
 from .inputs.presets.assumptions import Assumptions as Assumptions
 from .inputs.scenarios.scenario import Scenario as Scenario
 from .inputs.workload.traffic import Length as Length

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.validation.held_out import ENOUGH, SERVERS_PROFILE, errors_text, reason_of
 from inference_econ.extras.servers import InputRow, Quantity, Servers, layout_of, overall
-from inference_econ.extras.servers.validation.servers import BY_NAME, ENGINES, slices
+from inference_econ.extras.servers.validation.servers import BY_NAME, slices
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.inputs import UnseenErrors, catalog, percent
+from inference_econ.records.texts import ENGINE_NAMES
 from inference_econ.report.page import Table
 
 _TPOT, _TTFT = BY_NAME["tpot"], BY_NAME["ttft_under_load"]
@@ -25,7 +26,7 @@ def overview(report: Servers) -> Table:
         pairs = ((errors_text(overall(fitted, quantity)), left_out(unseen.get(key), name)) for quantity, name in _SHOWN)
         cells = [cell for pair in pairs for cell in pair]
         if any(cells):
-            lines.append((ENGINES[key[0]], key[1].capitalize(), str(len(rows)), *cells))
+            lines.append((ENGINE_NAMES[key[0]], key[1].capitalize(), str(len(rows)), *cells))
     heads = (f"{quantity.title}, {which}" for quantity, _ in _SHOWN for which in ("fitted", "unseen"))
     return Table("", ("engine", "chips", "rows", *heads), tuple(lines))
 
@@ -43,7 +44,7 @@ def links(report: Servers, folder: str) -> list[str]:
 
 
 def _title(engine: str, generation: str) -> str:
-    return f"{ENGINES[engine]} on {generation.capitalize()}"
+    return f"{ENGINE_NAMES[engine]} on {generation.capitalize()}"
 
 
 def _name(engine: str, generation: str) -> str:

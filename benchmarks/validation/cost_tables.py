@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.validation.costs import CostPoint, CostScore, Stage, cost_score, report, stages
 from inference_econ.extras.servers import Report
-from inference_econ.extras.servers.validation.servers import ENGINES
+from inference_econ.records.texts import ENGINE_NAMES
 from inference_econ.report.page import Table
 
 #: Combinations of fewer points have no line among the worst [1].
@@ -24,7 +24,7 @@ _WORST = 10
 _KEYS: Mapping[str, Callable[[CostPoint], str]] = {
     "servers": lambda point: point.series,
     "model and chip": lambda point: point.combination.partition(",")[0],
-    "engine and chips": lambda point: f"{ENGINES.get(point.engine, point.engine)}, {point.chips.capitalize()}",
+    "engine and chips": lambda point: f"{ENGINE_NAMES.get(point.engine, point.engine)}, {point.chips.capitalize()}",
 }
 _HEADS = (
     *("servers", "compared", "answered/measured", "median error", "> 25 % dearer", "> 25 % cheaper", "out of reach"),

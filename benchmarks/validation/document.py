@@ -157,7 +157,7 @@ def _ours(report: servers.Servers) -> Table:
     return Table("", columns, tuple(lines))
 
 
-def _shares(rows: Iterable[servers.Row], subset: Slice, quantity: servers.Quantity) -> tuple[str, str, str]:
+def _shares(rows: Iterable[servers.InputRow], subset: Slice, quantity: servers.Quantity) -> tuple[str, str, str]:
     """Number, mean and median of |predicted / measured - 1| [1]."""
     pairs = [
         (row.measured(quantity), row.predicted(quantity))

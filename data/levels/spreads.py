@@ -1,4 +1,4 @@
-"""Spreads of levels that measured rows show, by the EM algorithm of :mod:`inference_econ.extras.servers.levels.observed`."""
+"""Spreads of levels that measured rows show, by the EM algorithm of ``observed``."""
 
 from __future__ import annotations
 

@@ -371,10 +371,11 @@ class Assessment(Assessed, Shown):
         measured |= {"unexplained_seconds": self.unexplained_seconds}
         rows: list[dict[str, object]] = [{"deployment": "measured", **measured}]
         points = {"predicted": (self.predicted, self.same_size)}
-        for name, gap in self.gaps.items():
-            points |= {f"{name}_equal_cost": (gap.faster, gap), f"{name}_equal_speed": (gap.cheaper, gap)}
-        for name, (point, gap) in points.items():
-            row = _point_record(point, gap)
+        for name, between in self.gaps.items():
+            faster, cheaper = (between.faster, between), (between.cheaper, between)
+            points |= {f"{name}_equal_cost": faster, f"{name}_equal_speed": cheaper}
+        for name, (point, between) in points.items():
+            row = _point_record(point, between)
             if point is None or row is None:
                 continue
             del row["layout"], row["seconds_per_token"]

@@ -398,7 +398,7 @@ def offload(
     Parameters
     ----------
     layouts : Services
-        Of a model on a chip (:func:`inference_econ.answers.layout_services.offer`); the smallest whose requests are nearly the
+        Of a model on a chip (``offer``); the smallest whose requests are nearly the
         cheapest is taken.
     tiers : sequence of TierSpec
         Memory of the hosts that may hold caches.

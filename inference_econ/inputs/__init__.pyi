@@ -105,7 +105,6 @@ from .models.precision import Precision as Precision
 from .models.sizes import scaled as scaled
 from .offers import Offer as Offer
 from .offers import known_offers as known_offers
-from .offers import recorded_offers as recorded_offers
 from .places import REPOSITORY_LETTERS as REPOSITORY_LETTERS
 from .places import is_repository as is_repository
 from .presets.assumptions import Assumptions as Assumptions

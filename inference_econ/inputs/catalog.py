@@ -31,7 +31,6 @@ from inference_econ.inputs.scope import uncopied as uncopied
 from inference_econ.inputs.what_if import parsed_value
 
 if TYPE_CHECKING:
-    from inference_econ.extras.closed_models.asks import Priors
     from inference_econ.inputs._spec import Spec
     from inference_econ.inputs._yaml import Document, Location
     from inference_econ.inputs.asks import ProposerName
@@ -86,17 +85,10 @@ def tier(name: str) -> TierSpec:
     """
     from inference_econ.inputs.economic_defaults import TierSpec
 
-    return _of_assumptions(TierSpec, "tiers", "tier", name)
+    return of_assumptions(TierSpec, "tiers", "tier", name)
 
 
-def priors(name: str) -> Priors:
-    """Read what is believed before anything is observed, by name or path; see :func:`tier` for errors."""
-    from inference_econ.extras.closed_models.asks import Priors
-
-    return _of_assumptions(Priors, "priors", "priors", name)
-
-
-def _of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT:
+def of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT:
     """A file of a folder inside of ``assumptions``, or one of the user's."""
     from inference_econ.inputs import _yaml
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.extras.closed_models.asks import ObservedOffer
 from inference_econ.inputs import _yaml, csv_table, names
 from inference_econ.inputs._spec import Date, Spec
 from inference_econ.inputs._yaml import read_text
@@ -121,40 +120,6 @@ def _shipped() -> tuple[Offer, ...]:
     from inference_econ.inputs import catalog
 
     return read(catalog.measured_files()["offers"])
-
-
-def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[str] = ()) -> tuple[ObservedOffer, ...]:
-    """The offers of a model in ``scenarios/measured/offers.csv`` that have a speed.
-
-    Parameters
-    ----------
-    listing : str
-        Its name there, ``meta-llama/llama-3.3-70b-instruct``, or in the catalogue.
-    date : str, optional
-        The day.
-    leave_out : iterable of str
-        Providers that do not count.
-
-    Raises
-    ------
-    InputError
-        If there are none.
-    """
-    without = set(leave_out)
-    rows = [
-        row
-        for row in known_offers()
-        if listing in (row.model_as_written, row.model)
-        and date in (None, row.date)
-        and row.provider not in without
-        and row.tokens_per_second is not None
-    ]
-    if not rows:
-        listed = sorted({row.model_as_written for row in known_offers() if row.tokens_per_second is not None})
-        day = "" if date is None else f" of {date}"
-        raise InputError(f"no offer of {listing!r}{day} with a speed is recorded; recorded: {', '.join(listed)}")
-    observed = [name for name in ObservedOffer.model_fields if name in Offer.model_fields]
-    return tuple(ObservedOffer(**{name: getattr(row, name) for name in observed}) for row in rows)
 
 
 #: Columns of a table of one's own, and what they are called in offers.

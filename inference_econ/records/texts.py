@@ -12,6 +12,9 @@ from inference_econ.engine import Setup
 from inference_econ.inputs import Precision, units
 from inference_econ.inputs.options import rows
 
+#: Names of engines as their makers write them.
+ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "atom": "ATOM"}
+
 #: From here on three digits are a whole number [1].
 _WHOLE = 99.95
 

@@ -6,7 +6,6 @@ from . import gallery as gallery
 from . import page as page
 from . import pages as pages
 from . import schema as schema
-from . import web as web
 from .questions import catalog as catalog
 from .questions import compare as compare
 from .questions import explain as explain

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inference_econ._named import named
 from inference_econ._shown import Shown
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 def page(answer: Shown) -> AnswerPage[Any]:
     """Page of an answer, with what its command shows when nothing else is wanted: of all pages only it is imported."""
     displayed = answer.displayed
-    module, _, name = displayed.page.partition(":")
-    made: AnswerPage[Any] = getattr(import_module(f"inference_econ.{module}"), name)(displayed)
+    made: AnswerPage[Any] = named(displayed.page)(displayed)
     return made
 
 
@@ -38,9 +37,7 @@ def markdown(answer: Shown) -> str:
 
 def report(answer: Shown, path: str | Path) -> None:
     """See :meth:`inference_econ._shown.Shown.report`."""
-    from inference_econ.report import web
-
-    web.write(path, [web.Asked(page(answer))])
+    named("extras.web.document:write_page")(path, page(answer))
 
 
 def launch(answer: Shown, to: str | None) -> str:

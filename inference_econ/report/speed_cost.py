@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._named import named
 from inference_econ._types import Array
 from inference_econ.answers import notes as caveats
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
@@ -16,11 +17,9 @@ from inference_econ.answers.notes import doubts, frontiers_title, grounds, savin
 from inference_econ.engine import Setup, bounds
 from inference_econ.engine.bounds import Factors
 from inference_econ.errors import InputError
-from inference_econ.extras.servers.similar_servers import SimilarServer, servers_like
-from inference_econ.extras.servers.validation.servers import ENGINES
 from inference_econ.formulas import money
 from inference_econ.records.deviations import SERVED
-from inference_econ.records.texts import amount, chips_label, dollars, layout_label
+from inference_econ.records.texts import ENGINE_NAMES, amount, chips_label, dollars, layout_label
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.fields import Column, Field, Record, column, field, view
 from inference_econ.report.metrics import AXES
@@ -30,6 +29,9 @@ from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, 
 
 #: With more lines their bands would lie over each other.
 _MOST = 4
+
+#: Function that finds measured servers like a line of a picture.
+_SIMILAR_SERVERS = "extras.servers.similar_servers:servers_like"
 
 
 def bands_label(setups: Iterable[Setup]) -> str:
@@ -344,6 +346,25 @@ def _summary(front: Choosable[Any]) -> FrontierSummary | None:
         return None
 
 
+class SimilarServer(NamedTuple):
+    """Speed and cost of a measured server.
+
+    Attributes
+    ----------
+    engine, dataset : str
+        What served, and the file of the measurement.
+    tokens_per_second_per_user : float
+        One over the TPOT [tokens/s].
+    tokens_per_second_per_accelerator : float
+        Output tokens: as measured, or by Little's law from the requests in flight and their latencies [tokens/s].
+    """
+
+    engine: str
+    dataset: str
+    tokens_per_second_per_user: float
+    tokens_per_second_per_accelerator: float
+
+
 class MeasuredLine(NamedTuple):
     """A line of a picture that measured servers may be like.
 
@@ -381,13 +402,15 @@ def measured_lines(
     counted : str
         What the metric of a server counts and that of a line does not, for the legend.
     """
-    like = [(line, servers_like(line.setup, *line.lengths)) for line in drawn]
+    like = [(line, named(_SIMILAR_SERVERS)(line.setup, *line.lengths)) for line in drawn]
     files: dict[str, dict[str, None]] = {}
     for server in (server for _, servers in like for server in servers):
         files.setdefault(server.engine, {})[server.dataset] = None
     lines = []
     for engine, datasets in files.items():
-        label = f"measured: {ENGINES.get(engine, engine) or 'engine not recorded'} ({', '.join(datasets)}){counted}"
+        label = (
+            f"measured: {ENGINE_NAMES.get(engine, engine) or 'engine not recorded'} ({', '.join(datasets)}){counted}"
+        )
         for line, servers in like:
             chosen = [server for server in servers if server.engine == engine]
             speeds = [server.tokens_per_second_per_user for server in chosen]

@@ -7,6 +7,7 @@ from . import sessions as sessions
 from . import subject as subject
 from . import tables as tables
 from . import workload as workload
+from .request import Host as Host
 from .request import Invocation as Invocation
 from .request import Request as Request
 from .request import refuse as refuse

@@ -78,12 +78,7 @@ class Invocation:
         """Words to type to ask the same again."""
         return ["inference-econ", self.command.name, *self.command.typed(self.values)]
 
-    def answer(
-        self,
-        ask: Callable[..., Any],
-        tell: Callable[[str], None] | None = None,
-        progress: Progress | None = None,
-    ) -> Any:
+    def answer(self, ask: Callable[..., Any], host: Host | None = None) -> Any:
         """Call the function of the command: options that it names are its arguments, others are of its request.
 
         Options that may be repeated here alone are in neither, unless the function names them.
@@ -97,11 +92,30 @@ class Invocation:
             if name in FIELDS and name not in own and value is not None
             if FIELDS[name] or not isinstance(value, tuple)
         }
-        return ask(Request(asked=self, tell=tell or _silent, progress=progress, **shared), **own)
+        return ask(Request(asked=self, host=host or Host(), **shared), **own)
 
 
 def _silent(text: str) -> None:
-    """Tell nobody."""
+    """Drop a text."""
+
+
+def _unparsed(words: Sequence[str]) -> Invocation:
+    """Reject a command line where no command line is run."""
+    raise InputError(f"{' '.join(words)}: only the command line can run another command")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Functions that the program offers to the command that it runs; by default they do nothing."""
+
+    tell: Callable[[str], None] = _silent
+    """Print a remark that is not part of the result."""
+    put: Callable[[str], None] = _silent
+    """Print a line of the result before all of it is known."""
+    progress: Progress | None = None
+    """Report the share of the work that is done."""
+    parse: Callable[[Sequence[str]], Invocation] = _unparsed
+    """Parse the name of another command and its words; ``InputError`` if that is not possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +127,8 @@ class Request:
 
     asked: Invocation | None = field(default=None, repr=False)
     """The whole command; None of a request that no command made."""
-    tell: Callable[[str], None] = field(default=_silent, repr=False)
-    """Called with a remark that is not part of the answer."""
-    progress: Progress | None = field(default=None, repr=False)
-    """Called with the share of the work done."""
+    host: Host = field(default=Host(), repr=False)
+    """Functions of the program that runs the command."""
 
     model: str = ""
     hardware: str = ""
@@ -211,6 +223,16 @@ class Request:
         return cls(**known)
 
     @property
+    def tell(self) -> Callable[[str], None]:
+        """Print a remark that is not part of the result."""
+        return self.host.tell
+
+    @property
+    def progress(self) -> Progress | None:
+        """Report the share of the work that is done."""
+        return self.host.progress
+
+    @property
     def chips(self) -> tuple[str, ...]:
         """The chip and further ones, each once."""
         return tuple(dict.fromkeys((self.hardware, *self.further)))
@@ -226,7 +248,7 @@ class Request:
 
 #: Options that requests have, with whether they hold several values.
 FIELDS: Mapping[str, bool] = {
-    it.name: str(it.type).startswith("tuple") for it in fields(Request) if it.name not in ("asked", "tell", "progress")
+    it.name: str(it.type).startswith("tuple") for it in fields(Request) if it.name not in ("asked", "host")
 }
 
 

@@ -6,14 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inference_econ import inputs
+from inference_econ._named import named
 from inference_econ.errors import InputError
 from inference_econ.requests import subject, workload
 from inference_econ.requests.request import Request, refuse
 
 if TYPE_CHECKING:
     from inference_econ._shown import Shown
-    from inference_econ.extras.agents.agents import Agents
-
+#: Class of sessions, and SLOs that agents get where none are given: both belong to an extra.
+_AGENTS, _USUAL = "extras.agents.agents:Agents", "extras.agents.agents:USUAL"
 _NAMES = ("agents", "router", "tiers")
 #: What is said of requests that come at a rate, and of closed forms.
 _OF_RATES = (
@@ -22,7 +23,7 @@ _OF_RATES = (
 )
 
 
-def work(request: Request, *, agents: object = None, allowed: Collection[str] = ()) -> Agents | None:
+def work(request: Request, *, agents: object = None, allowed: Collection[str] = ()) -> Any:
     """The sessions of the traffic that is named; None if it has none, or none is named.
 
     Parameters
@@ -46,9 +47,7 @@ def work(request: Request, *, agents: object = None, allowed: Collection[str] = 
         refuse(stray, f"{text}coding_agent, or another that has sessions")
         return None
 
-    from inference_econ.extras.agents.agents import Agents
-
-    sessions = Agents.of(str(request.traffic))
+    sessions = named(_AGENTS).of(str(request.traffic))
     stray = [name for name in _OF_RATES if name not in allowed and request.is_given(name)]
     making = _making(request, sessions) if stray[:1] == ["request_rate"] else ""
     text = f"does not go with the sessions of {request.traffic}, which are played; say how many --agents there are"
@@ -56,7 +55,7 @@ def work(request: Request, *, agents: object = None, allowed: Collection[str] = 
     return sessions
 
 
-def _making(request: Request, sessions: Agents) -> str:
+def _making(request: Request, sessions: Any) -> str:
     """Words for the agents that make the request rate: where answers come at once, and as slowly as is promised."""
     rate, promised = request.request_rate or 0.0, workload.targets(request, **usual()).given
     at_once, slowly = sessions.sending(rate, 0.0, 0.0), sessions.sending(rate, promised["ttft"], promised["tpot"])
@@ -70,13 +69,12 @@ def played(request: Request, **usual: float) -> dict[str, Any]:
 
 
 def usual() -> Mapping[str, float]:
-    """Return the promises that agents get where no others are given [s]."""
-    from inference_econ.extras.agents.agents import USUAL
+    """Return the SLOs that agents get where no others are given [s]."""
+    targets: Mapping[str, float] = named(_USUAL)
+    return targets
 
-    return USUAL
 
-
-def answer(ask: Callable[..., Shown], request: Request, sessions: Agents, **settings: Any) -> Shown:
+def answer(ask: Callable[..., Shown], request: Request, sessions: Any, **settings: Any) -> Shown:
     """Answer a question about sessions on the chips of a request, for its agents or its means."""
     offers = subject.of_chips(request, sessions.requests)
     played_so = played(request, **usual())

@@ -10,10 +10,10 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from inference_econ._named import named
 from inference_econ.inputs.options import GROUPS, OPTIONS, request_name, rows
 from inference_econ.requests import kinds
 
@@ -160,8 +160,7 @@ class Command:
 
     def load(self, beside: str = "") -> Callable[..., Any]:
         """Import the function that answers it, or another one beside that."""
-        module, _, name = self.function.partition(":")
-        function: Callable[..., Any] = getattr(import_module(module), beside or name)
+        function: Callable[..., Any] = named(f"{self.function.partition(':')[0]}:{beside}" if beside else self.function)
         return function
 
     @property

@@ -9,38 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ import _work
+from inference_econ._named import named
 from inference_econ._types import Progress
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.closed_models import scenario as closed_models
-from inference_econ.extras.closed_models.asks import InferAsk
-from inference_econ.extras.papers import families, kv_runahead, latent_attention, sampling_rule, steps
-from inference_econ.extras.papers.asks import ClaimsAsk
-from inference_econ.extras.papers.claims import answered
-from inference_econ.extras.sweeps.asks import SweepAsk
-from inference_econ.extras.sweeps.combinations import check_work, combinations_of
-from inference_econ.extras.sweeps.stored import Sweep
-from inference_econ.extras.sweeps.workers import answers
-from inference_econ.extras.uncertainty.asks import UncertaintyAsk
 from inference_econ.formulas import roofline
 from inference_econ.inputs import (
     AssessAsk,
-    FamilyAsk,
     FrontierAsk,
-    LatentVariantsAsk,
     PanelsAsk,
-    RunaheadAsk,
-    SamplingRuleAsk,
     Scenario,
     Settings,
     SquareRootAsk,
-    StepsAsk,
     ToyAsk,
     catalog,
     check_of_one_kind,
 )
-from inference_econ.records.sources import UsedSource, priced_sources, setup_sources, spec_sources
-from inference_econ.studies import uncertainty
+from inference_econ.inputs.scenarios.scenario import KINDS
+from inference_econ.records.sources import UsedSource, priced_sources, spec_sources
 from inference_econ.studies.exhibits import Compared
 from inference_econ.studies.results import BesideSeries, Curve, Exhibit, Result, SquareRootLaw, beside
 from inference_econ.studies.settings import assessment_of, shared_frontier
@@ -81,11 +66,14 @@ def run(
     """
     spec = scenario if isinstance(scenario, Scenario) else catalog.scenario(scenario)
     changed = spec.changed(changes)
-    return _ANSWERS[type(changed.ask)](_Run(changed, tuple(changes), keep_going, progress), changed.ask)
+    kind = type(changed.ask)
+    answer = named(KINDS[f"{kind.__module__.removeprefix('inference_econ.')}:{kind.__name__}"])
+    result: Result = answer(ScenarioRun(changed, tuple(changes), keep_going, progress), changed.ask)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class ScenarioRun:
     """A scenario that is being answered; see :func:`run` for the fields."""
 
     scenario: Scenario
@@ -94,12 +82,14 @@ class _Run:
     progress: Progress | None
 
     def frontiers(self, ask: FrontierAsk) -> Result:
+        """Answer a scenario of frontiers."""
         table = self.scenario.table
         shown = () if table is None else (column.key for column in table.columns)
         check_of_one_kind((series.settings.over(ask.common) for series in ask.series), shown)
         return self._drawn(ask, _curve)
 
     def toy(self, ask: ToyAsk) -> Result:
+        """Answer a scenario of the toy model."""
         return self._drawn(ask, partial(toy_curve, ask))
 
     def _drawn(self, ask: FrontierAsk | ToyAsk, curve: Callable[[str, Settings], Curve]) -> Result:
@@ -122,7 +112,7 @@ class _Run:
             raise NothingFitsError("\n".join(f"{label}: {reason}" for label, reason in missing.items()))
         offers = self._offers(curve.label for curve in curves)
         used = (*(used for curve in curves for used in curve.sources), *(beside.source for beside in offers))
-        return self._result([*curves, *offers], used, missing)
+        return self.result([*curves, *offers], used, missing)
 
     def _offers(self, labels: Iterable[str]) -> tuple[BesideSeries, ...]:
         """Offers that the figure of the scenario draws beside some series."""
@@ -133,41 +123,20 @@ class _Run:
         """The measured deployment under its own preset, and under the further ones."""
         further = (ask.replace(common=ask.common.replace(assumptions=preset)) for preset in ask.presets)
         assessments = [assessment_of(wanted, progress=self.progress) for wanted in (ask, *further)]
-        return self._result(assessments, (used for item in assessments for used in priced_sources(item.setup)))
+        return self.result(assessments, (used for item in assessments for used in priced_sources(item.setup)))
 
     def square_root_law(self, ask: SquareRootAsk) -> Result:
+        """Answer a scenario of the square-root law."""
         parameters = np.array([float(model.parameters) for model in ask.measured])
         measured = np.array([model.latency for model in ask.measured])
         predicted = roofline.square_root_law(parameters, parameters[0], measured[0])
         labels = tuple(model.label for model in ask.measured)
-        return self._result([SquareRootLaw(labels, parameters, measured, predicted)])
-
-    def uncertainty(self, ask: UncertaintyAsk) -> Result:
-        study = uncertainty.answer.answer(self.scenario, ask, progress=self.progress)
-        return self._result([study], study.used)
-
-    def sweep(self, ask: SweepAsk) -> Result:
-        """All combinations, held in memory; :func:`inference_econ.sweep` writes larger ones as they are answered."""
-        combinations = combinations_of(ask)
-        check_work(combinations, range(combinations.parts))
-        contents = []
-        try:
-            for index, part in answers(combinations, range(combinations.parts)):
-                contents.append(part.content)
-                if self.progress is not None:
-                    self.progress((index + 1) / combinations.parts, f"{index + 1} of {combinations.parts} parts")
-        except KeyboardInterrupt:
-            _work.stop(f"{len(contents)} of {combinations.parts} parts" if contents else "")
-        missing = sum(len(combinations.numbers(index)) for index in range(len(contents), combinations.parts))
-        return self._result([Sweep(self.scenario, contents, missing).summary()])
-
-    def claims(self, _: ClaimsAsk) -> Result:
-        return self._result([answered(self.scenario, progress=self.progress)])
+        return self.result([SquareRootLaw(labels, parameters, measured, predicted)])
 
     def compared(self, answer: Compared, sources_of: Callable[[Any], Iterable[UsedSource]]) -> Result:
         """Tables and charts, with the sources of what they rest on."""
         used = (source for spec in answer.basis for source in sources_of(spec))
-        return self._result([*answer.tables, *answer.charts], used)
+        return self.result([*answer.tables, *answer.charts], used)
 
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole, with the offers that are drawn beside all of them."""
@@ -188,31 +157,12 @@ class _Run:
         if odd is not None:
             raise InputError(f"offers of {odd!r}: no panel has such a series; series: {', '.join(sorted(labels))}")
 
-    def _result(
+    def result(
         self, exhibits: Iterable[Exhibit], used: Iterable[UsedSource] = (), missing: Mapping[str, str] | None = None
     ) -> Result:
         """A result with the sources of what it shows, each once, before those of the scenario itself."""
         sources = spec_sources("scenario", self.scenario)
         return Result(self.scenario, tuple(exhibits), (*dict.fromkeys(used), *sources), missing or {})
-
-
-#: What answers each kind of question.
-_ANSWERS: Mapping[type, Callable[[_Run, Any], Result]] = {
-    FrontierAsk: _Run.frontiers,
-    ToyAsk: _Run.toy,
-    SquareRootAsk: _Run.square_root_law,
-    AssessAsk: _Run.assessment,
-    LatentVariantsAsk: lambda run, ask: run.compared(latent_attention.compare(ask), setup_sources),
-    RunaheadAsk: lambda run, ask: run.compared(kv_runahead.compare(ask), partial(spec_sources, "model")),
-    UncertaintyAsk: _Run.uncertainty,
-    SweepAsk: _Run.sweep,
-    ClaimsAsk: _Run.claims,
-    FamilyAsk: lambda run, ask: run.compared(families.compare(ask, run.progress), priced_sources),
-    SamplingRuleAsk: lambda run, ask: run.compared(sampling_rule.compare(ask), lambda _: ()),
-    StepsAsk: lambda run, ask: run.compared(steps.compare(ask), setup_sources),
-    InferAsk: lambda run, ask: run.compared(closed_models.compare(ask, run.progress), partial(spec_sources, "priors")),
-    PanelsAsk: _Run.panels,
-}
 
 
 def _curve(label: str, settings: Settings) -> Curve:

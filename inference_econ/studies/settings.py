@@ -32,7 +32,7 @@ from inference_econ.studies.results import AnyFrontier
 
 
 def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
-    """The frontier that some settings describe; what they leave out is :data:`inference_econ.inputs.scenarios.scenario.DEFAULTS`.
+    """The frontier that some settings describe; what they leave out is ``DEFAULTS``.
 
     Of services, unless decode steps alone are asked for or the grid is that of the published study.
 

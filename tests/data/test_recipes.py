@@ -27,7 +27,8 @@ PLAIN = replace(recipes()[0], model="deepseek_v3", weights=None, hardware="h200_
 RECIPE = replace(
     PLAIN,
     isl=1024.0, osl=1024.0, concurrencies=frozenset({64.0}), speculation="none", step_tokens=8192.0, source="recipe",
-    prefill=RecordedPool(workers=1, tp=1, dp=8, pp=1, ep=8, slots=64), decode=RecordedPool(workers=3, tp=8, dp=1, pp=1, ep=8),
+    prefill=RecordedPool(workers=1, tp=1, dp=8, pp=1, ep=8, slots=64),
+    decode=RecordedPool(workers=3, tp=8, dp=1, pp=1, ep=8),
 )  # fmt: skip
 DRAFTED = replace(RECIPE, speculation="MTP3")
 
@@ -47,7 +48,8 @@ def _row(milliseconds: float, workers: tuple[int, int] | None = None, **changes:
         id=f"{milliseconds:g} ms", dataset="d", source="public InferenceX runs", engine="trtllm", engine_version="1.0",
         model="deepseek_v3", hardware="h200_sxm", weights=None, isl=0.9 * 1024, osl=0.9 * 1024, load="concurrency",
         concurrency=64.0, accelerators=None if workers is None else 8 * sum(workers),
-        prefill=RecordedPool(workers=first, tp=8, dp=1, pp=1, ep=8), decode=RecordedPool(workers=second, tp=8, dp=1, pp=1, ep=8),
+        prefill=RecordedPool(workers=first, tp=8, dp=1, pp=1, ep=8),
+        decode=RecordedPool(workers=second, tp=8, dp=1, pp=1, ep=8),
         tpot_seconds=milliseconds * 1e-3,
     )  # fmt: skip
     return replace(row, **changes)  # type: ignore[arg-type]

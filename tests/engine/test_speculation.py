@@ -298,7 +298,7 @@ def test_proposals_that_are_never_accepted_never_help(kind: str) -> None:
 @given(tokens=st.floats(0.0, 20_000.0), chance=st.floats(0.05, 0.95), tp=st.sampled_from([1, 4, 8]))
 @settings(max_examples=20, deadline=None)
 def test_the_best_draft_gets_shorter_as_batches_grow(tokens: float, chance: float, tp: int) -> None:
-    """A dense model, free proposals, one roofline per step; :meth:`SpeculationRounds.best` says what differs elsewhere."""
+    """A dense model, free proposals, one roofline per step; see :meth:`SpeculationRounds.best` for others."""
     bound = setup("llama_3_70b", "h100_sxm", round(tokens), "fp8", "ideal")
     lengths = rounds(bound, layout(tp), Speculation.of("ngram", chance, 6)).best().length
     assert (np.diff(lengths) <= 0).all()

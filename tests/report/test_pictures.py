@@ -101,7 +101,7 @@ def test_services_are_held_against_measured_servers_in_every_metric(services: Se
 
 
 def test_a_server_as_fast_as_a_point_has_its_metric(services: ServiceFrontier) -> None:
-    from inference_econ.extras.servers.similar_servers import SimilarServer
+    from inference_econ.report.speed_cost import SimilarServer
 
     last = len(services) - 1
     server = SimilarServer("", "", 1.0, float(services.tokens_per_second_per_accelerator[last]))

@@ -51,7 +51,7 @@ def cheapest(
     Parameters
     ----------
     offers : sequence of Services
-        Layouts to choose from, of one engine on one kind of chip each (:func:`inference_econ.answers.layout_services.offer`).
+        Layouts to choose from, of one engine on one kind of chip each (``offer``).
     requests_per_second : float
         The whole traffic [1/s].
     targets : Targets

@@ -175,8 +175,8 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
     -------
     Pool
         A chain is an instance of so many times the chips. It takes a prompt's time alone, and keeps its busiest process
-        busy, in proportion to those of one process by :class:`PrefillChain`; while that goes on, the others read for the next
-        prompts. The last process has the whole cache, and sends it to those that decode.
+        busy, in proportion to those of one process by :class:`PrefillChain`; while that goes on, the others read for
+        the next prompts. The last process has the whole cache, and sends it to those that decode.
 
     Raises
     ------

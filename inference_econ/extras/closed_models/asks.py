@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs import catalog
 from inference_econ.inputs._spec import Count, DollarsPerHour, Dtype, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.asks import Positive, Probability, ProposerName
+from inference_econ.inputs.offers import Offer, known_offers
 from inference_econ.inputs.workload.traffic import Tokens
 
 #: What a user types for a field of :class:`ObservedOffer`.
@@ -265,3 +267,42 @@ class Priors(SourcedSpec):
                 f"utilisation: a median of {self.utilisation.median:g} with a spread of {self.utilisation.spread:g} "
                 f"is often more than all there is ({likely:.3g} at two standard deviations); make one of them less"
             )
+
+
+def recorded_offers(listing: str, date: str | None = None, leave_out: Iterable[str] = ()) -> tuple[ObservedOffer, ...]:
+    """The offers of a model in ``scenarios/measured/offers.csv`` that have a speed.
+
+    Parameters
+    ----------
+    listing : str
+        Its name there, ``meta-llama/llama-3.3-70b-instruct``, or in the catalogue.
+    date : str, optional
+        The day.
+    leave_out : iterable of str
+        Providers that do not count.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    without = set(leave_out)
+    rows = [
+        row
+        for row in known_offers()
+        if listing in (row.model_as_written, row.model)
+        and date in (None, row.date)
+        and row.provider not in without
+        and row.tokens_per_second is not None
+    ]
+    if not rows:
+        listed = sorted({row.model_as_written for row in known_offers() if row.tokens_per_second is not None})
+        day = "" if date is None else f" of {date}"
+        raise InputError(f"no offer of {listing!r}{day} with a speed is recorded; recorded: {', '.join(listed)}")
+    observed = [name for name in ObservedOffer.model_fields if name in Offer.model_fields]
+    return tuple(ObservedOffer(**{name: getattr(row, name) for name in observed}) for row in rows)
+
+
+def priors(name: str) -> Priors:
+    """Read what is believed before anything is observed, by name or path; see ``catalog.tier`` for errors."""
+    return catalog.of_assumptions(Priors, "priors", "priors", name)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import inference_econ as ie
-from inference_econ import inputs
 from inference_econ.errors import InputError
+from inference_econ.extras.closed_models.asks import ObservedOffer, observed_offer
 from inference_econ.requests import Request, subject, workload
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def infer(
         return _acceptance(speedup, draft_length, draft_cost or 0.0)
     if offers and recorded is not None:
         raise InputError("give either --offer or --recorded, not both")
-    seen = ie.recorded_offers(recorded) if recorded is not None else [inputs.observed_offer(text) for text in offers]
+    seen = ie.recorded_offers(recorded) if recorded is not None else [observed_offer(text) for text in offers]
     if not seen:
         raise InputError("nothing was observed; give --offer, for example --offer input=3,output=15,speed=60")
     if hour_price:
@@ -66,9 +66,7 @@ def infer(
     return ie.infer(seen, priors, samples=samples, truth=truth, progress=request.progress)
 
 
-def _hour_price(
-    request: Request, seen: Sequence[inputs.ObservedOffer], truth: str | None, price_over_cost: float
-) -> Shown:
+def _hour_price(request: Request, seen: Sequence[ObservedOffer], truth: str | None, price_over_cost: float) -> Shown:
     """The price of a GPU-hour that the price of tokens of a known model on a known chip implies."""
     (offer, *others) = seen
     output, speed = offer.dollars_per_million_output_tokens, offer.tokens_per_second
@@ -98,7 +96,7 @@ def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> 
     return AcceptancePage(speedup, draft_length, draft_cost, share)
 
 
-def _exponents(seen: Sequence[inputs.ObservedOffer], lengths: ie.Requests) -> Shown:
+def _exponents(seen: Sequence[ObservedOffer], lengths: ie.Requests) -> Shown:
     """The exponents of the preference with which a buyer chooses each of some offers."""
     shares = (lengths.isl.mean, lengths.osl.mean)
     rows = []

@@ -17,8 +17,7 @@ from inference_econ.errors import InputError
 from inference_econ.extras.closed_models.asks import ObservedOffer, Priors
 from inference_econ.extras.closed_models.draws import Draws, spread_of
 from inference_econ.extras.closed_models.frontiers import Manner
-from inference_econ.inputs import LEVELS as LEVELS_likelihood
-from inference_econ.inputs import ModelSpec, number
+from inference_econ.inputs import LEVELS, ModelSpec, number
 from inference_econ.records.plain import attributes, records_of
 
 #: An observation that is further from all draws than this many standard deviations of its noise is out of reach [1].
@@ -90,11 +89,7 @@ def log_likelihood(draws: Draws, offer: ObservedOffer) -> Array:
 def _waiting(priors: Priors, chip: str) -> Normal:
     """A time to first token over the one that is predicted: noise, and the error of the profile."""
     spread = spread_of(chip, "ttft")
-    wide = (
-        0.0
-        if spread is None
-        else (spread[LEVELS_likelihood.index(0.9)] - spread[LEVELS_likelihood.index(0.1)]) / _EIGHTY
-    )
+    wide = 0.0 if spread is None else (spread[LEVELS.index(0.9)] - spread[LEVELS.index(0.1)]) / _EIGHTY
     return Normal(0.0, math.hypot(math.log(priors.observed_ttft), wide))
 
 
@@ -161,7 +156,7 @@ def _rounded(value: float) -> str:
 
 
 #: Quantiles that are shown: an interval of 80 % and its middle [1].
-LEVELS = (0.1, 0.5, 0.9)
+QUANTILES = (0.1, 0.5, 0.9)
 #: Ways of serving that are drawn for each offer to say how it is probably served [1].
 _SERVED = 4096
 #: An offer that the best model of all misses by so much more than its own best one is not explained beside the others,
@@ -343,7 +338,7 @@ def interval(values: Array, weights: Array) -> CredibleInterval:
     """Quantiles of weighted values: the least that so much of the weight is at or below."""
     order = np.argsort(values)
     reached = np.cumsum(weights[order])
-    places = np.searchsorted(reached, np.array(LEVELS) * reached[-1])
+    places = np.searchsorted(reached, np.array(QUANTILES) * reached[-1])
     return CredibleInterval(*(float(values[order[place]]) for place in places))
 
 
@@ -479,7 +474,7 @@ def _systematic(weights: Array, draws: int) -> Indices:
 
 
 def _plain_interval(values: Array) -> CredibleInterval:
-    return CredibleInterval(*(float(value) for value in np.quantile(values, LEVELS)))
+    return CredibleInterval(*(float(value) for value in np.quantile(values, QUANTILES)))
 
 
 def _shares(names: Iterable[str]) -> dict[str, float]:

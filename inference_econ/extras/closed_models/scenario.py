@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from inference_econ._types import Progress
 from inference_econ.extras import closed_models
+from inference_econ.extras.closed_models import asks
 from inference_econ.extras.closed_models.asks import InferAsk
-from inference_econ.inputs import catalog
+from inference_econ.records.sources import spec_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
 
 if TYPE_CHECKING:
     from inference_econ.extras.closed_models import CredibleInterval, Inferred
+    from inference_econ.studies.results import Result
+    from inference_econ.studies.scenario import ScenarioRun
 
 _BILLION = 1e9
 _ENDS = ("10 %", "50 %", "90 %")
@@ -36,7 +40,7 @@ def compare(ask: InferAsk, progress: Progress | None = None) -> Compared:
         if len(with_truth) > 1
         else ()
     )
-    return Compared((*sizes, _kinds(ask, labels, answers)), charts, (catalog.priors(ask.priors),))
+    return Compared((*sizes, _kinds(ask, labels, answers)), charts, (asks.priors(ask.priors),))
 
 
 def _of(answer: Inferred, index: int) -> CredibleInterval:
@@ -93,3 +97,8 @@ def _chart(name: str, index: int, answers: Sequence[tuple[str, Inferred]]) -> Ch
         ChartLine("truth", diagonal, diagonal),
     )
     return Chart(f"{name} parameters", "true (10^9)", "inferred (10^9)", lines)
+
+
+def answer(run: ScenarioRun, ask: InferAsk) -> Result:
+    """Answer a scenario of this kind."""
+    return run.compared(compare(ask, run.progress), partial(spec_sources, "priors"))

@@ -231,7 +231,7 @@ def buy(
     -------
     Purchase
         With the crossovers of every fleet with the cheapest offer, and with the one in the middle: of each chip that of
-        :func:`inference_econ.answers.deployments.recommend.recommend` for a large traffic. What is billed is that for the traffic.
+        ``recommend`` for a large traffic. What is billed is that for the traffic.
 
     Raises
     ------

@@ -218,7 +218,7 @@ def best_of_chips(
     play: bool = True,
     note: Callable[[str], None] | None = None,
 ) -> dict[str, Deployment]:
-    """The first of :func:`inference_econ.answers.deployments.recommend.recommend` by name of the chip, for each of them alone.
+    """The first of ``recommend`` by name of the chip, for each of them alone.
 
     Parameters
     ----------

@@ -41,7 +41,8 @@ def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pay: t
     api, progress = _offers(api_prices, request.model), request.progress
     if agents is not None:
         played = sessions.played(request, **sessions.usual())
-        return agents.buy(offers, api, request.agents, ways=ways, progress=progress, **played)
+        bought: Shown = agents.buy(offers, api, request.agents, ways=ways, progress=progress, **played)
+        return bought
     scv, rate = request.arrival_scv, request.request_rate
     return ie.buy(offers, api, targets, ways=ways, arrival_scv=scv, request_rate=rate)
 
@@ -117,7 +118,8 @@ def fleet(
     with extras.needed("studies", "scipy"):
         if work is not None:
             offers = subject.of_chips(request, work.requests)
-            return work.fleet(offers, day, **sessions.played(request, **sessions.usual()), **settings)
+            planned: Shown = work.fleet(offers, day, **sessions.played(request, **sessions.usual()), **settings)
+            return planned
         offers = subject.of_chips(request, requests)
         return ie.fleet(offers, day, targets, arrival_scv=request.arrival_scv, **settings)
 

@@ -189,7 +189,7 @@ def fleet(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, of one or several kinds of chips (:func:`inference_econ.answers.deployments.candidates.market`): instances that
+        What competes, of one or several kinds of chips (``market``): instances that
         read prompts and decode. Of pools it is said only what the day would cost with them, as planned.
     rates : sequence of float
         Mean requests per second of each hour; between the middles of hours they are interpolated, and the first hour

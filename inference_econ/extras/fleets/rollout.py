@@ -344,7 +344,7 @@ def rollout(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, of one or several kinds of chips (:func:`inference_econ.answers.deployments.candidates.market`), for prompts and
+        What competes, of one or several kinds of chips (``market``), for prompts and
         answers of the lengths in question; pools that prefill and decode apart do not.
     gpus : int
         Chips that there are [1].

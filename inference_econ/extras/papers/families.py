@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from inference_econ._types import Progress
 from inference_econ.answers.deployments.serving_frontier import PROMPTS, ServiceFrontier
@@ -14,9 +15,15 @@ from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import FamilyAsk, Settings, catalog, split_changes
 from inference_econ.inputs.models.sizes import hidden_size, layer_parameters
+from inference_econ.records.sources import priced_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
 from inference_econ.studies.layout_curves import LayoutCurves
 from inference_econ.studies.settings import frontier_of
+
+if TYPE_CHECKING:
+    from inference_econ.studies.results import Result
+    from inference_econ.studies.scenario import ScenarioRun
+
 
 #: Lines of a chart: the best members and the base; more cannot be told apart [1].
 _LINES = 6
@@ -215,3 +222,8 @@ def _line(member: Member, base: Member) -> ChartLine:
     assert member.front is not None
     label = ", ".join(member.labels) + (" (base)" if member is base else "")
     return ChartLine(label, member.front.tokens_per_second.tolist(), member.front.dollars.tolist())
+
+
+def answer(run: ScenarioRun, ask: FamilyAsk) -> Result:
+    """Answer a scenario of this kind."""
+    return run.compared(compare(ask, run.progress), priced_sources)

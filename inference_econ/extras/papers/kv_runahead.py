@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from statistics import median
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +15,13 @@ from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas.attention import grouped_query_flop
 from inference_econ.formulas.kv_runahead import LayerWork, ProcessRates
 from inference_econ.inputs import BYTES_PER_ELEMENT, ChainAsk, ModelSpec, RunaheadAsk, catalog
+from inference_econ.records.sources import spec_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
+
+if TYPE_CHECKING:
+    from inference_econ.studies.results import Result
+    from inference_econ.studies.scenario import ScenarioRun
+
 
 #: What the ways to prefill are called, by the field of a printed value where it has one.
 METHODS: Mapping[str, str] = {
@@ -207,3 +215,8 @@ def _by_method(ask: RunaheadAsk, players: list[_Player], times: Times) -> CellTa
         f"all-gather. Parts are interpolated between those searched for {', '.join(map(str, ask.lookup))} tokens."
     )
     return CellTable("Time to the first token by method", ("processes", "prompt"), columns, tuple(rows), (note,))
+
+
+def answer(run: ScenarioRun, ask: RunaheadAsk) -> Result:
+    """Answer a scenario of this kind."""
+    return run.compared(compare(ask), partial(spec_sources, "model"))

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +16,13 @@ from inference_econ.engine import Setup, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.extras.papers import attention_layer
 from inference_econ.inputs import Implementation, LatentVariant, LatentVariantsAsk, ModelSpec, WholeStep, catalog
+from inference_econ.records.sources import setup_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
+
+if TYPE_CHECKING:
+    from inference_econ.studies.results import Result
+    from inference_econ.studies.scenario import ScenarioRun
+
 
 #: What the variants of ``Assumptions.latent_attention`` are called.
 NAMES: Mapping[LatentVariant, str] = {
@@ -297,3 +304,8 @@ def _over_new_tokens(seconds: Seconds, ask: LatentVariantsAsk) -> Chart:
             marks[f"{NAMES[variant]} from {new_tokens:g}"] = new_tokens
     title = f"Batch {at.batch}, context {at.context}: several new tokens"
     return Chart(title, "new tokens per sequence", _Y_LABEL, lines, marks=marks)
+
+
+def answer(run: ScenarioRun, ask: LatentVariantsAsk) -> Result:
+    """Answer a scenario of this kind."""
+    return run.compared(compare(ask), setup_sources)

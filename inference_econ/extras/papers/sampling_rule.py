@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,11 @@ from inference_econ.formulas import speculation as formulas
 from inference_econ.inputs import SamplingRuleAsk
 from inference_econ.serving import SimulatedEstimate
 from inference_econ.studies.exhibits import CellRow, CellTable, Compared
+
+if TYPE_CHECKING:
+    from inference_econ.studies.results import Result
+    from inference_econ.studies.scenario import ScenarioRun
+
 
 #: Tokens that are expected less often than this share a cell of the chi-square test (Cochran, 1954) [1].
 _FEWEST = 5.0
@@ -260,3 +266,8 @@ def _normal(mean: float, variance: float) -> SimulatedEstimate:
     from scipy.special import ndtri
 
     return SimulatedEstimate(mean, float(ndtri(0.975)) * math.sqrt(variance))
+
+
+def answer(run: ScenarioRun, ask: SamplingRuleAsk) -> Result:
+    """Answer a scenario of this kind."""
+    return run.compared(compare(ask), lambda _: ())

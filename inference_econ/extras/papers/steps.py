@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from inference_econ.answers.explain import Explanation, explain
 from inference_econ.answers.settings import pins_of, setup_of
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Series, Settings, StepsAsk
+from inference_econ.records.sources import setup_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
+
+if TYPE_CHECKING:
+    from inference_econ.studies.results import Result
+    from inference_econ.studies.scenario import ScenarioRun
+
 
 #: What steps are asked over, as people read it.
 AXES = {"context": "context (tokens)", "batch": "batch", "shared_prefix": "shared prefix (tokens)"}
@@ -130,3 +137,8 @@ def _lines(ask: StepsAsk, steps: Steps, name: str) -> tuple[ChartLine, ...]:
             ChartLine(label, [value for value, _ in explanations], [getattr(step, name) for _, step in explanations])
         )
     return tuple(lines)
+
+
+def answer(run: ScenarioRun, ask: StepsAsk) -> Result:
+    """Answer a scenario of this kind."""
+    return run.compared(compare(ask), setup_sources)

@@ -13,6 +13,8 @@ from inference_econ import inputs, report
 from inference_econ.errors import InputError
 from inference_econ.extras import servers
 from inference_econ.extras.servers import validation
+from inference_econ.extras.servers.pages import run_vs_prediction
+from inference_econ.extras.servers.pages.validate import ValidationPage
 from inference_econ.records import files
 from inference_econ.report import saved_services
 from inference_econ.requests import Request
@@ -102,21 +104,19 @@ def validate(
         servers.check_groups(keys)
     compared: list[servers.Servers] = []
     if sources:
-        from inference_econ.extras.servers.validation import servers
-
-        files = servers.read(sources, saved_services.measured_server(request, engine))
-        compared = [servers.held(files, name, levels=levels) for name in assumptions or (None,)]
+        files = validation.servers.read(sources, saved_services.measured_server(request, engine))
+        compared = [validation.servers.held(files, name, levels=levels) for name in assumptions or (None,)]
     assert request.asked is not None
     words = [*request.asked.words(), "--format", "markdown"]
     command = shlex.join([*words, *(["-o", request.output] if request.output is not None else [])])
     answer = ie.Validated(tuple(compared), others, assumptions, bound)
-    return report.validate.ValidationPage(answer, keys, command, bool(datasets))
+    return ValidationPage(answer, keys, command, bool(datasets))
 
 
 validate.__doc__ = _HELP
 
 
-def _against(results: Sequence[str], path: str, number: int | None) -> report.run_vs_prediction.AgainstPage:
+def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_prediction.AgainstPage:
     """The numbers of a run beside those of an answer.
 
     Raises
@@ -136,13 +136,13 @@ def _against(results: Sequence[str], path: str, number: int | None) -> report.ru
     except InputError as error:
         raise InputError(f"{results[0]} against {path}: {error}", error.option) from error
     suspects = _suspects(chosen, parts[-1], held)
-    return report.run_vs_prediction.AgainstPage(
+    return run_vs_prediction.AgainstPage(
         f"{results[0]} against {path}", parts, held, suspects, _calibrate(results[0], saved, parts[-1])
     )
 
 
 def _suspects(
-    chosen: report.deployment_reader.Chosen, part: PlanPart, held: Sequence[servers.Held]
+    chosen: report.deployment_reader.Chosen, part: PlanPart, held: Sequence[servers.CheckedNumber]
 ) -> Sequence[servers.Suspect]:
     """Parts of a step that could explain a TPOT of the median, or the mean, outside its interval."""
     outside = [entry for entry in held if entry.expected.measure == "tpot" and entry.inside is False]
@@ -218,7 +218,7 @@ def calibrate(
             )
         mine = own_profile(measured.rows, date=date.today().isoformat())
         profile = None if path is None else mine.file(name or "own levels", description, reference, source)
-        page, notes = report.run_vs_prediction.OwnLevelsPage(mine), measured.left_out_notes()
+        page, notes = run_vs_prediction.OwnLevelsPage(mine), measured.left_out_notes()
     else:
         preset = base or base_of(measured.rows)
         assumptions, constants = inputs.catalog.assumptions(preset, changes=changes), _words(names)
@@ -231,12 +231,12 @@ def calibrate(
             if len(measured.rows) < len(constants):
                 raise InputError(f"{error}{measured.why_few}") from error
             raise
-        folds = servers.holdout.all_folds(fitted, progress=progress)
+        folds = servers.fit.all_folds(fitted, progress=progress)
         today, title = date.today().isoformat(), name or "fitted profile"
         provenance = servers.Provenance(title, preset, source, reference, today, changes, description)
         profile = None if path is None else servers.profile(fitted, folds, provenance)
-        notes = [*measured.notes(fitted, most), *report.run_vs_prediction.not_reproduced(fitted)]
-        page = report.run_vs_prediction.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out))
+        notes = [*measured.notes(fitted, most), *run_vs_prediction.not_reproduced(fitted)]
+        page = run_vs_prediction.CalibrationPage(ie.Calibrated(fitted, folds, measured.left_out))
     if path is not None and profile is not None:
         files.write_text(path, inputs.yaml_text(profile))
     for note in (*notes, *([] if path is None else [f"wrote {path}"])):

@@ -4,36 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 from inference_econ.engine import Setup
 from inference_econ.extras.servers.accuracy import chosen, specs
 from inference_econ.extras.servers.measurements import Measurement, shipped
 from inference_econ.inputs import Precision
+from inference_econ.report.speed_cost import SimilarServer
 
 #: Shipped files with times per output token of servers.
 _WITH_TPOT = ("serving_points", "inferencemax_aggregated", "poisson_load_a100", "decode_points")
 #: Lengths of requests are alike if neither is more than so many times the other [1].
 ALIKE = 1.25
-
-
-class SimilarServer(NamedTuple):
-    """Speed and cost of a measured server.
-
-    Attributes
-    ----------
-    engine, dataset : str
-        What served, and the file of the measurement.
-    tokens_per_second_per_user : float
-        One over the TPOT [tokens/s].
-    tokens_per_second_per_accelerator : float
-        Output tokens: as measured, or by Little's law from the requests in flight and their latencies [tokens/s].
-    """
-
-    engine: str
-    dataset: str
-    tokens_per_second_per_user: float
-    tokens_per_second_per_accelerator: float
 
 
 def servers_like(setup: Setup, isl: float, osl: float) -> list[SimilarServer]:

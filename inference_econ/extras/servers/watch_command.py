@@ -7,9 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import click
-from inference_econ_cli import show
-
 import inference_econ as ie
 from inference_econ import answers, report
 from inference_econ.errors import InputError
@@ -37,7 +34,7 @@ def watch(
     lasting: float | None,
     once: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """A line for each window of a running server: TTFT, TPOT and tokens/s beside their predicted intervals.
 
     ANSWER.json is what 'recommend' or 'frontier' wrote with -o; instead, MODEL and HARDWARE with
@@ -51,17 +48,16 @@ def watch(
     states: dict[str, str] = {}
     for window in windows:
         if not (states or as_json or request.quiet):
-            show.put(heading(service), None, quiet=request.quiet)
+            request.host.put(heading(service))
         if window.run is None:
             entry = Watched(window.at, None, (), window.reason)
         else:
             entry = watched(window.at, service, window.run, targets, arrival_scv)
         states[entry.state] = entry.reason
-        show.put(json.dumps(entry.record(), allow_nan=False) if as_json else entry.text, None, quiet=request.quiet)
+        request.host.put(json.dumps(entry.record(), allow_nan=False) if as_json else entry.text)
     if list(states) == ["not compared"]:
         raise InputError(f"no window could be compared; the last one: {states['not compared']}", option="metrics")
-    if "outside" in states:
-        raise click.exceptions.Exit(1)
+    return int("outside" in states)
 
 
 def _windows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from inference_econ import _missing as extras
-from inference_econ import report
+from inference_econ.extras.sweeps import page
 from inference_econ.requests import Request
 
 if TYPE_CHECKING:
@@ -19,6 +19,6 @@ def sweep(request: Request, study: str, folder: str, jobs: int | None) -> Page:
     at any moment; the same command goes on where it was. Any program that reads Parquet can read the folder.
     """
     with extras.needed("studies", "pyarrow"):
-        answered = report.page.sweep(study, folder, jobs=jobs, progress=request.progress)
+        answered = page.sweep(study, folder, jobs=jobs, progress=request.progress)
         request.tell(f"wrote {folder}")
-        return report.page.SweepPage(answered.summary())
+        return page.SweepPage(answered.summary())

@@ -72,7 +72,7 @@ class SweepPage(AnswerPage[Swept]):
             for best in swept.ordered()
         ]
         mark = "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
-        grid = charts.Grid(
+        grid = charts.TileGrid(
             _heading(swept),
             f"tokens/s per user, at least; $ per million output tokens{mark}",
             swept.among,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import process_time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,11 @@ from inference_econ.records.plain import attributes, finite_or_nan, finite_or_no
 from inference_econ.records.sources import UsedSource, source_records, spec_sources
 from inference_econ.studies.results import AnyFrontier, Study, common_speeds
 from inference_econ.studies.settings import frontier_of, number, with_numbers
+
+if TYPE_CHECKING:
+    from inference_econ.studies.results import Result
+    from inference_econ.studies.scenario import ScenarioRun
+
 
 #: Inputs that change no frontier: a price scales its costs, errors of a profile its costs and speeds.
 CHEAP = ("price", PROFILE)
@@ -960,3 +965,9 @@ class _Told:
                 self.progress(self.done / self.rows, label)
 
         return tell
+
+
+def answer_scenario(run: ScenarioRun, ask: UncertaintyAsk) -> Result:
+    """Answer a scenario of this kind."""
+    study = answer(run.scenario, ask, progress=run.progress)
+    return run.result([study], study.used)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import inference_econ as ie
-from inference_econ import inputs, studies
+from inference_econ import inputs
 from inference_econ.errors import InputError
+from inference_econ.extras.uncertainty import description
+from inference_econ.extras.uncertainty.answer import answer
+from inference_econ.extras.uncertainty.asks import UncertaintyAsk
 from inference_econ.requests import Request, kinds, prices, subject, tables
 
 
@@ -37,9 +40,8 @@ def uncertainty(
         chips = [_meant(request, "hardware", name) for name in names[1:]]
         price = prices.of_compared(request.price, chips)
         settings = subject.shared_settings(request)
-        scenario = studies.description.asked(model, chips, _varied(vary), price, overrides, settings)
-    answer = studies.uncertainty.answer.answer
-    return answer(scenario, scenario.ask, progress=request.progress)  # type: ignore[arg-type]
+        scenario = description.asked(model, chips, _varied(vary), price, overrides, settings)
+    return answer(scenario, scenario.ask, progress=request.progress)
 
 
 def _meant(request: Request, kind: str, text: str) -> str:
@@ -68,7 +70,7 @@ def _study(request: Request, name: str, vary: tuple[str, ...], overrides: Mappin
         option = "--vary" if vary else f"--{typed[0].replace('_', '-')}"
         raise InputError(f"{option} is for MODEL HARDWARE...; {name!r} alone is a study, whose file says it")
     study = inputs.catalog.scenario(_meant(request, "scenarios", name))
-    if not isinstance(study.ask, inputs.UncertaintyAsk):
+    if not isinstance(study.ask, UncertaintyAsk):
         raise InputError(f"{name} is a scenario of the kind {study.ask.kind!r}, not uncertainty; 'run' answers it")
     return study.replace(ask=study.ask.replace(**overrides)) if overrides else study
 

@@ -77,7 +77,7 @@ def uncertainty(
     """
     choices = {name: value for name, value in (("speed", speed), ("samples", samples)) if value is not None}
     scenario = asked(model, hardware, vary, price, {**choices, "seed": seed}, settings)
-    return answer(scenario, scenario.ask, progress=progress)  # type: ignore[arg-type]
+    return answer(scenario, scenario.ask, progress=progress)
 
 
 def asked(

@@ -246,7 +246,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_FIELDS]) + more
 
 
-_HERE = "inference_econ.report.web"
+_HERE = "inference_econ.extras.web"
 
 
 def write(path: Path | str, questions: Sequence[Asked], again: str = "") -> None:
@@ -344,3 +344,8 @@ def _numeric(table: Table) -> Mapping[str, bool]:
     """Columns of a table by head, with whether each is one of numbers."""
     cells = zip(*table.rows, strict=True) if table.rows else ((),) * len(table.columns)
     return {head: is_numeric(column) for head, column in zip(table.columns, cells, strict=True)}
+
+
+def write_page(path: str | Path, page: Page) -> None:
+    """Write the document of one page; see :func:`write`."""
+    write(path, [Asked(page)])

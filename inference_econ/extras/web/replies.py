@@ -123,15 +123,15 @@ def _yaml(answer: Answer) -> str:
 
 def _report(answer: Answer) -> str:
     """The answer as a file to mail."""
-    from inference_econ.report import web
+    from inference_econ.extras.web import document
 
     head: Any = answer.question.get("asked", {})
     options = head.get("options", {})
     engine = options.get("engine")
     named = engine.partition("@")[0] if isinstance(engine, str) else options.get("to")
-    section = web.section(web.Asked(_page(answer), answer.command, (), named))
+    section = document.section(document.Asked(_page(answer), answer.command, (), named))
     question = answer.command.removeprefix("inference-econ ")
-    return web.text([section], shlex.join(["inference-econ", "report", question, "-o", "report.html"]))
+    return document.text([section], shlex.join(["inference-econ", "report", question, "-o", "report.html"]))
 
 
 def _picture(answer: Answer, ending: str) -> bytes:

@@ -10,14 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
-from inference_econ_cli.commands import ClickCommand
-
 import inference_econ as ie
-from inference_econ import report as reports
 from inference_econ.errors import InputError
+from inference_econ.extras.web import document
 from inference_econ.records import saved
 from inference_econ.records.plain import json_text
+from inference_econ.report.page import Page
+from inference_econ.report.pages import page as page_of
 from inference_econ.requests import COMMANDS, Request
 from inference_econ.requests.tables import SHOWN
 
@@ -32,13 +31,13 @@ def report(request: Request, asked: tuple[str, ...], output: str, to: str | None
     questions if several are given. It opens without a network, and what is exactly in proportion to a price has a
     slider.
     """
-    questions = [_answer(text, to, quiet=request.quiet) for text in asked]
+    questions = [_answer(request, text, to) for text in asked]
     words = [_PROGRAM, "report", *asked, *(["--to", to] if to else []), "-o", output]
-    reports.web.write(output, questions, shlex.join(words))
+    document.write(output, questions, shlex.join(words))
     request.tell(f"wrote {output}")
 
 
-def _answer(text: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
+def _answer(request: Request, text: str, to: str | None) -> document.Asked:
     """A question of any kind, asked.
 
     Raises
@@ -47,11 +46,11 @@ def _answer(text: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
         If it is none that a report can show.
     """
     if text.lower().endswith(".json") and len(text.split()) == 1:
-        return _saved(text, to, quiet=quiet)
+        return _saved(request, text, to)
     if text and Path(text).is_dir():
         return _swept(text)
     words = _words(text)
-    return _answered(["run", *words] if len(words) == 1 and words[0] not in COMMANDS else words, to, quiet=quiet)
+    return _answered(request, ["run", *words] if len(words) == 1 and words[0] not in COMMANDS else words, to)
 
 
 def _words(text: str) -> list[str]:
@@ -69,7 +68,7 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> reports.web.Asked:
+def _answered(request: Request, words: Sequence[str], to: str | None) -> document.Asked:
     """Answer of a command, as on a terminal.
 
     Raises
@@ -77,24 +76,23 @@ def _answered(words: Sequence[str], to: str | None, *, quiet: bool) -> reports.w
     InputError
         If there is no such command, or it answers no question, or it is told where its answer goes.
     """
-    name = words[0]
-    command = _command(name)
-    arguments = [*words[1:], *(["--quiet"] if quiet else [])]
-    with command.make_context(name, arguments, parent=click.get_current_context().find_root()) as context:
-        stray = next((name for name in SHOWN if name != "quiet" and name in command.asked(context).given), None)
-        if stray is not None:
-            raise InputError(
-                f"{command.row.parameters[stray].spelled[0]} inside of the quotes: a report is written once, by its "
-                "own -o; leave it out"
-            )
-        page = command.answer(context)
-    engine = context.params.get("engine")
+    _check_reported(words[0])
+    asked = request.host.parse([*words, *(["--quiet"] if request.quiet else [])])
+    stray = next((name for name in SHOWN if name != "quiet" and name in asked.given), None)
+    if stray is not None:
+        raise InputError(
+            f"{asked.command.parameters[stray].spelled[0]} inside of the quotes: a report is written once, by its "
+            "own -o; leave it out"
+        )
+    answered = asked.answer(asked.command.load(), replace(request.host, progress=None))
+    engine = asked.values.get("engine")
     named = engine[0].partition("@")[0] if engine else None
-    return reports.web.Asked(page, shlex.join([_PROGRAM, *words]), (), to or named)
+    page = answered if isinstance(answered, Page) else page_of(answered)
+    return document.Asked(page, shlex.join([_PROGRAM, *words]), (), to or named)
 
 
-def _command(name: str) -> ClickCommand:
-    """A command that answers a question.
+def _check_reported(name: str) -> None:
+    """Reject what is not a command that answers a question.
 
     Raises
     ------
@@ -105,7 +103,7 @@ def _command(name: str) -> ClickCommand:
         raise InputError("a report in a report: give what is asked itself, without 'report'")
     reported = [row.name for row in COMMANDS.values() if "reported" in row.doors]
     if name in reported:
-        return ClickCommand(COMMANDS[name])
+        return
     if name in COMMANDS:
         raise InputError(f"{name!r} answers no question that a report could show; these do: {', '.join(reported)}")
     near = difflib.get_close_matches(name, reported, 1)
@@ -113,7 +111,7 @@ def _command(name: str) -> ClickCommand:
     raise InputError(f"no command {name!r}; {meant}A report shows {', '.join(reported)}")
 
 
-def _swept(folder: str) -> reports.web.Asked:
+def _swept(folder: str) -> document.Asked:
     """Report of the folder of a sweep.
 
     Raises
@@ -121,12 +119,10 @@ def _swept(folder: str) -> reports.web.Asked:
     InputError
         If it is none.
     """
-    return reports.web.Asked(
-        reports.sweep.SweepPage(ie.load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder])
-    )
+    return document.Asked(page_of(ie.load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder]))
 
 
-def _saved(path: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
+def _saved(request: Request, path: str, to: str | None) -> document.Asked:
     """Question of a saved answer, asked again and held against the file.
 
     Raises
@@ -135,15 +131,17 @@ def _saved(path: str, to: str | None, *, quiet: bool) -> reports.web.Asked:
         If the file is no answer, or one of another release.
     """
     answer = saved.question(path)
-    words = _command(answer.kind).row.typed(answer.options)
+    _check_reported(answer.kind)
+    words = [answer.kind, *COMMANDS[answer.kind].typed(answer.options)]
     try:
-        question = _answered([answer.kind, *words], to, quiet=quiet)
-    except click.UsageError as error:
-        raise InputError(f"{path}: not what {answer.kind} writes ({error.format_message()})") from error
+        request.host.parse(words)
+    except InputError as error:
+        raise InputError(f"{path}: not what {answer.kind} writes ({error})") from error
+    question = _answered(request, words, to)
     return replace(question, remarks=(_compared(path, answer.record, question.page),))
 
 
-def _compared(path: str, record: Mapping[str, Any], page: reports.page.Page) -> str:
+def _compared(path: str, record: Mapping[str, Any], page: Page) -> str:
     """Sentence on whether a file says what is answered now."""
     name = Path(path).name
     if record == json.loads(json_text(page.plain())):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import click
+import sys
 
 from inference_econ import _missing as extras
 from inference_econ.requests import Request
@@ -19,15 +19,13 @@ def serve(request: Request, host: str, port: int) -> None:
         prepare()
         with listening(host, port) as listener:
             if not is_loopback(host):
-                click.echo(
-                    f"Warning: --host {host} lets everybody who reaches this machine ask, without a password; give "
-                    "127.0.0.1 for yourself alone",
-                    err=True,
-                )
+                warning = f"Warning: --host {host} lets everybody who reaches this machine ask, without a password"
+                # Also with --quiet, which is about the address.
+                sys.stderr.write(f"{warning}; give 127.0.0.1 for yourself alone\n")
             app = application((host,))
             if not request.quiet:
                 name = f"[{host}]" if ":" in host else host
-                click.echo(f"http://{name}:{port}/  (Ctrl-C ends it)")
+                request.host.put(f"http://{name}:{port}/  (Ctrl-C ends it)")
             run(app, listener)
 
 

@@ -1,4 +1,4 @@
-"""Architectures of language models: specification, layers, number formats, sizes, and the reader of Hugging Face configs."""
+"""Architectures of language models: specification, number formats, sizes, and measured acceptance of draft tokens."""
 
 import lazy_loader
 

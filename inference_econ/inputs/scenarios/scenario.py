@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import Field
 
+from inference_econ._named import named
 from inference_econ.errors import InputError, SpecError
-from inference_econ.extras.closed_models.asks import InferAsk
-from inference_econ.extras.papers.asks import ClaimsAsk
-from inference_econ.extras.sweeps.asks import SweepAsk
-from inference_econ.extras.uncertainty.asks import UncertaintyAsk
 from inference_econ.inputs._spec import Date, SourcedSpec, Spec, by_line
 from inference_econ.inputs._yaml import Document, Location
 from inference_econ.inputs.asks import (
     DECODE_STEPS_ONLY,
     RENAMED,
     SERVICES_ONLY,
-    AssessAsk,
     FrontierAsk,
     PanelsAsk,
     Positive,
@@ -30,13 +27,7 @@ from inference_econ.inputs.asks import (
     ToyAsk,
 )
 from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
-from inference_econ.inputs.scenarios.study_asks import (
-    FamilyAsk,
-    LatentVariantsAsk,
-    RunaheadAsk,
-    SamplingRuleAsk,
-    StepsAsk,
-)
+from inference_econ.inputs.options import rows
 from inference_econ.inputs.what_if import checked_changes
 
 ColumnKey = Literal[
@@ -53,24 +44,14 @@ ColumnKey = Literal[
 SERVICE_COLUMNS: tuple[ColumnKey, ...] = ("concurrency", "ttft_milliseconds")
 DECODE_COLUMNS: tuple[ColumnKey, ...] = ("mfu",)
 
-#: What a scenario may ask.
-Ask = Annotated[
-    FrontierAsk
-    | AssessAsk
-    | ToyAsk
-    | SquareRootAsk
-    | PanelsAsk
-    | LatentVariantsAsk
-    | RunaheadAsk
-    | ClaimsAsk
-    | FamilyAsk
-    | InferAsk
-    | SamplingRuleAsk
-    | StepsAsk
-    | SweepAsk
-    | UncertaintyAsk,
-    Field(discriminator="kind"),
-]
+#: Class of each kind of question, with the function that answers it (:func:`inference_econ._named.named`).
+KINDS: Mapping[str, str] = {row["ask"]: row["answer"] for row in rows(Path(__file__).with_name("kinds.csv"))}
+
+#: What a scenario may ask: one of these classes, by its field ``kind``.
+if TYPE_CHECKING:
+    Ask = Any
+else:
+    Ask = Annotated[Union[tuple(map(named, KINDS))], Field(discriminator="kind")]  # noqa: UP007
 
 #: Those whose answers are curves, which a table of a scenario shows; all others have tables of their own, if any.
 _CURVES = (FrontierAsk, ToyAsk, SquareRootAsk, PanelsAsk)

@@ -26,8 +26,7 @@ from inference_econ.search import Frontier, Metric, PlanTable
 from inference_econ.studies.results import AnyFrontier
 
 if TYPE_CHECKING:
-    from inference_econ.extras.servers.similar_servers import SimilarServer
-    from inference_econ.report.speed_cost import MeasuredLine
+    from inference_econ.report.speed_cost import MeasuredLine, SimilarServer
 
 #: What a point is, in words.
 DECODED = "The bill is that of decode steps alone; prefill is not in it."

@@ -56,7 +56,7 @@ class Tier(NamedTuple):
     """From asking to the first byte [s]."""
 
 
-def _check_least(owner: Cache | Server, whose: str, **least: float) -> None:
+def _check_least(owner: KvCacheMemory | Server, whose: str, **least: float) -> None:
     """Refuse fields that are below the least that each can be."""
     for name, number in least.items():
         value, unit = getattr(owner, name), " token" if name == "chunk" else ""

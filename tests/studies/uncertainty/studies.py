@@ -37,4 +37,4 @@ def study(
 def answered(inputs: Mapping[str, Any], *args: Any, **others: Any) -> Uncertainty:
     """The answer to a study."""
     asked = study(inputs, *args, **others)
-    return answer(asked, asked.ask)  # type: ignore[arg-type]
+    return answer(asked, asked.ask)

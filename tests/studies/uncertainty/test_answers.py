@@ -105,7 +105,7 @@ def test_a_sample_is_the_frontier_of_its_values() -> None:
 
 
 def test_errors_of_a_profile_are_its_held_out_quantiles() -> None:
-    front = frontier_of(study({"profile": "held_out"}).ask.common)  # type: ignore[union-attr]
+    front = frontier_of(study({"profile": "held_out"}).ask.common)
     errors = errors_of("held_out", front)(np.array(LEVELS))
     spread = {
         name: error_spread(front.setup.assumptions, name, subjects_of(front.subjects()[0]))
@@ -126,7 +126,7 @@ def test_costs_of_a_rate_that_was_measured_nowhere_are_off_as_times_are() -> Non
 
 
 def test_beyond_the_known_quantiles_errors_go_on_as_normal_ones() -> None:
-    front = frontier_of(study({"profile": "held_out"}).ask.common)  # type: ignore[union-attr]
+    front = frontier_of(study({"profile": "held_out"}).ask.common)
     spread = error_spread(front.setup.assumptions, "tpot", subjects_of(front.subjects()[0]))
     assert spread is not None
     normal = spread.spread.replace(quantiles=tuple(0.1 * norm.ppf(LEVELS)))

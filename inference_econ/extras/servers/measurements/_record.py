@@ -930,11 +930,11 @@ def columns() -> tuple[str, ...]:
     """Return every column: the fields of a measurement in their order, a pool's with its name before them."""
     parts = [field.name for field in dataclasses.fields(RecordedPool)]
     names: list[str] = []
-    for field in dataclasses.fields(Measurement):
-        if field.name in POOLS:
-            names += [f"{field.name}_{part}" for part in parts]
-        elif field.name != "dataset":
-            names.append(field.name)
+    for entry in dataclasses.fields(Measurement):
+        if entry.name in POOLS:
+            names += [f"{entry.name}_{part}" for part in parts]
+        elif entry.name != "dataset":
+            names.append(entry.name)
     return (*names, *_BESIDE)
 
 

@@ -14,7 +14,8 @@ from matplotlib.ticker import LogLocator
 
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import ComparedPoint, Report, Servers
-from inference_econ.extras.servers.validation.servers import BY_NAME, ENGINES, JUDGED, Held, held_record
+from inference_econ.extras.servers.validation.servers import BY_NAME, JUDGED, Held, held_record
+from inference_econ.records.texts import ENGINE_NAMES
 from inference_econ.report.figures import COLOURS, MARKERS, STYLE, label_ticks, save
 from inference_econ.report.page import Table
 
@@ -133,7 +134,12 @@ def held(report: Servers) -> Table:
     the other, as their profile says.
     """
     lines = tuple(
-        (ENGINES[line["engine"]], line["chips"].capitalize(), line["which"], *(_cell(line[name]) for name in JUDGED))
+        (
+            ENGINE_NAMES[line["engine"]],
+            line["chips"].capitalize(),
+            line["which"],
+            *(_cell(line[name]) for name in JUDGED),
+        )
         for line in held_record(report)
     )
     columns = ("engine", "chips", "which", *(BY_NAME[name].title for name in JUDGED))

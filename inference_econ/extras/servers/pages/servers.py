@@ -108,7 +108,7 @@ def row_by_row(report: servers.Servers) -> Table:
     return Table(f"Measured beside predicted under {_named(report)}", columns, tuple(rows), readings, notes)
 
 
-def _compared(row: servers.Row, quantity: servers.Quantity) -> tuple[str, ...]:
+def _compared(row: servers.InputRow, quantity: servers.Quantity) -> tuple[str, ...]:
     unit, factor = (" [ms]", 1e3) if quantity.field.endswith("_seconds") else ("", 1.0)
     measured, predicted, where = row.measured(quantity), row.predicted(quantity), row.interval(quantity.field)
     off = "-" if not measured or predicted is None else f"{100 * (predicted / measured - 1):+z.0f} %"
@@ -117,7 +117,7 @@ def _compared(row: servers.Row, quantity: servers.Quantity) -> tuple[str, ...]:
     return (quantity.title + unit, *values, off, ends)
 
 
-def share_inside(rows: Iterable[servers.Row], quantity: servers.Quantity) -> str:
+def share_inside(rows: Iterable[servers.InputRow], quantity: servers.Quantity) -> str:
     """Share of the measured values that are in the intervals of their predictions, in per cent; "-" without any."""
     where = servers.inside(rows, quantity)
     return f"{100 * where.held / where.known:.0f} %" if where.known else "-"
@@ -156,7 +156,7 @@ def beyond(violations: Sequence[servers.Violation]) -> Table:
     return Table("Beyond the bound", columns, rows, (reading,), ("In seconds and tokens/s per accelerator.",))
 
 
-def _overall(rows: Sequence[servers.Row]) -> list[tuple[str, servers.Accuracy]]:
+def _overall(rows: Sequence[servers.InputRow]) -> list[tuple[str, servers.Accuracy]]:
     return [(quantity.title, accuracy) for quantity, accuracy in by_quantity(rows)]
 
 
@@ -172,7 +172,7 @@ def _speculative(report: servers.Servers) -> Table:
     return Table(title, columns, tuple(rows), _by_recipe(speculating), (SPECULATING,))
 
 
-def _by_recipe(speculating: Sequence[servers.Row]) -> tuple[str, ...]:
+def _by_recipe(speculating: Sequence[servers.InputRow]) -> tuple[str, ...]:
     """Sentences on assumptions for rows whose rounds are not recorded, and on how many these are."""
     assumed = Counter(row.rounds for row in speculating if row.rounds)
     return tuple(f"Not recorded of {count} rows, and assumed: {text}." for text, count in assumed.most_common())
@@ -192,7 +192,7 @@ def off_by(report: servers.Servers) -> str:
     return "; ".join(_off_by(rows, quantity, errors) for quantity, errors in by_quantity(rows) if errors.predicted)
 
 
-def _off_by(rows: Sequence[servers.Row], quantity: servers.Quantity, accuracy: servers.Accuracy) -> str:
+def _off_by(rows: Sequence[servers.InputRow], quantity: servers.Quantity, accuracy: servers.Accuracy) -> str:
     """Words for the error of a quantity, and for whether its interval holds that."""
     where = servers.inside(rows, quantity)
     outside = where.known - where.held
@@ -203,7 +203,7 @@ def _off_by(rows: Sequence[servers.Row], quantity: servers.Quantity, accuracy: s
     return f"{quantity.title} at most {percent(accuracy.median or 0.0)} for half of {accuracy.predicted}{beyond}"
 
 
-def _settings(row: servers.Row) -> str:
+def _settings(row: servers.InputRow) -> str:
     """Sentence on the server that a row was predicted as."""
     server = row.measurement
     assert server is not None and row.assumptions is not None

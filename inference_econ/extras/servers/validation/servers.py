@@ -36,6 +36,7 @@ from inference_econ.inputs import Assumptions, ErrorSpread, catalog, known_misfi
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.inputs.engine import profiles
 from inference_econ.records.plain import attributes
+from inference_econ.records.texts import ENGINE_NAMES
 
 #: What the prediction of a row takes at most, about [s].
 _ROW_SECONDS = 0.02
@@ -428,8 +429,6 @@ def _part(rows: Sequence[InputRow], quantity: Quantity, accuracy: Accuracy) -> d
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 #: Quantities whose intervals are judged, by the names that profiles have.
 JUDGED: Mapping[str, Fitted] = {"tpot": "tpot", "ttft_under_load": "ttft", "output_rate": "throughput"}
-#: Names as their makers write them.
-ENGINES = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM", "atom": "ATOM"}
 _UNEXPLAINED = "no fact explains"
 #: Rows with an interval, share of them that lies in it, its highest over its lowest value (median), and between which
 #: shares it would be by chance if 80 % were true [1].
@@ -444,7 +443,7 @@ def slices(report: Servers) -> Slices:
     parts: dict[tuple[str, str], list[InputRow]] = {}
     for row in report.counted():
         measured = row.measurement
-        if measured is not None and measured.engine in ENGINES:
+        if measured is not None and measured.engine in ENGINE_NAMES:
             generation = profiles.generation_of(catalog.hardware(measured.hardware))
             if generation:
                 parts.setdefault((measured.engine, generation), []).append(row)

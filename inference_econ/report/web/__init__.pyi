@@ -1,1 +1,0 @@
-"""What others use; see ``__init__.py``."""
