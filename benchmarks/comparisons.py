@@ -262,10 +262,10 @@ def formats(case: Case, random: np.random.Generator) -> Iterator[Comparison]:
 def _alike(one: Setup, other: Setup, wide: str, narrow: str) -> bool:
     """Return whether two setups differ in the bytes of weights alone."""
     kinds = ("dense", "experts")
-    same = all(one.kernel(wide, kind) == other.kernel(narrow, kind) for kind in kinds)  # type: ignore[arg-type]
+    same = all(one.rates.kernel(wide, kind) == other.rates.kernel(narrow, kind) for kind in kinds)  # type: ignore[arg-type]
     sent = {name in ("fp8", "fp8_block", "nvfp4") for name in (wide, narrow)}
     dispatched = not has_experts(one.model) or one.assumptions.experts.dispatch != "weights" or len(sent) == 1
-    return same and dispatched and one.unit(wide) == other.unit(narrow)
+    return same and dispatched and one.rates.unit(wide) == other.rates.unit(narrow)
 
 
 #: All kinds, each of which draws what it changes.

@@ -97,8 +97,8 @@ def naive_chip(setup: Setup) -> naive.Chip:
     assert inside is not None
     assert between is not None
     return naive.Chip(
-        setup.flops_per_second(setup.precision.weights),
-        setup.bytes_per_second,
+        setup.rates.flops_per_second(setup.precision.weights),
+        setup.rates.bytes_per_second,
         hardware.hbm_bytes,
         inside / 2,
         between / 2,

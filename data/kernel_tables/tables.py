@@ -100,7 +100,7 @@ def chips(family: str, dtype: str) -> dict[str, HardwareSpec]:
 def peak(chip: HardwareSpec, dtype: str) -> float:
     """The peak of the maths unit that engines run a format on [FLOP/s]."""
     setup = Setup.of("qwen3_30b_a3b", chip, weights=dtype, assumptions="deployable")
-    return setup.peaks[setup.unit(dtype)]
+    return setup.peaks[setup.rates.unit(dtype)]
 
 
 def unit(family: str, dtype: str) -> str:

@@ -20,6 +20,7 @@ from inference_econ.engine import (
     StepCosts,
     bounds,
     check_pins,
+    check_startable,
     chip_power,
     evaluate,
     mean_context,
@@ -122,7 +123,7 @@ class Explanation(Shown):
     def streamed_seconds(self) -> float:
         """Time in which the link to the host delivers what a step reads over it [s]."""
         streamed = self.streamed_bytes + self.paged_bytes
-        return streamed / self.setup.host_bytes_per_second if streamed else 0.0
+        return streamed / self.setup.rates.host_bytes_per_second if streamed else 0.0
 
     @property
     def tokens_per_second(self) -> float:
@@ -267,38 +268,42 @@ def explain(
         spread=spread,
         contexts=contexts,
     )
+
+    def step_seconds(other: Setup) -> float:
+        return float(evaluate(other, deployment, cut).seconds[0])
+
     needed, accelerators = served.memory(deployment), int(deployment.accelerators[0])
-    costs = evaluate(served, deployment, cut)
-    batch, dollars = float(deployment.batch[0]), None
+    costs, chip, dollars, in_machines = evaluate(served, deployment, cut), served.hardware, None, None
+    batch, seconds = float(deployment.batch[0]), float(costs.seconds[0])
     if served.price is not None:
-        per_token = float(costs.seconds[0]) / (prompt or 1.0)
-        dollars = float(
-            money.dollars_per_million_tokens(accelerators, per_token, batch, served.dollars_per_accelerator_hour)
-        )
-    layout = served.layout_record(deployment, cut)
-    idle, rows = _with_energy(served, operator_costs(served, deployment, cut), float(costs.seconds[0]))
-    held = served.memory_of_one_accelerator(deployment)
-    machines = _in_machines(served, deployment, cut)
-    streamed = memory.streamed_bytes(served, deployment)
-    paged = memory.paged_bytes(needed, deployment, served.assumptions)
-    weights, caches = (float(np.ravel(read)[0]) for read in (streamed, paged))
-    beside = _beside(served, deployment, cut)
+        price, per_token = served.dollars_per_accelerator_hour, seconds / (prompt or 1.0)
+        dollars = float(money.dollars_per_million_tokens(accelerators, per_token, batch, price))
+    idle, rows = _with_energy(served, operator_costs(served, deployment, cut), seconds)
+    if (
+        min(chip.link_domain, int(deployment.stage[0])) > divisibility.MACHINE
+        and chip.nic_bytes_per_second_one_way is not None
+    ):
+        apart = chip.model_copy(update={"link_domain": divisibility.MACHINE})
+        in_machines = step_seconds(replace(served, hardware=apart))
+    usual = replace(served, contexts=())
+    if not deployment.prefill and served.assumptions.attention.cache == "recomputed":
+        usual = replace(usual, assumptions=served.assumptions.changed({"attention.cache": "kept"}))
     return Explanation(
         served,
-        layout,
+        served.layout_record(deployment, cut),
         batch,
         costs,
         needed,
         dollars,
         rows,
-        held,
+        served.memory_of_one_accelerator(deployment),
         prompt,
-        in_machines_seconds=machines,
-        streamed_bytes=weights,
-        paged_bytes=caches,
-        beside_seconds=beside,
+        in_machines_seconds=in_machines,
+        streamed_bytes=float(np.ravel(memory.streamed_bytes(served, deployment))[0]),
+        paged_bytes=float(np.ravel(memory.paged_bytes(needed, deployment, served.assumptions))[0]),
+        beside_seconds=None if usual == served else step_seconds(usual),
         idle_joules=idle,
-        uncapped_seconds=_uncapped(served, deployment, cut),
+        uncapped_seconds=None if chip.power_cap is None else step_seconds(power.at_clock(served, 1.0)),
     )
 
 
@@ -355,9 +360,21 @@ def stepped(
     candidates = deployments(served, pins)
     if prompt is not None:
         candidates = replace(candidates, new_tokens=prompt, prefill=True)
-    deployment = _fastest(served, candidates, cut)
-    _check_divisible(served, deployment, cut)
-    served.check_startable(_pinned(deployment, pins), cut)
+    # The fastest that can run, the last if none can.
+    codes = np.broadcast_to(served.reasons(candidates, cut), candidates.shape)
+    seconds = np.where(codes == memory.FITS, evaluate(served, candidates, cut).seconds, np.inf)
+    deployment = candidates.row(int(np.argmin(seconds)) if np.isfinite(seconds).any() else seconds.size - 1)
+    tp, pp = int(deployment.attention_ranks[0]), int(deployment.pp[0])
+    blocks = served.precision.blocks
+    for problem in divisibility.indivisible(served.model, deployment, cut, served.assumptions, blocks):
+        if np.any(problem.where):
+            degrees = f"tp={tp:g}, pp={pp:g}, batch={deployment.batch[0]:g}"
+            if deployment.ep is not None and plans.has_experts(served.model):
+                degrees += f", ep={deployment.ep[0]:g}"
+            raise InputError(f"{served.model.name}: {problem.text} ({degrees})")
+    # All degrees, but of experts only what is asked for.
+    pinned = Pins(tp=tp, dp=int(deployment.stage[0]) // tp, pp=pp, ep=pins.ep, dcp=pins.dcp)
+    check_startable(served, pinned, cut)
     code = int(np.ravel(served.reasons(deployment, cut))[0])
     if code != memory.FITS:
         raise NothingFitsError(_does_not_fit(served, deployment, served.memory(deployment), code))
@@ -382,55 +399,6 @@ def _with_batch(pins: Pins, contexts: Contexts) -> Pins:
     if pins.batch not in (None, batch):
         raise InputError(f"contexts are those of {batch} sequences, which contradicts a batch of {pins.batch:g}")
     return replace(pins, batch=batch)
-
-
-def _beside(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
-    """Time of the same step without what is unusual about it [s]; None where nothing is."""
-    usual = replace(setup, contexts=())
-    if not deployment.prefill and setup.assumptions.attention.cache == "recomputed":
-        usual = replace(usual, assumptions=setup.assumptions.changed({"attention.cache": "kept"}))
-    return None if usual == setup else float(evaluate(usual, deployment, cut).seconds[0])
-
-
-def _uncapped(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
-    """Time of a step without a power cap [s]; None where there is none."""
-    if setup.hardware.power_cap is None:
-        return None
-    return float(evaluate(power.at_clock(setup, 1.0), deployment, cut).seconds[0])
-
-
-def _in_machines(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> float | None:
-    """Time of a step without a link domain that is larger than a machine [s]; None where that changes nothing."""
-    chip = setup.hardware
-    shared = min(chip.link_domain, int(deployment.stage[0]))
-    if shared <= divisibility.MACHINE or chip.nic_bytes_per_second_one_way is None:
-        return None
-    apart = replace(setup, hardware=chip.model_copy(update={"link_domain": divisibility.MACHINE}))
-    return float(evaluate(apart, deployment, cut).seconds[0])
-
-
-def _fastest(setup: Setup, candidates: plans.Plans, cut: TensorLayout) -> plans.Plans:
-    """The fastest of n plans that can run, the last if none can; shape (1,)."""
-    codes = np.broadcast_to(setup.reasons(candidates, cut), candidates.shape)
-    seconds = np.where(codes == memory.FITS, evaluate(setup, candidates, cut).seconds, np.inf)
-    best = int(np.argmin(seconds)) if np.isfinite(seconds).any() else seconds.size - 1
-    return candidates.at((np.array([best]),))
-
-
-def _pinned(deployment: plans.Plans, pins: Pins) -> Pins:
-    """All degrees of a deployment, but of experts only what is asked for."""
-    tp, pp = int(deployment.attention_ranks[0]), int(deployment.pp[0])
-    return Pins(tp=tp, dp=int(deployment.stage[0]) // tp, pp=pp, ep=pins.ep, dcp=pins.dcp)
-
-
-def _check_divisible(setup: Setup, deployment: plans.Plans, cut: TensorLayout) -> None:
-    blocks = setup.precision.blocks
-    for problem in divisibility.indivisible(setup.model, deployment, cut, setup.assumptions, blocks):
-        if np.any(problem.where):
-            degrees = f"tp={deployment.attention_ranks[0]:g}, pp={deployment.pp[0]:g}, batch={deployment.batch[0]:g}"
-            if deployment.ep is not None and plans.has_experts(setup.model):
-                degrees += f", ep={deployment.ep[0]:g}"
-            raise InputError(f"{setup.model.name}: {problem.text} ({degrees})")
 
 
 def _fewer_copies(setup: Setup, deployment: plans.Plans, weights: float, room: float) -> str:

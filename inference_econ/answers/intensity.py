@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from math import isfinite
 from typing import Any, Literal
 
@@ -57,7 +57,7 @@ class IntensitySweep:
     @property
     def bound(self) -> str:
         """Bound at the largest value: compute or memory."""
-        return "compute" if _bound_by_compute(self.compute_seconds[-1], self.memory_seconds[-1]) else "memory"
+        return "compute" if self.compute_seconds[-1] >= self.memory_seconds[-1] else "memory"
 
     @property
     def flop_per_byte(self) -> Array:
@@ -208,9 +208,14 @@ def intensity(
     _check(over, most, {"batch": pins.batch, "context": context, "prompt": prompt})
     context, prompt = 1.0 if over == "context" else context, 1.0 if over == "prompt" else prompt
     served, deployment = stepped(setup, pins, context=context, prompt=prompt, cut=cut, spread=spread)
-    varied, values = _Varied(served, deployment, over, cut), _doubled(most or _USUAL_MOST[over])
-    closed = {} if over == "context" else _closed_forms(*varied.at(float(values[-1])), float(values[-1]))
-    names = [name for name, rows in varied.by_name(float(values[-1])).items() if sum(row.flop for row in rows) > 0]
+    varied, most = _Varied(served, deployment, over, cut), most or _USUAL_MOST[over]
+    # 1, 2, 4 and so on, and the largest value last.
+    values = np.append(2.0 ** np.arange(np.ceil(np.log2(most))), np.floor(most))
+    last = float(values[-1])
+    closed = {} if over == "context" else _closed_forms(*varied.at(last), last)
+    names = [name for name, rows in varied.by_name(last).items() if sum(row.flop for row in rows) > 0]
+    # The smallest value is known to fit.
+    room = None if varied.fits(last) else _bisected(1.0, last, lambda value: not varied.fits(value)) - 1.0
     return Intensity(
         served,
         served.layout_record(deployment, cut),
@@ -218,9 +223,9 @@ def intensity(
         values,
         float(deployment.batch[0]),
         prompt,
-        tuple(_swept(name, values, partial(varied.rows, name), closed.get(name)) for name in names),
-        _swept("", values, varied.all_rows),
-        _room(varied.fits, float(values[-1])),
+        tuple(varied.swept(name, values, closed.get(name)) for name in names),
+        varied.swept("", values),
+        room,
         largest_sparsity(served.model, served.assumptions.experts),
     )
 
@@ -256,12 +261,29 @@ class _Varied:
         return rows
 
     def rows(self, name: str, value: float) -> Sequence[OperatorCosts]:
-        """The rows of an operator: the same one in layers of different kinds."""
-        return self.by_name(value).get(name, ())
+        """The rows of an operator: the same one in layers of different kinds; without a name those of all."""
+        groups = self.by_name(value)
+        return groups.get(name, ()) if name else [row for rows in groups.values() for row in rows]
 
-    def all_rows(self, value: float) -> Sequence[OperatorCosts]:
-        """The rows of all operators."""
-        return [row for rows in self.by_name(value).values() for row in rows]
+    def swept(self, name: str, values: Array, closed_form: float | None = None) -> IntensitySweep:
+        """An operator, or without a name the whole step, at each value, and where it turns."""
+        rows = [self.rows(name, value) for value in values.tolist()]
+
+        def computes(value: float) -> bool:
+            there = self.rows(name, value)
+            return bool(sum(row.compute_seconds for row in there) >= sum(row.memory_seconds for row in there))
+
+        units = dict.fromkeys(row.unit for row in rows[-1]) if name else ()
+        bounds, turn = [computes(value) for value in values.tolist()], None
+        others = [index for index, bound in enumerate(bounds) if bound is not bounds[-1]]
+        if others:
+            low, high = values[others[-1] : others[-1] + 2].tolist()
+            turn = _bisected(low, high, lambda value: computes(value) is bounds[-1])
+        flop, moved, compute, memory_seconds, together = (
+            np.array([sum(getattr(row, quantity) for row in there) for there in rows])
+            for quantity in ("flop", "moved_bytes", "compute_seconds", "memory_seconds", "together_seconds")
+        )
+        return IntensitySweep(name, "+".join(units), flop, moved, compute, memory_seconds, together, turn, closed_form)
 
     def fits(self, value: float) -> bool:
         """Whether memory has room."""
@@ -277,62 +299,6 @@ def _check(over: Axis, most: float | None, values: Mapping[str, float | None]) -
         raise InputError(f"{over} is what is varied, and {over}={values[over]:g} is given; leave it out")
     if most is not None and not 2 <= most <= _MOST:
         raise InputError(f"the largest {over} must be from 2 to {_MOST:,}, got {most:g}")
-
-
-def _doubled(most: float) -> Array:
-    """1, 2, 4 and so on, and the largest value last; shape (n,)."""
-    powers = 2.0 ** np.arange(np.ceil(np.log2(most)))
-    return np.append(powers, np.floor(most))
-
-
-def _swept(
-    name: str,
-    values: Array,
-    rows: Callable[[float], Sequence[OperatorCosts]],
-    closed_form: float | None = None,
-) -> IntensitySweep:
-    """Some rows of the operator table at each value, and where they turn."""
-
-    def total(quantity: str) -> Array:
-        return np.array([sum(getattr(row, quantity) for row in rows(float(value))) for value in values])
-
-    def computes(value: float) -> bool:
-        there = rows(value)
-        return _bound_by_compute(sum(row.compute_seconds for row in there), sum(row.memory_seconds for row in there))
-
-    units = dict.fromkeys(row.unit for row in rows(float(values[-1])))
-    return IntensitySweep(
-        name,
-        "" if not name else "+".join(units),
-        total("flop"),
-        total("moved_bytes"),
-        total("compute_seconds"),
-        total("memory_seconds"),
-        total("together_seconds"),
-        _turn(values, computes),
-        closed_form,
-    )
-
-
-def _bound_by_compute(compute_seconds: float, memory_seconds: float) -> bool:
-    return bool(compute_seconds >= memory_seconds)
-
-
-def _turn(values: Array, computes: Callable[[float], bool]) -> float | None:
-    """Smallest whole value from which on the bound is that of the last value; None if it always is."""
-    bounds = [computes(float(value)) for value in values]
-    others = [index for index, bound in enumerate(bounds) if bound is not bounds[-1]]
-    if not others:
-        return None
-    low, high = float(values[others[-1]]), float(values[others[-1] + 1])
-    return _bisected(low, high, lambda value: computes(value) is bounds[-1])
-
-
-def _room(fits: Callable[[float], bool], most: float) -> float | None:
-    """Largest whole value that fits; None if all do. The smallest is known to."""
-    if fits(most):
-        return None
-    return _bisected(1.0, most, lambda value: not fits(value)) - 1.0
 
 
 def _bisected(low: float, high: float, holds: Callable[[float], bool]) -> float:
@@ -356,7 +322,7 @@ def _closed_forms(setup: Setup, deployment: Plans, value: float) -> Mapping[str,
         read = float(np.ravel(row.weight_bytes)[0]) / width
         used = float(np.ravel(row.flop_per_token * work.tokens_of(row))[0]) / (2.0 * value)
         if read > 0 and used > 0:
-            chip, peak = setup.hardware.hbm_bytes_per_second, setup.peaks[setup.unit(row.dtype)]
+            chip, peak = setup.hardware.hbm_bytes_per_second, setup.peaks[setup.rates.unit(row.dtype)]
             forms[row.name] = roofline.critical_batch(width, chip, peak, read / used)
     return forms
 
@@ -376,13 +342,9 @@ def _record(sweep: IntensitySweep) -> dict[str, object]:
         "bound": sweep.bound,
         "turns_at": sweep.turns_at,
         "closed_form": sweep.closed_form,
-        **{name: _list(getattr(sweep, name)) for name in COLUMNS},
+        **{name: [value if isfinite(value) else None for value in getattr(sweep, name).tolist()] for name in COLUMNS},
     }
 
 
 #: Amounts at each value.
 COLUMNS = ("flop", "moved_bytes", "flop_per_byte", "flops_per_second", "compute_seconds", "memory_seconds")
-
-
-def _list(values: Array) -> list[float | None]:
-    return [value if isfinite(value) else None for value in values.tolist()]

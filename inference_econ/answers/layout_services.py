@@ -15,6 +15,7 @@ from inference_econ.engine import (
     Speculation,
     WholeLayouts,
     check_pins,
+    check_startable,
     has_experts,
     memory,
     whole_grid,
@@ -84,7 +85,7 @@ def check_space(setup: Setup, space: Space) -> None:
     if space.grid == "whole":
         pins.check_whole()
         check_pins(setup.model, pins)
-        setup.check_startable(pins)
+        check_startable(setup, pins)
     if pins.ep is not None and pins.ep > 1 and not has_experts(setup.model):
         raise InputError(f"{setup.model.name} has no experts, so ep must be 1, got {pins.ep}")
     if not space.pipeline and pins.pp is not None and pins.pp > 1:

@@ -327,12 +327,9 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
     }
     for key, name in _SIMULATED.items():
         endless = saturated and name != "tpot"
-        record[key] = {
-            statistic: None if endless else finite_or_none(estimate.value)
-            for statistic, estimate in summary[name].items()
-        }
-        record[key.replace("seconds", "half_widths")] = {
-            statistic: None if endless else finite_or_none(estimate.half_width)
-            for statistic, estimate in summary[name].items()
-        }
+        for column, part in ((key, "value"), (key.replace("seconds", "half_widths"), "half_width")):
+            record[column] = {
+                statistic: None if endless else finite_or_none(getattr(estimate, part))
+                for statistic, estimate in summary[name].items()
+            }
     return record

@@ -12,7 +12,7 @@ from inference_econ import inputs
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.slo import Targets
-from inference_econ.engine import Instances, Interval, Setup, Speculation
+from inference_econ.engine import Instances, Interval, Setup, Speculation, pricing
 from inference_econ.engine.bounds import LEVEL
 from inference_econ.inputs import HardwareSpec, ModelSpec, Quantity, Requests, engines_for, known_engines, lacks, prices
 from inference_econ.records.deviations import known_errors, outside_of
@@ -155,7 +155,7 @@ def _priced(setup: Setup) -> str:
     chip = _named(setup.hardware)
     if setup.is_bound:
         chip = f"{chip} ({BOUND})"
-    return chip if setup.price is None else f"{chip} at {setup.price_label}"
+    return chip if setup.price is None else f"{chip} at {pricing.price_label(setup.hardware, setup.hour_price)}"
 
 
 def _price_class(setups: Iterable[Setup]) -> str:

@@ -433,7 +433,10 @@ def offload(
     check_rate(rate)
     price = float(money.dollars_per_second(service.accelerators, service.setup.dollars_per_accelerator_hour))
     case = _Case(service, tokens - prefix)
-    room = case.room()
+    # Memory of the instance for caches, without the copies that a layout keeps, and what running requests leave of it.
+    room, load = service.slots * case.bytes(service.setup.context), loaded(service, rate)
+    running = service.slots if load.saturated else load.in_flight
+    left = max(room * (1.0 - running / service.slots), 0.0)
     computing, busy = case.computing(prefix)
     held = prefix or 1.0
     offloading = Offloading(
@@ -442,7 +445,7 @@ def offload(
         float(money.dollars_per_million(price * _HOUR, room * held / case.bytes(held))),
         (),
     )  # fmt: skip
-    places = [(HBM, math.inf, 0.0, case.left(room, rate))]
+    places = [(HBM, math.inf, 0.0, left)]
     places += [
         (tier.name, _read_rate(service, tier), tier.access, service.accelerators * tier.bytes_per_accelerator)
         for tier in tiers
@@ -549,16 +552,6 @@ class _Case:
         """Cache of so many tokens, each byte once [B]."""
         setup = self.service.setup
         return kv_bytes_per_sequence(setup.model, setup.precision, tokens, setup.assumptions)
-
-    def room(self) -> float:
-        """Memory of the instance for caches, without the copies that a layout keeps [B]."""
-        return self.service.slots * self.bytes(self.service.setup.context)
-
-    def left(self, room: float, rate: float) -> float:
-        """Part of it that running requests leave [B]."""
-        load = loaded(self.service, rate)
-        running = self.service.slots if load.saturated else load.in_flight
-        return max(room * (1.0 - running / self.service.slots), 0.0)
 
 
 def _reading(

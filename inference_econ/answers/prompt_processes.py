@@ -233,26 +233,35 @@ class PrefillChain:
 
     def searched(self, tokens: int) -> Way:
         """A chain with the parts that a search finds best, from equal ones and from those that take equally long."""
+
+        def about_seconds(parts: Array) -> Array:
+            ahead, after = self._between(parts)
+            return kv_runahead.handed_on_seconds(ahead, after, self._hops(_before(parts), "hops_between"), self._layers)
+
+        def layer_seconds(parts: Array) -> Array:
+            return np.asarray(self._between(parts).sum(axis=0))
+
         starts = [
             kv_runahead.even_partition(tokens, self.processes),
-            kv_runahead.balanced_partition(self._layer_seconds, tokens, self.processes),
+            kv_runahead.balanced_partition(layer_seconds, tokens, self.processes),
         ]
         chain = [
-            _whole_tokens(kv_runahead.best_partition(self._about_seconds, tokens, self.processes, start))
-            for start in starts
+            _whole_tokens(kv_runahead.best_partition(about_seconds, tokens, self.processes, start)) for start in starts
         ]
         ways = [self.even(tokens), *(self._of_parts(parts) for parts in chain if min(parts) > 0)]
         return min(ways, key=lambda way: way.seconds)
 
     def _of_parts(self, parts: tuple[int, ...]) -> Way:
         """A chain with some tokens for each process."""
-        before = np.cumsum([0, *parts[:-1]])
-        seconds, unlinked = (
-            self._handed_on(linked, parts, before, hops)
-            for linked, hops in ((True, self._hops(before, "hops")), (False, np.zeros(len(parts))))
-        )
-        inside = sum(run.moved_bytes(n, c) for run, n, c in self._each(parts, before))
-        passed = sum(run.sent_bytes(float(cached)) for run, _, cached in list(self._each(parts, before))[1:])
+        before, times = np.cumsum([0, *parts[:-1]]), []
+        each = list(self._each(parts, before))
+        for linked, hops in ((True, self._hops(before, "hops")), (False, np.zeros(len(parts)))):
+            read = [run.part(linked, n, c) for run, n, c in each]
+            ahead, after = ([getattr(part, name) for part in read] for name in _PIECES)
+            times.append(float(kv_runahead.handed_on_seconds(ahead, after, hops, self._layers)) + read[-1].end)
+        seconds, unlinked = times
+        inside = sum(run.moved_bytes(n, c) for run, n, c in each)
+        passed = sum(run.sent_bytes(float(cached)) for run, _, cached in each[1:])
         return Way(seconds, seconds - unlinked, inside + passed, parts)
 
     def busiest_seconds(self, parts: tuple[int, ...]) -> float:
@@ -267,24 +276,9 @@ class PrefillChain:
         runs = [run for run, number in self.runs for _ in range(number)]
         return zip(runs, parts, before, strict=True)
 
-    def _handed_on(self, linked: bool, parts: tuple[int, ...], before: Array, hand_over: Array) -> float:
-        read = [run.part(linked, n, c) for run, n, c in self._each(parts, before)]
-        ahead, after = ([getattr(part, name) for part in read] for name in _PIECES)
-        return float(kv_runahead.handed_on_seconds(ahead, after, hand_over, self._layers)) + read[-1].end
-
     @property
     def _layers(self) -> int:
         return self.runs[0][0].setup.model.layers
-
-    def _about_seconds(self, parts: Array) -> Array:
-        """About the time of chains, by the tokens of each process, shape (..., processes) [s]."""
-        ahead, after = self._between(parts)
-        hops = self._hops(_before(parts), "hops_between")
-        return kv_runahead.handed_on_seconds(ahead, after, hops, self._layers)
-
-    def _layer_seconds(self, parts: Array) -> Array:
-        """About the time of a layer on each process [s]."""
-        return np.asarray(self._between(parts).sum(axis=0))
 
     def _between(self, parts: Array) -> Array:
         """About the time of a layer before and after the cache is needed, shape (2, ..., processes) [s]."""
@@ -302,16 +296,14 @@ class PrefillChain:
 
     def domains_of_hops(self) -> Array:
         """Link domains of the hop to each process, 1 or 2 [1]: chips of a kind are placed side by side."""
-        return np.concatenate([_domains_of_hops(*run) for run in self.runs])
-
-
-def _domains_of_hops(run: Processes, number: int) -> Array:
-    chips, domain = float(run.chips), run.setup.hardware.link_domain
-    begins = np.arange(number) * chips
-    ends = (begins, begins + chips - 1.0)
-    crosses = np.any([end // domain != (end - chips) // domain for end in ends], axis=0)
-    # What comes from chips of another kind crosses as well; the first process of all is handed nothing.
-    return np.where(crosses, 2.0, 1.0)
+        domains = []
+        for run, number in self.runs:
+            domain, chips = run.setup.hardware.link_domain, float(run.chips)
+            begins = np.arange(number) * chips
+            ends = (begins, begins + chips - 1.0)
+            domains.append(np.any([end // domain != (end - chips) // domain for end in ends], axis=0))
+        # What comes from chips of another kind crosses as well; the first process of all is handed nothing.
+        return np.where(np.concatenate(domains), 2.0, 1.0)
 
 
 def read_whole(setup: Setup) -> Setup:

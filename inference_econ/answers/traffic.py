@@ -326,17 +326,14 @@ class _TraceCounts:
             self.blocks.append(tuple(self.numbers.setdefault(name, len(self.numbers)) for name in event.blocks))
         if event.session:
             self._turn(event.session)
-        self._arrive(event.seconds)
-
-    def _arrive(self, seconds: float | None) -> None:
-        if seconds is None:
+        if event.seconds is None:
             self.without_time += 1
             return
         if math.isinf(self.begin):
-            self.zero = seconds
-        self.begin, self.end = min(self.begin, seconds), max(self.end, seconds)
+            self.zero = event.seconds
+        self.begin, self.end = min(self.begin, event.seconds), max(self.end, event.seconds)
         for size, counts in list(self.windows.items()):
-            counts[math.floor((seconds - self.zero) / size)] += 1
+            counts[math.floor((event.seconds - self.zero) / size)] += 1
             if len(counts) > _MOST_WINDOWS:
                 del self.windows[size]
 

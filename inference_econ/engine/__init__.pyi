@@ -35,10 +35,14 @@ from .layouts.startable import MACHINE as MACHINE
 from .layouts.startable import groups_share_work as groups_share_work
 from .layouts.startable import indivisible as indivisible
 from .layouts.startable_pins import check_pins as check_pins
+from .layouts.startable_pins import check_startable as check_startable
 from .measured_corrections import SetupLevels as SetupLevels
 from .memory import Memory as Memory
 from .mixed import mixed_step_seconds as mixed_step_seconds
 from .mixed import saved_seconds as saved_seconds
+from .open_choices import has_recipes as has_recipes
+from .open_choices import run_by as run_by
+from .open_choices import with_cache as with_cache
 from .operator_costs import OperatorCosts as OperatorCosts
 from .operators.feed_forward import expert_thresholds as expert_thresholds
 from .operators.feed_forward import largest_sparsity as largest_sparsity

@@ -68,7 +68,7 @@ def held_cache(
     Stages of a pipeline count as if all had as many layers as the fullest.
     """
     held: dict[str, Array | float] = {"kv_cache": 0.0, "state": 0.0}
-    page = _page_tokens(model, precision, plans, assumptions)
+    page, assumed = _page_tokens(model, precision, plans, assumptions), assumptions.attention
     paged = context if page is None else np.ceil(context / page) * page
     fullest = fullest_over_mean(model.layers, plans, assumptions.layout) * _held_share(model, assumptions)
     for block in model.blocks:
@@ -78,7 +78,7 @@ def held_cache(
         if assumptions.layout.kv_placement == "by_heads":
             ranks = plans.attention_ranks
             # Ranks beyond the heads hold copies, or other tokens of the same sequence.
-            apart = _apart(block.attention, assumptions.attention) * (plans.dcp if block.attention.caches else 1.0)
+            apart = _apart(block.attention, assumed) * (plans.dcp if block.attention.caches else 1.0)
             kept = kept * (ranks / np.minimum(ranks, apart))
         if block.attention.cache.has_state:
             held["state"] += kept * assumptions.capacity.states_held

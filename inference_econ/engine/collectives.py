@@ -64,7 +64,11 @@ class Network:
         model, share = assumed.collectives, assumed.link_efficiency
         link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
         nearest, tree = link or nic, model if isinstance(model, NcclTree) else None
-        between = np.inf if nic is None else nic * share * (1.0 if tree is None else _network_factor(tree))
+        between = np.inf if nic is None else nic * share
+        if tree is not None and tree.network_factor is not None and nic is not None:
+            # What the network carries of payload over what the protocols do.
+            most = max(protocol.bandwidth_factor for protocol in tree.protocols.values())
+            between = nic * share * (tree.network_factor / most)
         inside = np.inf if link is None else link * share
         if tree is not None and tree.chain is not None and nic is not None:
             # Chips of a domain have the network, too.
@@ -97,7 +101,7 @@ def collective_seconds(network: Network, collective: Collective, tokens: Array) 
     model = network.model
     if isinstance(model, NcclTree):
         seconds = nccl.nccl_seconds(*_sent(network, model, collective, tokens))
-        return seconds + _waited(network, collective) if network.overhead else seconds
+        return seconds + np.where(collective.ranks > 1.0, network.overhead, 0.0) if network.overhead else seconds
     time = collective_parts(network, collective, tokens)
     return time.latency_seconds + time.bandwidth_seconds
 
@@ -106,13 +110,12 @@ def _sent(
     network: Network, model: NcclTree, collective: Collective, tokens: Array
 ) -> tuple[nccl.Kind, Array, Array, Array, Sequence[nccl.Protocol], Array]:
     """Arguments of :func:`formulas.collectives.nccl_seconds`."""
-    size, protocols = collective.bytes_per_token * tokens, network.for_kind(collective.kind)
-    per_byte = _seconds_per_byte(network, model, collective)
-    return collective.kind, collective.ranks, collective.domains, size, protocols, per_byte
-
-
-def _waited(network: Network, collective: Collective) -> Array:
-    return np.where(collective.ranks > 1.0, network.overhead, 0.0)
+    size, domains = collective.bytes_per_token * tokens, collective.domains
+    per_byte = _seconds_per_byte(network, model, collective, domains)
+    if model.chain is not None and not np.all(np.less_equal(domains, 1.0)):
+        # What crosses between domains passes the links of a chip, too.
+        per_byte = np.maximum(per_byte, _seconds_per_byte(network, model, collective, np.ones_like(domains)))
+    return collective.kind, collective.ranks, domains, size, network.for_kind(collective.kind), per_byte
 
 
 def collective_parts(network: Network, collective: Collective, tokens: Array) -> nccl.CollectiveTime:
@@ -129,7 +132,8 @@ def collective_parts(network: Network, collective: Collective, tokens: Array) ->
             )
         return nccl.mesh_parts(collective.kind, collective.ranks, size, network.hop, network.neighbours)
     time = nccl.nccl_parts(*_sent(network, model, collective, tokens))
-    return time._replace(latency_seconds=time.latency_seconds + _waited(network, collective))
+    waited = np.where(collective.ranks > 1.0, network.overhead, 0.0)
+    return time._replace(latency_seconds=time.latency_seconds + waited)
 
 
 def _protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
@@ -174,23 +178,7 @@ def _exchange_protocols(model: NcclTree, slower: float) -> list[nccl.Protocol]:
     return [protocol._replace(domain_seconds=doubling) for protocol in protocols] + kernels
 
 
-def _network_factor(model: NcclTree) -> float:
-    """Share of the network that carries payload, over that of the protocols [1]."""
-    if model.network_factor is None:
-        return 1.0
-    return model.network_factor / max(protocol.bandwidth_factor for protocol in model.protocols.values())
-
-
-def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective) -> Array:
-    domains = collective.domains
-    spread = _spread_seconds_per_byte(network, model, collective, domains)
-    if model.chain is None or np.all(np.less_equal(domains, 1.0)):
-        return spread
-    # What crosses between domains passes the links of a chip, too.
-    return np.maximum(spread, _spread_seconds_per_byte(network, model, collective, np.ones_like(domains)))
-
-
-def _spread_seconds_per_byte(network: Network, model: NcclTree, collective: Collective, domains: Array) -> Array:
+def _seconds_per_byte(network: Network, model: NcclTree, collective: Collective, domains: Array) -> Array:
     inside = network.inside_for(collective.ranks, domains)
     between, overlap = network.between, model.domains_overlap
     if collective.own_link:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -94,21 +94,22 @@ class SetupLevels:
         """The version, if it was measured."""
         return self.widest.version if isinstance(self.widest, MeasuredVersion) else None
 
-    @property
-    def _way(self) -> MeasuredWay | None:
-        ways = (way for way in self.ways if (way.apart, way.speculates) == (self.apart, self.speculates))
-        return next(ways, None)
+    def _alike(self, ways: Iterable[MeasuredWay]) -> list[MeasuredWay]:
+        return [way for way in ways if (way.apart, way.speculates) == (self.apart, self.speculates)]
 
     @property
-    def _deployments(self) -> tuple[MeasuredDeployment, ...]:
+    def _way(self) -> MeasuredWay | None:
+        return next(iter(self._alike(self.ways)), None)
+
+    @property
+    def _deployments(self) -> list[MeasuredDeployment]:
         deployments = () if self._way is None else self._way.deployments
-        return tuple(deployment for deployment in deployments if deployment.weights == self.weights)
+        return [deployment for deployment in deployments if deployment.weights == self.weights]
 
     @property
     def deployed(self) -> frozenset[str]:
         """Layouts that were measured of this way of serving, in this format, under any version."""
-        ways = (way for version in self.versions for way in version.ways)
-        alike = (way for way in ways if (way.apart, way.speculates) == (self.apart, self.speculates))
+        alike = self._alike(way for version in self.versions for way in version.ways)
         return frozenset(entry.layout for way in alike for entry in way.deployments if entry.weights == self.weights)
 
     @property

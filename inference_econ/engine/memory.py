@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -21,14 +22,13 @@ from inference_econ.engine.layouts.plans import (
     fullest_over_mean,
 )
 from inference_econ.engine.layouts.startable import indivisible
+from inference_econ.engine.operators.mixture import Contexts
 from inference_econ.engine.operators.work import adapter_bytes
 from inference_econ.engine.served import Served
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,
-    AttentionAssumptions,
     CapacityAssumptions,
-    ExpertAssumptions,
     ModelSpec,
     Precision,
     TensorLayout,
@@ -177,14 +177,22 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
     groups: dict[str, Array | float] = {**_weight_groups(model, precision, assumptions.capacity)}
-    whole = _replicated_bytes(model, precision, assumptions.attention)
+    whole = 0.0
+    for block in model.blocks:
+        parameters = block.attention.parameters(model.hidden_size)
+        matrices = parameters.indexer if assumptions.attention.indexer == "replicated" else ()
+        matrices += parameters.shared if assumptions.attention.latent_down == "replicated" else ()
+        whole += block.layers * sum(rows * columns for rows, columns in matrices)
+    whole *= BYTES_PER_ELEMENT[precision.attention]
     if whole:
         groups["attention"] = (groups["attention"] - whole) + whole * plans.attention_ranks
     copies = attention_groups(plans, assumptions.layout)
     for name in ("attention", "shared_experts", "vision"):
         groups[name] = groups[name] * copies
-    if groups["experts"]:
-        groups["experts"] = groups["experts"] * _copies(model, plans, assumptions.experts)
+    if groups["experts"] and assumptions.experts.redundant is not None and plans.ep is not None:
+        # Every layer of a model has equally many.
+        experts = max(mixture.experts for mixture in model.mixtures)
+        groups["experts"] = groups["experts"] * (expert_slots(experts, plans.ep, assumptions.experts) / experts)
     if copied_by_groups(model, assumptions.layout):
         # Routers, and projections into the experts' space, are never cut.
         whole = sum(block.layers * block.feed_forward.parameters(model.hidden_size).whole for block in model.blocks)
@@ -198,25 +206,6 @@ def _all_weights(setup: Served, plans: Plans) -> dict[str, Array | float]:
     return held
 
 
-def _copies(model: ModelSpec, plans: Plans, assumed: ExpertAssumptions) -> Array | float:
-    """Experts that are held over those that there are [1]; every layer of a model has equally many."""
-    if assumed.redundant is None or plans.ep is None:
-        return 1.0
-    experts = max(mixture.experts for mixture in model.mixtures)
-    return expert_slots(experts, plans.ep, assumed) / experts
-
-
-def _replicated_bytes(model: ModelSpec, precision: Precision, assumed: AttentionAssumptions) -> float:
-    """Weights of attention of which every attention rank holds a copy, once [B]."""
-    hidden, total = model.hidden_size, 0.0
-    for block in model.blocks:
-        parameters = block.attention.parameters(hidden)
-        matrices = parameters.indexer if assumed.indexer == "replicated" else ()
-        matrices += parameters.shared if assumed.latent_down == "replicated" else ()
-        total += block.layers * sum(rows * columns for rows, columns in matrices)
-    return total * BYTES_PER_ELEMENT[precision.attention]
-
-
 def workspace_bytes(setup: Served, plans: Plans) -> Array:
     """Activations of the largest step on one accelerator [B], broadcastable to the plans.
 
@@ -226,48 +215,35 @@ def workspace_bytes(setup: Served, plans: Plans) -> Array:
     time.
     """
     model, precision, assumptions = setup.model, setup.precision, setup.assumptions
-    tokens, sampled = assumptions.capacity.workspace_tokens, assumptions.capacity.sampled_logits
-    expanded = _decompressed_bytes(setup, plans) * fullest_group(plans, assumptions.layout)
+    assumed, tokens, width = assumptions.capacity, assumptions.capacity.workspace_tokens, BYTES_PER_ELEMENT
+    fullest, decompressed = fullest_group(plans, assumptions.layout), 0.0
+    if assumptions.attention.latent == "decompressed_per_step":
+        decompressed = max(block.attention.cache.decompressed_elements for block in model.blocks)
+    expanded = plans.micro_batch * (_kept_tokens(setup, plans) * decompressed * width[precision.activations])
+    expanded = np.asarray(expanded / plans.stage) * fullest
     if tokens == 0:
         return expanded
     between = (block.feed_forward.activated.values() for block in model.blocks)
     widest = max(sum(matrices * width for width, matrices in rows) for rows in between)
-    of_group = (
-        plans.micro_batch * fullest_group(plans, assumptions.layout) / attention_groups(plans, assumptions.layout)
-    )
+    of_group = plans.micro_batch * fullest / attention_groups(plans, assumptions.layout)
     elements = tokens * (4.0 * model.hidden_size + widest / plans.stage)
-    logits = np.minimum(of_group, tokens) * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
-    activations = elements * BYTES_PER_ELEMENT[precision.activations]
+    logits = np.minimum(of_group, tokens) * model.vocab_size * width["fp32"]
+    activations = elements * width[precision.activations]
     # A profile run samples for all slots, after the activations of the layers are gone.
-    sampling = sampled * model.vocab_size * BYTES_PER_ELEMENT["fp32"]
-    images = _encoder_bytes(model, precision, plans, assumptions.capacity)
-    return np.asarray(np.maximum(np.maximum(activations + logits, sampling), images) + expanded)
-
-
-def _encoder_bytes(model: ModelSpec, precision: Precision, plans: Plans, assumed: CapacityAssumptions) -> Array | float:
-    """Activations of a vision tower over the images of a profile run, on one accelerator [B].
-
-    The same rows count as of the language model, before and after the activation function.
-    """
+    sampling = assumed.sampled_logits * model.vocab_size * width["fp32"]
+    images: Array | float = 0.0
     tower = model.vision
-    if tower is None or not (assumed.vision_tower and assumed.profiled_images):
-        return 0.0
-    elements = 4.0 * tower.hidden_size + 2.0 * tower.intermediate_size / plans.attention_ranks
-    return tower.profiled_patches(assumed.workspace_tokens) * elements * BYTES_PER_ELEMENT[precision.activations]
+    if tower is not None and assumed.vision_tower and assumed.profiled_images:
+        # The same rows count as of the language model, before and after the activation function.
+        of_patch = 4.0 * tower.hidden_size + 2.0 * tower.intermediate_size / plans.attention_ranks
+        images = tower.profiled_patches(tokens) * of_patch * width[precision.activations]
+    return np.asarray(np.maximum(np.maximum(activations + logits, sampling), images) + expanded)
 
 
 def reserved_bytes(plans: Plans, assumed: CapacityAssumptions) -> Array:
     """Return the memory that an engine takes of each accelerator besides weights, cache and activations [B]."""
     exchanging = np.asarray(plans.stage) > 1.0
     return np.asarray(assumed.reserved_bytes + np.where(exchanging, assumed.communication_bytes, 0.0))
-
-
-def _decompressed_bytes(setup: Served, plans: Plans) -> Array:
-    """Keys and values of one layer that a step decompresses, on one accelerator [B]."""
-    widest, width = 0.0, BYTES_PER_ELEMENT[setup.precision.activations]
-    if setup.assumptions.attention.latent == "decompressed_per_step":
-        widest = max(block.attention.cache.decompressed_elements for block in setup.model.blocks)
-    return np.asarray(plans.micro_batch * (_kept_tokens(setup, plans) * widest * width) / plans.stage)
 
 
 def _kept_tokens(setup: Served, plans: Plans) -> float:
@@ -297,6 +273,12 @@ def need(setup: Served, plans: Plans) -> Memory:
     share, sequences = assumptions.capacity.host_cache, _counted(plans, assumptions)
     workspace = plans.accelerators * workspace_bytes(setup, plans)
     usable = setup.hardware.hbm_bytes * assumptions.capacity.usable_memory
+    hosts = np.zeros(())
+    if share:
+        # What weights leave free of the memory of the hosts.
+        tier = host_memory(assumptions.capacity.host_memory)
+        weights = streamed_bytes(setup, plans) * plans.stage
+        hosts = np.asarray(plans.accelerators * tier.bytes_per_accelerator - weights)
     return Memory(
         weight_bytes=np.asarray(sum(_held_weights(setup, plans).values())),
         kv_bytes=np.asarray((sum(cache.values()) - share * cache["kv_cache"]) * sequences + prefix),
@@ -304,8 +286,18 @@ def need(setup: Served, plans: Plans) -> Memory:
         workspace_bytes=workspace,
         prefix_bytes=prefix,
         pageable_bytes=np.asarray(share * cache["kv_cache"] * sequences),
-        host_bytes=_host_bytes(setup, plans),
+        host_bytes=hosts,
     )
+
+
+def mixed(parts: Sequence[Memory], contexts: Contexts, plans: Plans) -> Memory:
+    """Return the memory of plans whose sequences have different contexts, from that at each of the contexts."""
+    counts = [count for _, count in contexts]
+    cache, pageable = (
+        np.average([np.broadcast_to(held, plans.shape) for held in of_parts], axis=0, weights=counts)
+        for of_parts in zip(*((part.kv_bytes, part.pageable_bytes) for part in parts), strict=True)
+    )
+    return replace(parts[-1], kv_bytes=cache, pageable_bytes=pageable)
 
 
 def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float], Array]:
@@ -315,15 +307,6 @@ def _held_by_one(setup: Served, plans: Plans) -> tuple[dict[str, Array | float],
     own_prompts = own_tokens(context, setup.shared_prefix, assumptions.capacity)
     prefix = np.asarray(held_prefix(model, precision, plans, context - own_prompts, assumptions))
     return held_cache(model, precision, plans, own_prompts, assumptions), prefix
-
-
-def _host_bytes(setup: Served, plans: Plans) -> Array:
-    """Memory of the hosts of an instance that weights leave free [B]; 0 where none is used for caches."""
-    assumed = setup.assumptions.capacity
-    if not assumed.host_cache:
-        return np.zeros(())
-    weights = streamed_bytes(setup, plans) * plans.stage
-    return np.asarray(plans.accelerators * host_memory(assumed.host_memory).bytes_per_accelerator - weights)
 
 
 @lru_cache(maxsize=8)

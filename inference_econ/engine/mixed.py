@@ -8,13 +8,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.engine.layouts.plans import Plans, dealt
-from inference_econ.engine.operators.work import Work
-from inference_econ.engine.prefill import (
-    fastest_cut,
-    group_steps,
-    over_operators,
-    reading_groups,
-)
+from inference_econ.engine.prefill import fastest_cut, group_steps, over_operators, reading_groups
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import operator_roofline
 
@@ -44,8 +38,11 @@ def mixed_step_seconds(setup: Setup, plans: Plans, tokens: float, cached: float,
     fullest = dealt(prompts, groups) * groups / prompts
     step = fastest_cut(setup, replace(plans, riding=prompts * tokens, riding_fullest=fullest))
     reading = replace(plans, batch=prompts * plans.pp, new_tokens=tokens, prefill=True, fullest=fullest)
+    # What reads the cache: scores, and what is decompressed for them.
     after = replace(setup, context=cached)
-    return step + _attention_seconds(after, after.work(reading))
+    work = after.work(reading)
+    rows = [row for row in work.operators if row.kind == "scores" or np.any(row.kv_bytes_per_sequence)]
+    return np.asarray(step + sum(operator_roofline(after, row, work).seconds for row in rows))
 
 
 def saved_seconds(
@@ -67,9 +64,3 @@ def saved_seconds(
     decoding, prefilling = (setup.measured_factor(plans, prefill=prefill) for prefill in (False, True))
     saved = np.clip(decode + operators - both, 0.0, np.minimum(decode, alone / prefilling))
     return np.asarray(saved * np.minimum(decoding, prefilling))
-
-
-def _attention_seconds(setup: Setup, work: Work) -> Array:
-    """Of a step, what reads the cache: scores, and what is decompressed for them [s]."""
-    rows = [row for row in work.operators if row.kind == "scores" or np.any(row.kv_bytes_per_sequence)]
-    return np.asarray(sum(operator_roofline(setup, row, work).seconds for row in rows))

@@ -9,7 +9,6 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.engine.collectives import Network
 from inference_econ.engine.layouts.plans import Plans
-from inference_econ.engine.operators.table import Operator
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.power import chip_power, operator_joules
 from inference_econ.engine.setup import Setup
@@ -90,7 +89,7 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
     list of OperatorCosts
         Rows that do anything, in the order of a step; their network times add up to the step's.
     """
-    rows, chip = _rows(setup, setup.work(plans), layout), chip_power(setup.hardware)
+    rows, chip = _every_row(setup, setup.work(plans), layout), chip_power(setup.hardware)
     if chip is not None:
         spent = (_first(joules) for _, joules in operator_joules(setup, chip, plans))
         rows = [replace(row, joules=joules) for row, joules in zip(rows, spent, strict=True)]
@@ -99,46 +98,43 @@ def operator_costs(setup: Setup, plans: Plans, layout: TensorLayout) -> list[Ope
 
 def costs_of(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
     """Return the costs of an operator table that somebody else wrote; see :func:`operator_costs`."""
-    return [row for row in _rows(setup, work, layout) if row.seconds]
+    return [row for row in _every_row(setup, work, layout) if row.seconds]
 
 
-def _rows(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
-    """Every row of the table, those that do nothing included."""
-    network = Network.of(setup.hardware, setup.assumptions.network)
-    return [_operator_costs(setup, operator, work, network, layout) for operator in work.operators]
-
-
-def _operator_costs(
-    setup: Setup, operator: Operator, work: Work, network: Network, layout: TensorLayout
-) -> OperatorCosts:
-    roofline = operator_roofline(setup, operator, work)
-    compute, worked, repeats = _first(roofline.compute), _first(roofline.seconds), _first(operator.repeats)
-    network_seconds = _first(communication(network, work, layout, [operator]))
+def _every_row(setup: Setup, work: Work, layout: TensorLayout) -> list[OperatorCosts]:
+    """Costs of every row of the table, those that do nothing included."""
+    network, rates, costs = Network.of(setup.hardware, setup.assumptions.network), setup.rates, []
     by_operator = setup.assumptions.host.launches == "per_operator"
-    launched = repeats * _first(setup.fixed_seconds(operator, work)) if by_operator else 0.0
-    together = worked + network_seconds + launched
-    flop = compute / _first(operator.padding) * _first(setup.operator_flops_per_second(operator))
-    moved = _first(
-        roofline.weights * setup.operator_weight_bytes_per_second(operator)
-        + roofline.activations * setup.bytes_per_second
-        + roofline.kv_cache / operator.kv_padding * setup.kv_bytes_per_second(operator)
-    )
-    unit = setup.operator_unit(operator)
-    ideal = max(flop / setup.peaks[unit], moved / setup.hardware.hbm_bytes_per_second)
-    return OperatorCosts(
-        name=operator.name,
-        unit=unit,
-        repeats=repeats,
-        flop=flop,
-        moved_bytes=moved,
-        collective_bytes=_first(work.collective_bytes(operator, layout)),
-        compute_seconds=compute,
-        memory_seconds=_first(roofline.memory),
-        network_seconds=network_seconds,
-        launch_seconds=launched,
-        achieved=ideal / together if together else 0.0,
-        together_seconds=worked,
-    )
+    for operator in work.operators:
+        roofline = operator_roofline(setup, operator, work)
+        compute, worked, repeats = _first(roofline.compute), _first(roofline.seconds), _first(operator.repeats)
+        network_seconds = _first(communication(network, work, layout, [operator]))
+        launched = repeats * _first(rates.fixed_seconds(operator, work)) if by_operator else 0.0
+        together = worked + network_seconds + launched
+        flop = compute / _first(operator.padding) * _first(rates.operator_flops_per_second(operator))
+        moved = _first(
+            roofline.weights * rates.weight_bytes_per_second(operator.dtype, operator.kind, operator.rates)
+            + roofline.activations * rates.bytes_per_second
+            + roofline.kv_cache / operator.kv_padding * rates.kv_bytes_per_second(operator)
+        )
+        unit = rates.operator_unit(operator)
+        ideal = max(flop / rates.peaks[unit], moved / setup.hardware.hbm_bytes_per_second)
+        row = OperatorCosts(
+            name=operator.name,
+            unit=unit,
+            repeats=repeats,
+            flop=flop,
+            moved_bytes=moved,
+            collective_bytes=_first(work.collective_bytes(operator, layout)),
+            compute_seconds=compute,
+            memory_seconds=_first(roofline.memory),
+            network_seconds=network_seconds,
+            launch_seconds=launched,
+            achieved=ideal / together if together else 0.0,
+            together_seconds=worked,
+        )
+        costs.append(row)
+    return costs
 
 
 def _first(values: Array | float) -> float:

@@ -119,13 +119,13 @@ def operator_joules(setup: Setup, chip: ChipPower, plans: Plans) -> list[tuple[O
     """
     even = setup.assumptions.changed({"experts.spread": "even", "experts.imbalance": 1.0})
     work, layout = replace(setup, assumptions=even).work(plans), setup.assumptions.layout.tensor_layouts[0]
-    tokens, sequences = work.tokens, work.sequences
+    tokens, sequences, rates = work.tokens, work.sequences, setup.rates
     rows = []
     for row in work.operators:
         flop = row.flop_per_token * tokens + row.flop_per_sequence * sequences
         cache = row.kv_bytes_per_sequence * sequences + row.shared_kv_bytes
         moved = row.weight_bytes + row.activation_bytes_per_token * tokens + cache
-        arithmetic = flop * (chip.arithmetic_watts / setup.peaks[setup.operator_unit(row)])
+        arithmetic = flop * (chip.arithmetic_watts / rates.peaks[rates.operator_unit(row)])
         sent = work.collective_bytes(row, layout) * chip.joules_per_link_byte
         rows.append((row, np.asarray(row.repeats * (arithmetic + moved * chip.joules_per_byte) + sent)))
     return rows

@@ -94,14 +94,39 @@ def prefill(setup: Setup, plans: Plans, tokens: float, cached: float = 0.0) -> P
     new, and read at once.
     """
     together = prompts_together(setup, plans)
-    operators = _by_operators(setup, plans, together, tokens, cached)
     factor = over_operators(setup, replace(plans, batch=together, new_tokens=tokens))
-    return replace(
-        operators,
-        seconds=factor * operators.seconds,
-        busy_seconds=factor * operators.busy_seconds,
-        full_seconds=factor * operators.full_seconds,
-    )
+    assumed, limit = setup.assumptions, setup.assumptions.serving.prefill_chunk
+    if assumed.attention.cache == "recomputed":
+        tokens, cached, limit = tokens + cached, 0.0, 0
+    chunks = max(1, math.ceil(tokens / limit)) if limit else 1
+    part = tokens / chunks
+    halfway = replace(setup, context=cached + (tokens - part) / 2.0, spread=tokens - part)
+    gathering = np.zeros(())
+    reading = replace(plans, batch=plans.pp, new_tokens=part, prefill=True, fullest=1.0)
+    if assumed.serving.prefill_split == "prompts":
+        reading = replace(reading, fullest=together / plans.pp)
+    else:
+        gathering, together = _gathering(setup, plans, part), plans.pp
+    work = halfway.work(reading)
+    step = fastest_cut(halfway, reading, work) + gathering
+
+    # Time of the chips, without what they wait for the host to launch kernels.
+    worked = step - gathering
+    if not np.all(worked > (host_seconds(halfway, work) + overhead_seconds(halfway, reading)) * (1.0 + 1e-9)):
+        worked = fastest_cut(unhindered(halfway), reading, work)
+    share = (worked + gathering) / step
+    full = step
+    if np.any(together > reading.batch):
+        full = fastest_cut(halfway, replace(reading, batch=together, fullest=1.0))
+
+    # Chunks follow each other through the stages of a pipeline; the first waits for no fuller stage.
+    passed = step - gathering
+    if not isinstance(fullest_over_mean(setup.model.layers, reading, assumed.layout), float):
+        even = replace(halfway, assumptions=halfway.assumptions.changed({"layout.pipeline_stages": "even"}))
+        passed = fastest_cut(even, reading)
+    seconds = passed + gathering + step * ((chunks - 1.0) / plans.pp)
+    busy, full_busy = step * (chunks / reading.batch), full * (chunks / together)
+    return Prefill(factor * seconds, factor * busy, factor * full_busy, chunks, share)
 
 
 def over_operators(setup: Setup, plans: Plans) -> Array | float:
@@ -112,48 +137,6 @@ def over_operators(setup: Setup, plans: Plans) -> Array | float:
     factor, turns = setup.assumptions.serving.prefill_factor, takes_turns(setup, replace(plans, prefill=True))
     overhead: Array | float = factor if turns is None else np.where(turns, 1.0, factor)
     return overhead * setup.measured_factor(plans, prefill=True)
-
-
-def _by_operators(setup: Setup, plans: Plans, together: Array, tokens: float, cached: float) -> Prefill:
-    """Return the time of a prompt that its operators take; see :func:`prefill`."""
-    limit = setup.assumptions.serving.prefill_chunk
-    if setup.assumptions.attention.cache == "recomputed":
-        tokens, cached, limit = tokens + cached, 0.0, 0
-    chunks = max(1, math.ceil(tokens / limit)) if limit else 1
-    part = tokens / chunks
-    halfway = replace(setup, context=cached + (tokens - part) / 2.0, spread=tokens - part)
-    gathering, split = np.zeros(()), setup.assumptions.serving.prefill_split
-    reading = replace(plans, batch=plans.pp, new_tokens=part, prefill=True, fullest=1.0)
-    if split == "prompts":
-        reading = replace(reading, fullest=together / plans.pp)
-    else:
-        gathering, together = _gathering(setup, plans, part), plans.pp
-    work = halfway.work(reading)
-    step = fastest_cut(halfway, reading, work) + gathering
-    share = (_chip_seconds(halfway, reading, work, step - gathering) + gathering) / step
-    full = step
-    if np.any(together > reading.batch):
-        full = fastest_cut(halfway, replace(reading, batch=together, fullest=1.0))
-    # Chunks follow each other through the stages of a pipeline; the first finds all of them free.
-    passed = _free_passage(halfway, reading, step - gathering) + gathering
-    seconds = passed + step * ((chunks - 1.0) / plans.pp)
-    return Prefill(seconds, step * (chunks / reading.batch), full * (chunks / together), chunks, share)
-
-
-def _free_passage(setup: Setup, plans: Plans, paced: Array) -> Array:
-    """Time of a step that waits for no fuller stage of a pipeline, from the time of one that may [s]."""
-    assumed = setup.assumptions
-    if isinstance(fullest_over_mean(setup.model.layers, plans, assumed.layout), float):
-        return paced
-    return fastest_cut(replace(setup, assumptions=assumed.changed({"layout.pipeline_stages": "even"})), plans)
-
-
-def _chip_seconds(setup: Setup, plans: Plans, work: Work, seconds: Array) -> Array:
-    """Time of a step without what its chips wait for the host to launch kernels [s]."""
-    host = host_seconds(setup, work) + overhead_seconds(setup, plans)
-    if np.all(seconds > host * (1.0 + 1e-9)):
-        return seconds
-    return fastest_cut(unhindered(setup), plans, work)
 
 
 def unhindered(setup: Setup) -> Setup:

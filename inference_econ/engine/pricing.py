@@ -30,7 +30,27 @@ def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | Non
     words = prices.checked(price)
     if prices.is_amount(words):
         return HourPrice(prices.amount(chip, words))
-    return owned_price(chip) if words == prices.OWNED else _of_kind(chip, words)
+    if words == prices.OWNED:
+        return owned_price(chip)
+    listed = prices.of_kind(chip, words)
+    if not chip.prices:
+        raise no_price(chip)
+    if listed is None:
+        kinds = ", ".join(dict.fromkeys(other.kind for other in prices.listed(chip)))
+        others = [name for name in catalog.names("hardware") if prices.of_kind(catalog.hardware(name), words)]
+        raise InputError(
+            f"{chip.name} lists no price of the kind {words}; it lists {kinds}; {words} is listed by "
+            f"{', '.join(others) or 'no file'}; or give USD per hour, for example --price 2.50",
+            option="price",
+        )
+    return listed
+
+
+def price_label(chip: HardwareSpec, price: HourPrice) -> str:
+    """A price in words, by accelerator and by node, with its kind and date."""
+    node = chip.rented_as[-1:]
+    whole = f" (${price.dollars * node[0]:.4g} per node of {node[0]})" if node and node[0] > 1 else ""
+    return f"${price.dollars:.4g} per GPU-hour{whole}, {price.terms}"
 
 
 def no_price(chip: HardwareSpec) -> InputError:
@@ -40,21 +60,6 @@ def no_price(chip: HardwareSpec) -> InputError:
         f"{chip.name} lists no price; give one, for example --price 2.50 (USD per accelerator and hour){owned}",
         option="price",
     )
-
-
-def _of_kind(chip: HardwareSpec, kind: str) -> HourPrice:
-    price = prices.of_kind(chip, kind)
-    if not chip.prices:
-        raise no_price(chip)
-    if price is None:
-        kinds = ", ".join(dict.fromkeys(price.kind for price in prices.listed(chip)))
-        others = [name for name in catalog.names("hardware") if prices.of_kind(catalog.hardware(name), kind)]
-        raise InputError(
-            f"{chip.name} lists no price of the kind {kind}; it lists {kinds}; {kind} is listed by "
-            f"{', '.join(others) or 'no file'}; or give USD per hour, for example --price 2.50",
-            option="price",
-        )
-    return price
 
 
 def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPrice:

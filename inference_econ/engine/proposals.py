@@ -11,13 +11,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas import speculation as formulas
-from inference_econ.inputs import (
-    ModelSpec,
-    ProposerName,
-    ServingAssumptions,
-    catalog,
-    recommended_drafts,
-)
+from inference_econ.inputs import ModelSpec, ProposerName, ServingAssumptions, catalog, recommended_drafts
 
 if TYPE_CHECKING:
     from inference_econ.engine.setup import Setup

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from inference_econ.engine import memory
-from inference_econ.engine.layouts.pins import Pins, layout_columns
+from inference_econ.engine.layouts.pins import layout_columns
 from inference_econ.engine.layouts.plans import Plans, has_experts
 from inference_econ.engine.layouts.startable import any_can_start, can_start
-from inference_econ.engine.layouts.startable_pins import check_startable
 from inference_econ.engine.measured_corrections import SetupLevels
 from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
-from inference_econ.engine.operators.table import Operator, OperatorKind
 from inference_econ.engine.operators.work import Work, decode_work
 from inference_econ.engine.pricing import hour_price, no_price
+from inference_econ.engine.rates import ChipRates
 from inference_econ.errors import InputError
 from inference_econ.formulas import renting
-from inference_econ.formulas.kernels import carried_share
 from inference_econ.inputs import (
     ANY_LAYOUT,
-    BYTES_PER_ELEMENT,
     Admission,
     Assumptions,
     Dealing,
-    DenseKernel,
     EngineFacts,
-    ExpertKernel,
     Free,
     Grid,
     HardwareSpec,
@@ -46,12 +40,10 @@ from inference_econ.inputs import (
     able_of,
     catalog,
     check_cache_dtype,
-    check_dtype,
     engines_for,
     known_engines,
     lacks,
     math_unit,
-    math_units,
     practices_in,
     serving_adapters,
     split_changes,
@@ -72,9 +64,6 @@ Rent = Literal["gpu", "node"]
 _MOST_TOKENS = 1e12
 #: Prices beyond these are typing errors, and would overflow what is computed from them [USD/h].
 _LEAST_PRICE, _MOST_PRICE = 1e-9, 1e9
-_SIXTEEN_BIT = ("bf16", "fp16")
-#: Times that the format of a maths unit is half as wide, from 16 bits on [1].
-_HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +256,7 @@ class Setup:
             hardware if isinstance(hardware, HardwareSpec) else catalog.hardware(hardware, changes=what_ifs["hardware"])
         )
         engine_name = engine.partition("@")[0] if isinstance(engine, str) and engine != ANY_LAYOUT else None
-        opinions = _without_exceptions(
+        opinions = without_exceptions(
             profiles.assumed(assumptions, chip, engine_name, changes=what_ifs["assumptions"]), what_ifs["assumptions"]
         )
         rate = hour_price(chip, price)
@@ -292,9 +281,9 @@ class Setup:
             engines, without = serving_adapters(engines, served, chip)
             left_out += without
         if kv is None and (assumptions is None or engine_name is not None):
-            precision = _with_usual_cache(precision, engines, served, chip)
+            precision = with_usual_cache(precision, engines, served, chip)
         if engine_name is not None and engines:
-            opinions = with_engine(opinions, engines[0].facts, chip, _changed(what_ifs["assumptions"]))
+            opinions = with_engine(opinions, engines[0].facts, chip, changed(what_ifs["assumptions"]))
         version = str(engine or "").partition("@")[2] or None
         setup = cls(served, chip, precision, context, opinions, rate, engines=engines, left_out=left_out)
         setup = setup.levelled(engine_name, version)
@@ -307,54 +296,6 @@ class Setup:
         """Model, chip, formats and assumptions in a line: all of a setup is as long as a book."""
         formats = f"weights {self.precision.weights}, KV {self.precision.kv}"
         return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
-
-    @property
-    def has_recipes(self) -> bool:
-        """True if it is served as engines' recipes have it: under their own profiles, and no other assumptions."""
-        return self.left_open is not None and self.left_open.assumptions == self.assumptions
-
-    def with_cache(self, kv: str | None) -> Setup:
-        """Return the setup with the cache in the format of a recipe, where the question leaves that open.
-
-        A recipe without one (None) has it as activations.
-
-        Raises
-        ------
-        InputError
-            If the chip, or an engine, cannot hold the cache so.
-        """
-        kv = kv or self.precision.activations
-        if self.left_open is None or not self.left_open.cache or kv == self.precision.kv:
-            return self
-        check_dtype(kv, "kv")
-        precision = replace(self.precision, kv=kv)
-        missing = [lacks(engine, self.model, self.hardware, precision) for engine in self.engines]
-        if any(missing):
-            raise InputError(str(missing[0]))
-        return replace(self, precision=precision)
-
-    def run_by(self, engine: ServingEngine) -> Setup:
-        """Return the setup as one engine runs it: its profile, rules, cache, and layouts that it can start.
-
-        Where any layout is asked for, any layout under its profile.
-
-        Raises
-        ------
-        InputError
-            If a what-if cannot be used.
-        """
-        if self.left_open is None or not self.left_open.engine:
-            return self
-        changes = self.left_open.changes
-        opinions = profiles.for_hardware(self.hardware, engine.name, changes=changes)
-        opinions = with_engine(_without_exceptions(opinions, changes), engine.facts, self.hardware, _changed(changes))
-        able = (engine,) if self.engines else ()
-        precision = self.precision
-        if self.left_open.cache:
-            precision = _with_usual_cache(precision, able, self.model, self.hardware)
-        setup = replace(self, assumptions=opinions, engines=able, precision=precision)
-        setup = setup.levelled(engine.name, engine.facts.version)
-        return replace(setup, left_open=replace(self.left_open, engine=False, assumptions=setup.assumptions))
 
     def levelled(self, engine: str | None = None, version: str | None = None) -> Setup:
         """Return the setup with the levels of its assumptions, which are those of one engine.
@@ -444,13 +385,6 @@ class Setup:
         return self.price if isinstance(self.price, HourPrice) else HourPrice(self.price)
 
     @property
-    def price_label(self) -> str:
-        """The price in words, by accelerator and by node, with its kind and date."""
-        price, node = self.hour_price, self.hardware.rented_as[-1:]
-        whole = f" (${price.dollars * node[0]:.4g} per node of {node[0]})" if node and node[0] > 1 else ""
-        return f"${price.dollars:.4g} per GPU-hour{whole}, {price.terms}"
-
-    @property
     def machines(self) -> tuple[int, ...]:
         """Accelerators of the machines that are rented, ascending [1]; none if any number can be had."""
         return self.hardware.rented_as if self.rent == "gpu" else self.hardware.rented_as[-1:]
@@ -477,188 +411,35 @@ class Setup:
             return decode_work(replace(self, context=0.0, spread=0.0, shared_prefix=0.0), reading)
         return decode_work(self, plans)
 
-    def unit(self, dtype: str) -> str:
-        """The maths unit that a matrix product with weights of ``dtype`` runs on."""
-        peaks, follows = self.peaks, self.assumptions.chip.math_unit_follows
-        if follows == "fastest":
-            return max(
-                (*math_units(dtype, peaks), *math_units(self.precision.activations, peaks)), key=peaks.__getitem__
-            )
-        unit_of_chip = math_unit(dtype, peaks, self.hardware.name)
-        widened = follows == "widest" or (
-            follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and unit_of_chip != "fp4"
-        )
-        if widened and BYTES_PER_ELEMENT[dtype] < BYTES_PER_ELEMENT[self.precision.activations]:
-            return math_unit(self.precision.activations, peaks, self.hardware.name)
-        return unit_of_chip
-
-    def operator_flops_per_second(self, operator: Operator) -> Array | float:
-        """Sustained arithmetic rate of a row of the operator table [FLOP/s]."""
-        rates = operator.rates
-        if rates is None:
-            return self.flops_per_second(operator.dtype, operator.kind)
-        share = np.minimum(rates.math * self._kernel_efficiency(operator.kind), 1.0)
-        carried = self._carried(operator.dtype, rates.vendor, rates.unit_share, rates.per_vector)
-        return self.peaks[self.unit(operator.dtype)] * share / carried
-
-    def operator_weight_bytes_per_second(self, operator: Operator) -> Array | float:
-        """Sustained memory bandwidth for the weights of a row of the operator table [B/s]."""
-        if operator.rates is None or operator.kind != "experts":
-            return self.weight_bytes_per_second(operator.dtype, operator.kind)
-        share = np.minimum(operator.rates.memory * self._kernel_efficiency(operator.kind), 1.0)
-        return self.hardware.hbm_bytes_per_second * share
-
-    def _carried(self, dtype: str, vendor: str, unit_share: Array | float, per_vector: Array | float) -> Array | float:
-        """Time of arithmetic over that at the share of the peak on the chips that a curve was fitted to [1]."""
-        vector = self.peaks.get("fp32")
-        if vector is None or vendor != self.hardware.vendor:
-            return 1.0
-        return carried_share(unit_share, self.peaks[self.unit(dtype)] / vector / per_vector)
-
-    def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
-        """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
-        assumed, kernel = self.assumptions, self.kernel(dtype, kind)
-        if kernel is not None:
-            share = min(kernel.math_efficiency * self._kernel_efficiency(kind), 1.0)
-            rate = self.peaks[self.unit(dtype)] * share
-            if kernel.unit is None or kind == "experts":
-                # Of experts the shape counts: their rows are carried with it.
-                return rate
-            there, alone = kernel.unit, min(kernel.math_efficiency / kernel.unit.efficiency, 1.0)
-            return rate / float(self._carried(dtype, there.vendor, alone, there.per_vector))
-        shares = {"scores": assumed.attention.math_efficiency, "experts": assumed.experts.math_efficiency}
-        unit = self._kind_unit(dtype, kind)
-        narrow = assumed.chip.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
-        return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
-
-    def operator_unit(self, operator: Operator) -> str:
-        """The maths unit that a row of the operator table runs on."""
-        return self._kind_unit(operator.dtype, "dense" if operator.rates is not None else operator.kind)
-
-    def _kind_unit(self, dtype: str, kind: OperatorKind) -> str:
-        unit = self.unit(dtype)
-        if kind == "scores" and self.assumptions.chip.math_unit_follows == "fastest":
-            # They multiply the cache, and the study has them on the unit of the weights.
-            return max(unit, self.unit(self.precision.attention), key=self.peaks.__getitem__)
-        return unit
-
-    def kernel(self, dtype: str, kind: OperatorKind) -> DenseKernel | ExpertKernel | None:
-        """Return the kernels of products with weights of ``dtype``; None of attention scores."""
-        if kind == "dense":
-            return self.assumptions.chip.product(dtype)
-        return self.assumptions.experts.kernel(dtype) if kind == "experts" else None
-
-    def _kernel_efficiency(self, kind: OperatorKind) -> float:
-        """Rates that servers reach over those of kernels, which are measured alone [1]."""
-        assumed = self.assumptions
-        if kind == "scores":
-            return assumed.attention.score_efficiency
-        return assumed.experts.kernel_efficiency if kind == "experts" else assumed.chip.product_efficiency
-
-    def shown(self, operator: Operator) -> Array | float:
-        """Share of the shorter of arithmetic and memory time of an operator that does not hide behind the other [1]."""
-        assumed = self.assumptions
-        if assumed.chip.overlap == "none":
-            return 1.0
-        if assumed.chip.overlap == "step":
-            return 0.0
-        rates = operator.rates or self.kernel(operator.dtype, operator.kind)
-        if rates is not None:
-            return 1.0 - rates.overlap
-        return 1.0 - assumed.experts.overlap if operator.kind == "experts" else 0.0
-
-    def kernels(self, operator: Operator, work: Work) -> Array | float:
-        """Kernels of one occurrence of a row: those of the engine that is assumed, or of the operator table [1]."""
-        kernels: Array | float = self._usual_kernels(operator)
-        if self.assumptions.host.engine is None:
-            return kernels
-        engine, generation = self.assumptions.host.engine, self.hardware.generation
-        for count in catalog.kernel_counts(engine, operator.part, operator.dtype, operator.mixer, generation):
-            counted = count.kernels * operator.parts
-            kernels = np.where(work.summed, counted, kernels) if count.summed else counted
-        return kernels
-
-    def _usual_kernels(self, operator: Operator) -> float:
-        """Those of the operator table, and one that quantises activations of 16 bits first for a narrow unit [1]."""
-        multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
-        narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
-        return operator.launches + (1.0 if multiplies and narrow else 0.0)
-
-    def fixed_seconds(self, operator: Operator, work: Work) -> Array | float:
-        """Fixed time on the chip of the kernels of one occurrence of a row, in captured graphs [s]."""
-        assumed = self.assumptions
-        latent_launch = assumed.attention.latent_graph_launch if operator.attention == "latent" else None
-        launch = assumed.host.graph_launch if latent_launch is None else latent_launch
-        return self.kernels(operator, work) * launch
-
     @property
-    def bytes_per_second(self) -> float:
-        """Sustained memory bandwidth for dense weights and activations [B/s]."""
-        return self.hardware.hbm_bytes_per_second * self.assumptions.chip.hbm_efficiency
-
-    def weight_bytes_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
-        """Return the sustained bandwidth for weights of a format in a kind of operator [B/s]."""
-        assumed, kernel = self.assumptions, self.kernel(dtype, kind)
-        if kernel is not None:
-            share = min(kernel.hbm_efficiency * self._kernel_efficiency(kind), 1.0)
-            return self.hardware.hbm_bytes_per_second * share
-        share = (assumed.experts.hbm_efficiency if kind == "experts" else None) or assumed.chip.hbm_efficiency
-        if (
-            assumed.chip.widened_efficiency < 1.0
-            and BYTES_PER_ELEMENT[dtype] < 1.5
-            and self.unit(dtype) in _SIXTEEN_BIT
-        ):
-            share *= assumed.chip.widened_efficiency
-        return self.hardware.hbm_bytes_per_second * share
-
-    def kv_bytes_per_second(self, operator: Operator) -> float:
-        """Return the sustained bandwidth for the cache, or states, that a row of the operator table reads [B/s]."""
-        assumed = self.assumptions
-        share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
-        if operator.rates is not None and operator.kind == "scores":
-            share = min(float(operator.rates.memory) * self._kernel_efficiency("scores"), 1.0)
-        return self.hardware.hbm_bytes_per_second * share
-
-    @property
-    def host_bytes_per_second(self) -> float:
-        """Return the sustained bandwidth from the memory of the host, per accelerator [B/s]; 0 if there is no link."""
-        link = self.hardware.host_link_bytes_per_second_one_way or 0.0
-        tier = memory.host_memory(self.assumptions.capacity.host_memory)
-        return min(link * tier.link_efficiency, tier.read_bytes_per_second or math.inf)
+    def rates(self) -> ChipRates:
+        """Sustained rates of the kernels of the chip."""
+        return ChipRates(self.hardware, self.precision, self.assumptions)
 
     @property
     def peaks(self) -> Mapping[str, float]:
         """Dense peak of every maths unit of the chip [FLOP/s]."""
-        return cast("Mapping[str, float]", self.hardware.dense_flops_per_second)
+        return self.rates.peaks
 
     def memory(self, plans: Plans) -> Memory:
         """Return the memory that the plans need and have."""
-        if self.contexts:
-            return self._mixed_memory(plans)
-        return memory.need(self, plans)
+        if not self.contexts:
+            return memory.need(self, plans)
+        return memory.mixed([memory.need(setup, plans) for setup in self._apart()], self.contexts, plans)
 
     def memory_of_one_accelerator(self, plan: Plans) -> dict[str, float]:
         """Return the parts of the memory of each accelerator of a single plan [B]."""
-        if self.contexts:
-            parts = [setup.memory_of_one_accelerator(plan) for setup in self._apart()]
-            return {name: float(np.average([part[name] for part in parts], weights=self._counts)) for name in parts[0]}
-        return memory.of_one_accelerator(self, plan)
+        if not self.contexts:
+            return memory.of_one_accelerator(self, plan)
+        parts, counts = (
+            [memory.of_one_accelerator(setup, plan) for setup in self._apart()],
+            [c for _, c in self.contexts],
+        )
+        return {name: float(np.average([part[name] for part in parts], weights=counts)) for name in parts[0]}
 
     def _apart(self) -> list[Setup]:
         """Return the setup with all sequences at each of the contexts."""
         return [replace(self, context=length, contexts=(), spread=0.0) for length, _ in self.contexts]
-
-    @property
-    def _counts(self) -> list[float]:
-        return [count for _, count in self.contexts]
-
-    def _mixed_memory(self, plans: Plans) -> Memory:
-        parts = [setup.memory(plans) for setup in self._apart()]
-        cache, pageable = (
-            np.average([np.broadcast_to(held, plans.shape) for held in of_parts], axis=0, weights=self._counts)
-            for of_parts in zip(*((part.kv_bytes, part.pageable_bytes) for part in parts), strict=True)
-        )
-        return replace(parts[-1], kv_bytes=cache, pageable_bytes=pageable)
 
     @property
     def most_linked(self) -> int | None:
@@ -678,16 +459,6 @@ class Setup:
         able = any_can_start(self.engines, self.model, self.hardware.generation, plans, layout)
         return np.where(able | (codes == memory.DIVIDE), codes, memory.ENGINE)
 
-    def check_startable(self, pins: Pins, cut: TensorLayout = "1d") -> None:
-        """Refuse pinned degrees that none of the engines can start; see :func:`layouts.startable_pins.check_startable`.
-
-        Raises
-        ------
-        InputError
-            With the rule, the engines, and the nearest layout that can be started.
-        """
-        check_startable(self, pins, cut)
-
     def layout_columns(self, plans: Plans, cut: npt.NDArray[np.str_]) -> dict[str, list[float] | list[str]]:
         """The degrees of n plans that are cut in some ways, and the engines that can start each if any are asked."""
         columns = layout_columns(plans, cut, self.assumptions.layout)
@@ -706,7 +477,7 @@ class Setup:
         return [tuple(compress(names, (mask[row] for mask in able))) for row in range(plans.shape[0])]
 
 
-def _with_usual_cache(
+def with_usual_cache(
     precision: Precision, engines: Sequence[ServingEngine], model: ModelSpec, hardware: HardwareSpec
 ) -> Precision:
     """Formats with the cache as the first recipes of all engines have it; unchanged where these differ."""
@@ -716,11 +487,11 @@ def _with_usual_cache(
     return precision if any(lacks(engine, model, hardware, usual) for engine in engines) else usual
 
 
-def _changed(changes: Iterable[str]) -> list[str]:
+def without_exceptions(opinions: Assumptions, changes: Iterable[str]) -> Assumptions:
+    """Return opinions in which what is asked for is not what a family of chips is an exception from."""
+    return opinions.without_exceptions([name for name in changed(changes) if not name.startswith("per_family")])
+
+
+def changed(changes: Iterable[str]) -> list[str]:
     """The fields that what-ifs change."""
     return [change.partition("=")[0].strip() for change in changes]
-
-
-def _without_exceptions(opinions: Assumptions, changes: Iterable[str]) -> Assumptions:
-    """Return opinions in which what is asked for is not what a family of chips is an exception from."""
-    return opinions.without_exceptions([name for name in _changed(changes) if not name.startswith("per_family")])

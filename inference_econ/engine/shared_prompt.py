@@ -89,7 +89,11 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     after = replace(setup, context=cached)
     work, layers = after.work(reading), setup.model.layers
     table = OperatorTable(after, reading)
-    ahead = [row for block in setup.model.blocks for row in takewhile(_needs_no_cache, mixer(table, block))]
+
+    def needs_no_cache(row: Operator) -> bool:
+        return row.kind != "scores" and not np.any(row.kv_bytes_per_sequence)
+
+    ahead = [row for block in setup.model.blocks for row in takewhile(needs_no_cache, mixer(table, block))]
     everything = _seconds(after, work, work.operators)
     factor = float(reading_seconds(setup, process, tokens, cached, prompts)[0]) / everything
     before, attention, end = (
@@ -99,17 +103,13 @@ def part_of_prompt(setup: Setup, process: Plans, tokens: float, cached: float, p
     return PromptPart(before / layers, (factor * everything - before - end) / layers, attention / layers, end)
 
 
-def _needs_no_cache(row: Operator) -> bool:
-    return row.kind != "scores" and not np.any(row.kv_bytes_per_sequence)
-
-
 def _seconds(setup: Setup, work: Work, rows: Iterable[Operator]) -> float:
     """Time of some rows one after the other, with communication and launches [s]."""
     network, cut = Network.of(setup.hardware, setup.assumptions.network), setup.assumptions.layout.tensor_layouts[0]
     total = np.zeros(1)
     for row in rows:
         total = total + operator_roofline(setup, row, work).seconds + communication(network, work, cut, [row])
-        total = total + row.repeats * setup.fixed_seconds(row, work)
+        total = total + row.repeats * setup.rates.fixed_seconds(row, work)
     return float(total[0])
 
 

@@ -56,17 +56,24 @@ class Proposer:
         """
         if speculation.proposer == "ngram":
             return cls(target, speculation, None)
-        target_precision = target.precision
-        model = head(target.model) if speculation.model is None else speculation.model
-        _check(target.model, speculation)
-        precision, embeddings = target_precision, target.assumptions.capacity.embedding_format
-        if speculation.model is not None:
-            precision = Precision.of(
-                model, speculation.weights, target_precision.activations, target_precision.kv, embeddings
+        served, draft, precision = target.model, speculation.model, target.precision
+        if draft is not None and draft.total_parameters >= served.total_parameters:
+            raise InputError(
+                f"a draft model must be smaller than its target: {draft.name} has {draft.total_parameters / 1e9:.3g} "
+                f"billion parameters, {served.name} {served.total_parameters / 1e9:.3g}"
             )
+        if speculation.proposer == "mtp" and served.mtp_layers == 0:
+            raise InputError(
+                f"{served.name} has no multi-token-prediction layers (mtp_layers: 0); give a draft model, n-grams, or "
+                "an EAGLE head, which is one more layer"
+            )
+        model = head(served) if draft is None else draft
+        if draft is not None:
+            embeddings = target.assumptions.capacity.embedding_format
+            precision = Precision.of(model, speculation.weights, precision.activations, precision.kv, embeddings)
         elif speculation.weights is not None:
-            precision = Precision.of(model, speculation.weights, target_precision.activations, target_precision.kv)
-            precision = replace(precision, embeddings=target_precision.embeddings)
+            of_head = Precision.of(model, speculation.weights, precision.activations, precision.kv)
+            precision = replace(of_head, embeddings=precision.embeddings)
         # The host schedules a round once; a proposer is small enough to lie with the chips, and has no adapters.
         none = ("host.step_overhead", "host.sequence_overhead", "capacity.host_weights", "capacity.host_cache")
         assumed = target.assumptions.changed({**dict.fromkeys(none, 0.0), "adapters.loras": 0})
@@ -107,8 +114,13 @@ class Proposer:
 
         The output embedding of a head is the target's.
         """
-        target_memory = self._target_memory(plans)
-        if self.setup is None or not self.target.assumptions.capacity.draft:
+        target, capacity = self.target, self.target.assumptions.capacity
+        if capacity.state_pages:
+            # Where states lie in pages, proposals of a round have states of their own.
+            states = {"capacity.states_held": capacity.states_held + self.speculation.longest}
+            target = replace(target, assumptions=target.assumptions.changed(states))
+        target_memory = target.memory(plans)
+        if self.setup is None or not capacity.draft:
             return target_memory
         helper, (placed, copies) = self.setup, self.placed(plans)
         if self.speculation.proposer != "draft":
@@ -121,14 +133,6 @@ class Proposer:
             kv_bytes=np.asarray(target_memory.kv_bytes + copies * more.kv_bytes),
             prefix_bytes=np.asarray(target_memory.prefix_bytes + copies * more.prefix_bytes),
         )
-
-    def _target_memory(self, plans: Plans) -> Memory:
-        """Return the memory of the target; where states lie in pages, proposals of a round have states of their own."""
-        capacity = self.target.assumptions.capacity
-        if not capacity.state_pages:
-            return self.target.memory(plans)
-        states = {"capacity.states_held": capacity.states_held + self.speculation.longest}
-        return replace(self.target, assumptions=self.target.assumptions.changed(states)).memory(plans)
 
     def placed(self, plans: Plans) -> tuple[Plans, Array]:
         """Where a proposer lies and reads prompts: the plans of one copy, with its part of the batch; the copies [1].
@@ -161,21 +165,6 @@ class Proposer:
             divides = divides | ~functools.reduce(np.logical_or, (problem.where for problem in problems))
         degrees = numbers[divides]
         return np.asarray(np.where(ranks[..., None] % degrees == 0.0, degrees, 1.0).max(axis=-1))
-
-
-def _check(target: ModelSpec, speculation: Speculation) -> None:
-    """Refuse a proposer that does not go with a target."""
-    model = speculation.model
-    if model is not None and model.total_parameters >= target.total_parameters:
-        raise InputError(
-            f"a draft model must be smaller than its target: {model.name} has {model.total_parameters / 1e9:.3g} "
-            f"billion parameters, {target.name} {target.total_parameters / 1e9:.3g}"
-        )
-    if speculation.proposer == "mtp" and target.mtp_layers == 0:
-        raise InputError(
-            f"{target.name} has no multi-token-prediction layers (mtp_layers: 0); give a draft model, n-grams, or "
-            "an EAGLE head, which is one more layer"
-        )
 
 
 def _fastest_seconds(setup: Setup, accelerators: Array, batch: Array, layouts: Layouts) -> Array:
@@ -310,10 +299,15 @@ def rounds(
     full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
     per_round, per_sequence = speculation.host_seconds
     host = per_round + per_sequence * host_sequences(setup, full)
+
+    def verifying(tokens: int) -> Array:
+        plans = full.verifying(tokens)
+        if cut is None:
+            return fastest_cut(setup, plans)
+        return step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(cut)]
+
     verified = [
-        _verify_seconds(setup, full.verifying(tokens), cut) + (host if length else 0.0)
-        if length == 0 or length >= speculation.shortest
-        else np.inf
+        verifying(tokens) + (host if length else 0.0) if length == 0 or length >= speculation.shortest else np.inf
         for length, tokens in enumerate(speculation.verified(serving))
     ]
     verify = np.stack(np.broadcast_arrays(*verified), axis=-1)
@@ -352,12 +346,6 @@ def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Specu
             step = step_joules(setup, chip, plans.verifying(verified)) * longer / drafts.tokens[length]
             joules = np.where(best == length, step, joules)
     return np.asarray(joules / plans.batch)
-
-
-def _verify_seconds(setup: Setup, plans: Plans, cut: TensorLayout | None) -> Array:
-    if cut is None:
-        return fastest_cut(setup, plans)
-    return step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(cut)]
 
 
 def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, speculation: Speculation | None) -> Prefill:

@@ -103,14 +103,19 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
     """
     work = setup.work(plans) if work is None else work
     if setup.hardware.power_cap is not None:
-        return _capped(setup, plans, work)
+        chip = chip_power(setup.hardware)
+        assert chip is not None
+        joules = step_joules(setup, chip, plans)
+        by_cut = zip(*(step_seconds(at_clock(setup, clock), plans, work) for clock in CLOCKS), strict=True)
+        return [capped_seconds(joules, list(times), chip) for times in by_cut]
     alone, exchanged = _alone_and_exchanged(setup, work)
     host = host_seconds(setup, work)
     totals = [np.maximum(alone + seconds - hidden_seconds(setup, work, seconds), host) for seconds in exchanged]
     possible = takes_turns(setup, plans)
     if possible is not None:
         alone, exchanged = _alone_and_exchanged(setup, setup.work(halved(setup, plans)))
-        taken = _exchange_processors(setup, work)
+        # Share of the processors that the kernels of an exchange take from work beside it.
+        taken = setup.assumptions.network.exchange_processors if work.prefill else 0.0
         for index, seconds in enumerate(exchanged):
             turns = 2.0 * np.maximum(np.maximum(alone + taken * seconds, seconds), host)
             totals[index] = np.where(possible, np.minimum(totals[index], turns), totals[index])
@@ -119,15 +124,6 @@ def step_seconds(setup: Setup, plans: Plans, work: Work | None = None) -> list[A
         totals = [np.maximum(total, streamed) for total in totals]
     measured = 1.0 if plans.prefill else setup.measured_factor(plans, prefill=False)
     return [np.broadcast_to((total + overhead) * measured, plans.shape) for total in totals]
-
-
-def _capped(setup: Setup, plans: Plans, work: Work) -> list[Array]:
-    """Times of the step under a power cap, at the clock that keeps it."""
-    chip = chip_power(setup.hardware)
-    assert chip is not None
-    joules = step_joules(setup, chip, plans)
-    by_cut = zip(*(step_seconds(at_clock(setup, clock), plans, work) for clock in CLOCKS), strict=True)
-    return [capped_seconds(joules, list(times), chip) for times in by_cut]
 
 
 def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
@@ -139,11 +135,6 @@ def takes_turns(setup: Setup, plans: Plans) -> npt.NDArray[np.bool_] | None:
         return np.ones((), dtype=bool)
     possible = any_takes_turns(setup.engines, setup.model, setup.hardware.generation, plans)
     return possible if possible.any() else None
-
-
-def _exchange_processors(setup: Setup, work: Work) -> float:
-    """Share of the processors that the kernels of an exchange take from work beside it [1]."""
-    return setup.assumptions.network.exchange_processors if work.prefill else 0.0
 
 
 def halved(setup: Setup, plans: Plans) -> Plans:
@@ -192,13 +183,27 @@ def evaluate(setup: Setup, plans: Plans, layout: TensorLayout) -> StepCosts:
         )
         return StepCosts(seconds, parts, busy)
     work = setup.work(plans)
-    host = host_seconds(setup, work)
-    costs = _not_before(host, _hidden(setup, work, _evaluate(setup, work, layout, plans.shape)))
+    host, costs = host_seconds(setup, work), _evaluate(setup, work, layout, plans.shape)
+    exchanged = np.sum([costs.parts[name] for name in _EXCHANGED], axis=0)
+    hidden = hidden_seconds(setup, work, exchanged)
+    if np.any(hidden):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            left = np.where(exchanged > 0.0, 1.0 - hidden / exchanged, 1.0)
+        parts = {name: part * left if name in _EXCHANGED else part for name, part in costs.parts.items()}
+        costs = replace(costs, parts=parts, seconds=costs.seconds - hidden)
+    costs = _not_before(host, costs)
     possible = takes_turns(setup, plans)
     if possible is not None:
         half = _evaluate(setup, setup.work(halved(setup, plans)), layout, plans.shape)
-        turns = _in_turns(half, _exchange_processors(setup, work))
-        costs = _quicker(costs, _not_before(2.0 * host, turns), possible)
+        turns = _not_before(
+            2.0 * host, _in_turns(half, setup.assumptions.network.exchange_processors if work.prefill else 0.0)
+        )
+        better = (turns.seconds < costs.seconds) & possible
+        costs = StepCosts(
+            np.where(better, turns.seconds, costs.seconds),
+            {name: np.where(better, turns.parts[name], part) for name, part in costs.parts.items()},
+            {name: np.where(better, turns.busy[name], part) for name, part in costs.busy.items()},
+        )
     costs = _not_before(streamed_seconds(setup, plans), costs, "host_memory")
     parts = {**costs.parts, "host": costs.parts["host"] + overhead_seconds(setup, plans)}
     if setup.levels is not None and not plans.prefill:
@@ -259,39 +264,27 @@ def _in_turns(half: StepCosts, taken: float) -> StepCosts:
     return StepCosts(np.sum(list(parts.values()), axis=0), parts, busy)
 
 
-def _quicker(whole: StepCosts, turns: StepCosts, possible: npt.NDArray[np.bool_]) -> StepCosts:
-    better = (turns.seconds < whole.seconds) & possible
-    return StepCosts(
-        np.where(better, turns.seconds, whole.seconds),
-        {name: np.where(better, turns.parts[name], part) for name, part in whole.parts.items()},
-        {name: np.where(better, turns.busy[name], part) for name, part in whole.busy.items()},
-    )
-
-
 def operator_roofline(setup: Setup, operator: Operator, work: Work) -> Roofline:
     """Arithmetic and memory time of one row of the table, all its occurrences [s]."""
-    repeats = operator.repeats
-    dense = repeats / setup.bytes_per_second
-    weights = repeats / setup.operator_weight_bytes_per_second(operator)
-    compute_rate = repeats / setup.operator_flops_per_second(operator)
-    cached = repeats * operator.kv_padding / setup.kv_bytes_per_second(operator)
+    repeats, rates = operator.repeats, setup.rates
+    dense = repeats / rates.bytes_per_second
+    weights = repeats / rates.weight_bytes_per_second(operator.dtype, operator.kind, operator.rates)
+    compute_rate = repeats / rates.operator_flops_per_second(operator)
+    cached = repeats * operator.kv_padding / rates.kv_bytes_per_second(operator)
     tokens, sequences = work.tokens_of(operator), work.sequences_of(operator)
     compute = operator.flop_per_token * compute_rate * tokens
     if _some(operator.flop_per_sequence):
         compute = compute + operator.flop_per_sequence * compute_rate * sequences
+    cache = np.asarray(operator.kv_bytes_per_sequence * sequences)
+    if _some(operator.shared_kv_bytes):
+        cache = cache + operator.shared_kv_bytes
     return Roofline(
         np.asarray(compute * operator.padding),
         np.asarray(operator.weight_bytes * weights),
         np.asarray(operator.activation_bytes_per_token * dense * tokens),
-        np.asarray(_cached_bytes(operator, work) * cached),
-        setup.shown(operator),
+        np.asarray(cache * cached),
+        rates.shown(operator),
     )
-
-
-def _cached_bytes(operator: Operator, work: Work) -> Array:
-    """Cache that one occurrence of a row reads, for each sequence and for all of them [B]."""
-    cache = np.asarray(operator.kv_bytes_per_sequence * work.sequences_of(operator))
-    return cache + operator.shared_kv_bytes if _some(operator.shared_kv_bytes) else cache
 
 
 def _some(values: Array | float) -> bool:
@@ -312,29 +305,26 @@ def _rooflines(setup: Setup, work: Work) -> list[Roofline]:
 
 
 def _overlapped(setup: Setup, work: Work) -> Array:
-    if setup.assumptions.chip.overlap == "step" and work.even:
-        return _step_overlapped(setup, work)
-    return np.asarray(sum(roofline.seconds for roofline in _rooflines(setup, work)))
-
-
-def _step_overlapped(setup: Setup, work: Work) -> Array:
-    """The longer of all arithmetic and all memory traffic, summed before the tokens are multiplied in."""
+    """Seconds of arithmetic and memory traffic, as far as one does not hide behind the other."""
+    if setup.assumptions.chip.overlap != "step" or not work.even:
+        return np.asarray(sum(roofline.seconds for roofline in _rooflines(setup, work)))
+    # The longer of all arithmetic and all memory traffic, summed before the tokens are multiplied in.
     per_token: Array | float = 0.0
     per_sequence: Array | float = 0.0
     traffic: Array | float = 0.0
     fixed: Array | float = 0.0
     cached: Array | float = 0.0
     shared: Array | float = 0.0
-    bytes_per_second = setup.bytes_per_second
+    rates, bytes_per_second = setup.rates, setup.rates.bytes_per_second
     for operator in work.operators:
-        rate = operator.repeats / setup.operator_flops_per_second(operator)
+        rate = operator.repeats / rates.operator_flops_per_second(operator)
         per_token = per_token + operator.flop_per_token * rate * operator.padding
         if _some(operator.flop_per_sequence):
             per_sequence = per_sequence + operator.flop_per_sequence * rate * operator.padding
         traffic = traffic + operator.activation_bytes_per_token * operator.repeats
-        slower = bytes_per_second / setup.operator_weight_bytes_per_second(operator)
+        slower = bytes_per_second / rates.weight_bytes_per_second(operator.dtype, operator.kind, operator.rates)
         fixed = fixed + operator.weight_bytes * (operator.repeats * slower)
-        reads = operator.repeats * operator.kv_padding * (bytes_per_second / setup.kv_bytes_per_second(operator))
+        reads = operator.repeats * operator.kv_padding * (bytes_per_second / rates.kv_bytes_per_second(operator))
         cached = cached + operator.kv_bytes_per_sequence * reads
         if _some(operator.shared_kv_bytes):
             shared = shared + operator.shared_kv_bytes * reads
@@ -379,18 +369,6 @@ def hidden_seconds(setup: Setup, work: Work, exchanged: Array) -> Array | float:
     return np.asarray(hidden)
 
 
-def _hidden(setup: Setup, work: Work, costs: StepCosts) -> StepCosts:
-    """A step without the communication that passes behind other work: each part of it by the same share."""
-    exchanged = np.sum([costs.parts[name] for name in _EXCHANGED], axis=0)
-    hidden = hidden_seconds(setup, work, exchanged)
-    if not np.any(hidden):
-        return costs
-    with np.errstate(invalid="ignore", divide="ignore"):
-        left = np.where(exchanged > 0.0, 1.0 - hidden / exchanged, 1.0)
-    parts = {name: part * left if name in _EXCHANGED else part for name, part in costs.parts.items()}
-    return replace(costs, parts=parts, seconds=costs.seconds - hidden)
-
-
 def communication(network: Network, work: Work, layout: TensorLayout, operators: Iterable[Operator]) -> Array:
     """Seconds of the collectives of some rows [s]."""
     total = np.zeros(())
@@ -409,7 +387,7 @@ def launch_seconds(setup: Setup, work: Work) -> Array | float:
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer":
         return assumed.host.launches_per_layer * work.layers * assumed.host.launch
-    return sum(operator.repeats * setup.fixed_seconds(operator, work) for operator in work.operators)
+    return sum(operator.repeats * setup.rates.fixed_seconds(operator, work) for operator in work.operators)
 
 
 def host_seconds(setup: Setup, work: Work) -> Array | float:
@@ -420,7 +398,8 @@ def host_seconds(setup: Setup, work: Work) -> Array | float:
     assumed = setup.assumptions
     if assumed.host.launches == "per_layer" or (assumed.host.cuda_graphs and not work.prefill):
         return 0.0
-    launching = _kernels(setup, work) * assumed.host.launch
+    rates = setup.rates
+    launching = sum(row.repeats * rates.kernels(row, work) for row in work.operators) * assumed.host.launch
     if not (assumed.host.cuda_graphs and assumed.host.captured_tokens):
         return launching
     # Rotations, which engines count with attention, are in the graphs.
@@ -441,7 +420,7 @@ def streamed_seconds(setup: Setup, plans: Plans) -> Array | float:
     layers of the longer one is at most that of the longest layer more. What prompts write out passes behind reading
     them, the other way over the link.
     """
-    assumed, rate = setup.assumptions.capacity, setup.host_bytes_per_second
+    assumed, rate = setup.assumptions.capacity, setup.rates.host_bytes_per_second
     if not rate or not (assumed.host_weights or assumed.host_cache):
         return 0.0
     streamed = memory.streamed_bytes(setup, plans)
@@ -463,10 +442,6 @@ def host_sequences(setup: Setup, plans: Plans) -> Array:
     """Sequences of a step that a host process has at most: those of the fullest group of attention ranks [1]."""
     layout = setup.assumptions.layout
     return np.asarray(plans.micro_batch / attention_groups(plans, layout) * fullest_group(plans, layout))
-
-
-def _kernels(setup: Setup, work: Work) -> Array | float:
-    return sum(operator.repeats * setup.kernels(operator, work) for operator in work.operators)
 
 
 def mfu(
@@ -495,7 +470,7 @@ def mfu(
     useful = sum(
         row.repeats
         * (row.flop_per_token * alone.new_tokens + row.flop_per_sequence)
-        / setup.peaks[setup.unit(row.dtype)]
+        / setup.peaks[setup.rates.unit(row.dtype)]
         for row in setup.work(alone).operators
     )
     return np.asarray(useful * np.asarray(batch) / (np.asarray(accelerators) * np.asarray(seconds)))

@@ -218,7 +218,15 @@ def error_spread(
     applying += [LeftOutErrors(kind, levels[kind][quantity]) for kind in unseen if quantity in levels.get(kind, {})]
     widest = max(applying or spreads, key=lambda errors: errors.spread.width, default=None)
     share = max((unknown_share(subject.model) for subject in chosen), default=0.0)
-    return widest if widest is None or not share else _with_unknown(widest, quantity, share)
+    if widest is None or not share:
+        return widest
+    # A part of a step that is unknown is predicted to be read once and multiplied behind that. It may take nothing, as
+    # a table does that is looked up, or be multiplied while nothing is read.
+    shorter, longer = math.log1p(-share), math.log1p(share)
+    below, above = (-longer, -shorter) if quantity == "throughput" else (shorter, longer)
+    pairs = zip(LEVELS, widest.spread.quantiles, strict=True)
+    moved = tuple(value + (below if level < _EVEN else above if level > _EVEN else 0.0) for level, value in pairs)
+    return widest._replace(spread=widest.spread.replace(quantiles=moved))
 
 
 def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequence[Subject] = ()) -> ErrorSpread | None:
@@ -235,7 +243,7 @@ def likely_errors(assumptions: Assumptions, quantity: Quantity, subjects: Sequen
     if errors is not None or quantity != "throughput":
         return None if errors is None else errors.spread
     tpot = error_spread(assumptions, "tpot", subjects)
-    return None if tpot is None else tpot.spread.replace(quantiles=_opposite(tpot.spread.quantiles))
+    return None if tpot is None else tpot.spread.replace(quantiles=_worse(tpot, "throughput"))
 
 
 def unknown_share(model: ModelSpec) -> float:
@@ -251,18 +259,6 @@ def unknown_share(model: ModelSpec) -> float:
     unknown = model.unknown_parameters * BYTES_PER_ELEMENT[precision.weights]
     looked_up = 0.0 if model.tied_embeddings else model.vocab_size * model.hidden_size
     return unknown / (unknown + (model.active_parameters - looked_up - model.unknown_parameters) * narrowest)
-
-
-def _with_unknown(errors: LeftOutErrors, quantity: Quantity, share: float) -> LeftOutErrors:
-    """Errors where a part of a step is unknown, which is predicted to be read once and multiplied behind that.
-
-    It may take nothing, as a table does that is looked up, or be multiplied while nothing is read.
-    """
-    shorter, longer = math.log1p(-share), math.log1p(share)
-    below, above = (-longer, -shorter) if quantity == "throughput" else (shorter, longer)
-    pairs = zip(LEVELS, errors.spread.quantiles, strict=True)
-    moved = tuple(value + (below if level < _EVEN else above if level > _EVEN else 0.0) for level, value in pairs)
-    return errors._replace(spread=errors.spread.replace(quantiles=moved))
 
 
 def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
@@ -285,20 +281,18 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
     kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in reasons(subject, assumptions))}
     if f"{subject.engine} {subject.version}" not in calibration.versions or not subject.version:
         kinds.add("version")
-    if subject.layout and not _laid_out_so(subject.layout, calibration):
+    # Expert ranks are not always recorded.
+    if subject.layout and bare_key(subject.layout) not in calibration.layouts:
         kinds.add("layout")
     engines = [subject.engine] if subject.engine else calibration.engines
     if {subject_key(engine, subject.hardware, subject.model) for engine in engines}.isdisjoint(calibration.subjects):
-        kinds.add(_new_part(subject, calibration))
+        # Which of an engine, chip and model that were not measured together was not measured at all.
+        parts = [set(names) for names in zip(*(key.split(STROKE) for key in calibration.subjects), strict=True)]
+        if not parts or subject.model.name not in parts[2]:
+            kinds.add("model")
+        else:
+            kinds.add("subject" if subject.hardware.name in parts[1] else "hardware")
     return kinds
-
-
-def _new_part(subject: Subject, calibration: Calibration) -> Unlike:
-    """Return which of an engine, chip and model that were not measured together was not measured at all."""
-    parts = [set(names) for names in zip(*(key.split(STROKE) for key in calibration.subjects), strict=True)]
-    if not parts or subject.model.name not in parts[2]:
-        return "model"
-    return "subject" if subject.hardware.name in parts[1] else "hardware"
 
 
 def subject_key(engine: str, hardware: HardwareSpec, model: ModelSpec) -> str:
@@ -395,16 +389,13 @@ def _apart(subject: Subject, calibration: Calibration) -> Iterator[UnlikeReason]
             yield _worded(f"no measured instance had {words}", "layout")
 
 
-def _laid_out_so(layout: str, calibration: Calibration) -> bool:
-    """Return whether an instance was measured whose attention was laid out so; expert ranks are not always recorded."""
-    return bare_key(layout) in calibration.layouts
-
-
 def unlike_layouts(layouts: Iterable[str], subject: Subject, calibration: Calibration) -> list[Subject]:
     """Return the subject with each layout that is unlike those that were measured, once."""
     alike = (subject._replace(layout=layout) for layout in dict.fromkeys(layouts))
     return [
-        unlike for unlike in alike if not _laid_out_so(unlike.layout, calibration) or any(_apart(unlike, calibration))
+        unlike
+        for unlike in alike
+        if bare_key(unlike.layout) not in calibration.layouts or any(_apart(unlike, calibration))
     ]
 
 
@@ -543,9 +534,4 @@ def chance(
 def _worse(errors: LeftOutErrors, quantity: Quantity) -> tuple[float, ...]:
     """Logarithms of how many times worse than predicted measured values are, at :data:`LEVELS`, which are symmetric."""
     quantiles = errors.spread.quantiles
-    return _opposite(quantiles) if quantity == "throughput" else tuple(quantiles)
-
-
-def _opposite(quantiles: Sequence[float]) -> tuple[float, ...]:
-    """Quantiles at :data:`LEVELS` of what has the other sign."""
-    return tuple(-value for value in reversed(quantiles))
+    return tuple(-value for value in reversed(quantiles)) if quantity == "throughput" else tuple(quantiles)

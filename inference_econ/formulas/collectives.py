@@ -424,12 +424,22 @@ def _each_protocol(
                 latency = tree_seconds(protocol, passes, ranks_per_domain * domains, domains)
             yield latency, transfer * (1.0 / protocol.bandwidth_factor)
         elif protocol.shape == "ring":
-            yield _ring(protocol, passes, ranks_per_domain, domains), transfer * (1.0 / protocol.bandwidth_factor)
+            # Every step waits for its slowest hop; one step per pass and domain leaves it.
+            crossings = np.where(domains > 1.0, passes * domains, 0.0)
+            inside = np.maximum(passes * (ranks_per_domain * domains - 1.0) - crossings, 0.0)
+            latency = inside * protocol.rank_seconds + crossings * protocol.domain_seconds + protocol.base_seconds
+            yield np.asarray(latency), transfer * (1.0 / protocol.bandwidth_factor)
         elif kind == "all_reduce":
             latency = (ranks_per_domain - 1.0) * protocol.rank_seconds + protocol.base_seconds
             possible = (domains <= 1.0) & np.less_equal(size_bytes, protocol.most_bytes)
-            copies = _copies(protocol.shape, ranks_per_domain) / protocol.bandwidth_factor
-            yield np.where(possible, latency, np.inf), transfer * copies
+            # Traffic over that of a ring, 2 (R - 1) / R of the tensor per rank. One-shot: every rank receives tensors
+            # of the R - 1 others. Multicast: the switch adds and copies, so that each rank sends the tensor once.
+            copies: Array | float = 1.0
+            if protocol.shape == "one_shot":
+                copies = ranks_per_domain / 2.0
+            elif protocol.shape == "multicast":
+                copies = ranks_per_domain / (2.0 * np.maximum(ranks_per_domain - 1.0, 1e-9))
+            yield np.where(possible, latency, np.inf), transfer * (copies / protocol.bandwidth_factor)
 
 
 def tree_seconds(protocol: Protocol, passes: float, ranks: npt.ArrayLike, domains: npt.ArrayLike) -> Array:
@@ -481,30 +491,8 @@ def _tree(protocol: Protocol, steps: Array, doublings: Array) -> Array:
     return np.asarray(steps * protocol.rank_seconds + (doublings * protocol.domain_seconds + protocol.base_seconds))
 
 
-def _ring(protocol: Protocol, passes: float, ranks_per_domain: Array, domains: Array) -> Array:
-    """Latency of NCCL's ring: every step waits for its slowest hop; one step per pass and domain leaves it."""
-    crossings = np.where(domains > 1.0, passes * domains, 0.0)
-    inside = np.maximum(passes * (ranks_per_domain * domains - 1.0) - crossings, 0.0)
-    return np.asarray(inside * protocol.rank_seconds + crossings * protocol.domain_seconds + protocol.base_seconds)
-
-
-def _copies(shape: Shape, ranks: Array) -> Array | float:
-    """Traffic of an all-reduce in one domain over that of a ring, 2 (R - 1) / R of the tensor per rank [1].
-
-    One-shot: every rank receives the tensors of the R - 1 others. Multicast: the switch adds and copies, so that
-    each rank sends and receives the tensor once.
-    """
-    if shape == "one_shot":
-        return ranks / 2.0
-    return ranks / (2.0 * np.maximum(ranks - 1.0, 1e-9)) if shape == "multicast" else 1.0
-
-
 def mesh_parts(
-    kind: Kind,
-    ranks: npt.ArrayLike,
-    size_bytes: npt.ArrayLike,
-    hop_seconds: float,
-    bytes_per_second_one_way: float,
+    kind: Kind, ranks: npt.ArrayLike, size_bytes: npt.ArrayLike, hop_seconds: float, bytes_per_second_one_way: float
 ) -> CollectiveTime:
     """Time of a collective on a mesh of chips that pass data from neighbour to neighbour.
 

@@ -364,7 +364,11 @@ def best_partition(
     """
     best = even_partition(context, processes) if start is None else start
     least = float(seconds(best))
-    moves = _moves(processes)
+    # From one process, or from all up to one, to another, or to all after it.
+    unit, ranks = np.eye(processes), np.arange(processes)
+    pairs = [unit[taker] - unit[giver] for giver, taker in permutations(range(processes), 2)]
+    splits = [np.where(ranks < cut, 1.0 / cut, -1.0 / (processes - cut)) for cut in range(1, processes)]
+    moves = np.array([*pairs, *splits, *(-split for split in splits)])
     stride = context / processes / 2.0
     while stride >= max(context * _FINEST, 1.0) and processes > 1:
         tried = best + stride * moves
@@ -410,14 +414,6 @@ def balanced_partition(seconds: Callable[[Array], Array], context: float, proces
         parts = parts * np.sqrt(times.mean() / times)
         parts = parts * (context / parts.sum())
     return parts
-
-
-def _moves(processes: int) -> Array:
-    """Changes of a partition that keep its sum: between two processes, and across each boundary."""
-    pairs = [np.eye(processes)[taker] - np.eye(processes)[giver] for giver, taker in permutations(range(processes), 2)]
-    ranks = np.arange(processes)
-    splits = [np.where(ranks < cut, 1.0 / cut, -1.0 / (processes - cut)) for cut in range(1, processes)]
-    return np.array([*pairs, *splits, *(-split for split in splits)])
 
 
 def interpolated_partition(contexts: ArrayLike, partitions: ArrayLike, context: float) -> Array:

@@ -224,22 +224,18 @@ def accelerator_hour_cost(
     hours = _HOURS_PER_YEAR * share
     # Power bought for an hour of clock, then per hour of work.
     dollars_per_watt = _known("pue", power.pue, least=1.0) * _known("dollars_per_kwh", power.dollars_per_kwh) / 1e3
+    with np.errstate(divide="ignore", invalid="ignore"):
+        payment = rate / -np.expm1(-years * np.log1p(rate))
+    yearly = np.where(rate > 0.0, payment, 1.0 / years)
     depreciation = price / years / hours
     parts = (
         depreciation,
-        depreciation * (_annuity(rate, years) * years - 1.0),
+        depreciation * (yearly * years - 1.0),
         price * _known("yearly_operations", yearly_operations) / hours,
         _known("board_watts", power.board_watts) * dollars_per_watt,
         _known("host_watts", power.host_watts) * dollars_per_watt / share,
     )
     return HourCostByCause(*(np.asarray(part, dtype=float) for part in np.broadcast_arrays(*parts)))
-
-
-def _annuity(rate: Array, years: Array) -> Array:
-    """Yearly payment for one dollar of debt; 1 / years without interest."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        payment = rate / -np.expm1(-years * np.log1p(rate))
-    return np.where(rate > 0.0, payment, 1.0 / years)
 
 
 def dollars_per_second(accelerators: npt.ArrayLike, dollars_per_accelerator_hour: npt.ArrayLike) -> Array:

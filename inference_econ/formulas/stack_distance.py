@@ -79,7 +79,10 @@ class StackDistances:
         for block in reversed(chosen):
             self._place(block)
         if len(last) > self.most:
-            self._follow_fewer()
+            # A smaller part of the blocks stands for all.
+            self.below //= 2
+            self._last = {block: place for block, place in last.items() if _hash(block) < self.below}
+            self._renumber()
         return round(count * len(blocks) / len(chosen)) if chosen else 0
 
     @property
@@ -115,9 +118,3 @@ class StackDistances:
         self._used = bytearray(b"\1" * self._end).ljust(max(len(self._used), 2 * self._end + 1), b"\0")
         parts = range(0, len(self._used) + _PART, _PART)
         self._counts = [max(min(self._end - begin, _PART), 0) for begin in parts]
-
-    def _follow_fewer(self) -> None:
-        """Half of the blocks stand for all from now on."""
-        self.below //= 2
-        self._last = {block: place for block, place in self._last.items() if _hash(block) < self.below}
-        self._renumber()

@@ -22,28 +22,19 @@ def descriptions(cls: type) -> Mapping[str, str]:
     """The docstring below each annotated field of a class and of those that it is made of; empty without a source."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        if issubclass(base, BaseModel) and base is not BaseModel:
-            texts.update(_written(base))
+        if not issubclass(base, BaseModel) or base is BaseModel:
+            continue
+        try:
+            source = inspect.getsource(base)
+        except OSError:  # a class that was put together, or an installation without sources
+            continue
+        definition = ast.parse(textwrap.dedent(source)).body[0]
+        assert isinstance(definition, ast.ClassDef)
+        for pair in pairwise(definition.body):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[name] = inspect.cleandoc(text)
     return texts
-
-
-def _written(cls: type) -> Mapping[str, str]:
-    """The docstrings in the source of one class."""
-    try:
-        source = inspect.getsource(cls)
-    except OSError:  # a class that was put together, or an installation without sources
-        return {}
-    definition = ast.parse(textwrap.dedent(source)).body[0]
-    assert isinstance(definition, ast.ClassDef)
-    return {
-        field.target.id: inspect.cleandoc(text.value.value)
-        for field, text in pairwise(definition.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
 
 
 def describe(cls: type, properties: Mapping[str, Any]) -> None:

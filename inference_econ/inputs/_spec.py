@@ -172,13 +172,24 @@ class Spec(BaseModel, metaclass=_Readable):
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
         """The mistakes that pydantic found, and those that it would have found behind them, in our words."""
         details = error.errors(include_url=False)
-        if (other := cls._of_another_kind(document, details)) is not None:
-            return SpecError([other])
+        # One mistake in the place of dozens, if most keys of a document are those of something else.
+        top = [detail for detail in details if len(detail["loc"]) == 1 and detail["type"] == "extra_forbidden"]
+        unknown = [str(detail["loc"][0]) for detail in top]
+        if len(unknown) >= max(_STRANGE, len(document.data) // 2 + 1) and not cls.moved.keys() & unknown:
+            return SpecError(
+                [
+                    f"{document.where(())}: another kind of file is needed here: {len(unknown)} of its "
+                    f"{len(document.data)} keys are unknown ({', '.join(unknown[:_STRANGE])}, ...); "
+                    f"allowed: {', '.join(sorted(cls.model_fields))}"
+                ]
+            )
         errors = [*details, *cls._behind_kinds(document, details)]
         mistakes = {
             _in_document(document.data, detail["loc"]): _mistake(cls, document, detail)
             for detail in errors
-            if not _is_echo(detail, errors)
+            # A list or mapping may only count as empty because of mistakes inside it.
+            if detail["type"] != "too_short"
+            or not any(e["loc"][: len(detail["loc"])] == detail["loc"] and e is not detail for e in errors)
         }
         unsourced = cls._further_mistakes(document.data)
         if unsourced and details[0]["type"] == "sources":
@@ -186,18 +197,6 @@ class Spec(BaseModel, metaclass=_Readable):
         for location, problem in unsourced:
             mistakes.setdefault(location, f"{document.where(location)}: {problem}")
         return SpecError(sorted(set(mistakes.values()), key=by_line))
-
-    @classmethod
-    def _of_another_kind(cls, document: Document, details: Sequence[ErrorDetails]) -> str | None:
-        """One mistake in the place of dozens, if most keys of a document are those of something else."""
-        top = [detail for detail in details if len(detail["loc"]) == 1 and detail["type"] == "extra_forbidden"]
-        unknown = [str(detail["loc"][0]) for detail in top]
-        if len(unknown) < _STRANGE or 2 * len(unknown) <= len(document.data) or cls.moved.keys() & unknown:
-            return None
-        return (
-            f"{document.where(())}: another kind of file is needed here: {len(unknown)} of its {len(document.data)} "
-            f"keys are unknown ({', '.join(unknown[:_STRANGE])}, ...); allowed: {', '.join(sorted(cls.model_fields))}"
-        )
 
     @classmethod
     def _behind_kinds(cls, document: Document, details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
@@ -259,12 +258,6 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
     if not location and where == document.origin:
         return f"{where}: {message}"  # of the whole, and in no file
     return f"{where}: {path}: {message}" + ("" if isinstance(value, (dict, BaseModel)) else f", got {value!r}")
-
-
-def _is_echo(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
-    """Whether a list or mapping only counts as empty because of mistakes inside it."""
-    inside = (other["loc"][: len(detail["loc"])] == detail["loc"] and other is not detail for other in details)
-    return detail["type"] == "too_short" and any(inside)
 
 
 #: Parts of a location that no file contains: a key itself, and the tag :data:`TAG` of a union.

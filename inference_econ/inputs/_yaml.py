@@ -86,22 +86,14 @@ _LONGEST_WORD = max(map(len, _WORDS))
 
 @dataclass(slots=True)
 class Document:
-    """Plain data read from a file, with the line of every value.
-
-    Attributes
-    ----------
-    data : dict
-        The top-level mapping.
-    origin : str
-        What to call the file in messages.
-    lines : dict
-        ``location -> (origin, line)``; a document merged from two files keeps both. What was set on the command
-        line has line 0.
-    """
+    """Plain data read from a file, with the line of every value."""
 
     data: dict[str, Value]
     origin: str
+    """Name of the file in messages."""
     lines: dict[Location, tuple[str, int]] = field(default_factory=dict)
+    """``location -> (origin, line)``; a document merged from two files keeps both. A value that the command line sets
+    has line 0."""
 
     def where(self, location: Location) -> str:
         """``file:line`` of a value, or of the nearest enclosing one that was written."""
@@ -198,31 +190,34 @@ class _Builder:
         elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             if not event.implicit:
                 self._stop(line, f"the tag {event.tag!r} is not accepted")
-            self._open({} if isinstance(event, yaml.MappingStartEvent) else [], line)
+            if len(self._stack) >= _MAX_DEPTH:
+                self._stop(line, f"nested deeper than {_MAX_DEPTH} levels")
+            if self._awaits_key():
+                self._stop(line, "a mapping or list cannot be a key")
+            container: dict[str, Value] | list[Value] = {} if isinstance(event, yaml.MappingStartEvent) else []
+            self._stack.append((container, self._add(container, line)))
+            self._key.append(None)
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             self._stack.pop()
             self._key.pop()
-
-    def _open(self, container: dict[str, Value] | list[Value], line: int) -> None:
-        if len(self._stack) >= _MAX_DEPTH:
-            self._stop(line, f"nested deeper than {_MAX_DEPTH} levels")
-        if self._awaits_key():
-            self._stop(line, "a mapping or list cannot be a key")
-        location = self._add(container, line)
-        self._stack.append((container, location))
-        self._key.append(None)
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
         if event.tag not in (None, "tag:yaml.org,2002:str", "!"):
             self._stop(line, f"the tag {event.tag!r} is not accepted")
         if not self._awaits_key():
-            self._add(self._resolve(event, line), line)
+            value: Value = event.value
+            if event.implicit[0] and event.value[:1] in _NOT_FINITE_BEGINS and _NOT_FINITE.fullmatch(event.value):
+                self.mistakes.append(f"{self.origin}:{line}: {event.value} is not accepted; write a finite number")
+                value = None
+            elif event.implicit[0]:
+                value = scalar(event.value)
+            self._add(value, line)
             return
         container, location = self._stack[-1]
         assert isinstance(container, dict)
         key = event.value
         if key in container:
-            self.mistakes.append(f"{self._at(line)}: {key!r} is given twice; keep one")
+            self.mistakes.append(f"{self.origin}:{line}: {key!r} is given twice; keep one")
         self._key[-1] = key
         container[key] = None
         self.lines[(*location, key)] = (self.origin, line)
@@ -248,19 +243,8 @@ class _Builder:
     def _awaits_key(self) -> bool:
         return bool(self._stack) and isinstance(self._stack[-1][0], dict) and self._key[-1] is None
 
-    def _resolve(self, event: yaml.ScalarEvent, line: int) -> Value:
-        if not event.implicit[0]:
-            return event.value
-        if event.value[:1] in _NOT_FINITE_BEGINS and _NOT_FINITE.fullmatch(event.value):
-            self.mistakes.append(f"{self._at(line)}: {event.value} is not accepted; write a finite number")
-            return None
-        return scalar(event.value)
-
-    def _at(self, line: int) -> str:
-        return f"{self.origin}:{line}"
-
     def _stop(self, line: int, problem: str) -> None:
-        raise SpecError([*self.mistakes, f"{self._at(line)}: {problem}"])
+        raise SpecError([*self.mistakes, f"{self.origin}:{line}: {problem}"])
 
 
 def scalar(text: str) -> Value:
@@ -293,34 +277,28 @@ def merge(base: Document, changes: Document) -> Document:
 
     Lists, scalars and empty mappings replace what was there.
     """
-    replaced: set[Location] = set()
-    data = _merge(base.data, changes.data, (), replaced)
-    new: dict[Location, bool] = {(): False}
+    new: dict[Location, bool] = {(): False}  # whether the value at a place is one of the changes
+
+    def merged(old: dict[str, Value], over: dict[str, Value], location: Location) -> dict[str, Value]:
+        data = dict(old)
+        for key, value in over.items():
+            before = data.get(key)
+            if isinstance(before, dict) and isinstance(value, dict) and value:
+                data[key] = merged(before, value, (*location, key))
+            else:
+                data[key] = value
+                new[*location, key] = True
+        return data
 
     def is_new(place: Location) -> bool:
         if place not in new:
-            new[place] = place in replaced or is_new(place[:-1])
+            new[place] = is_new(place[:-1])
         return new[place]
 
+    data = merged(base.data, changes.data, ())
     lines = {place: line for place, line in base.lines.items() if not is_new(place)}
     lines |= {place: line for place, line in changes.lines.items() if is_new(place)}
     return Document(data, changes.origin, lines)
-
-
-def _merge(
-    old: dict[str, Value], new: dict[str, Value], location: Location, replaced: set[Location]
-) -> dict[str, Value]:
-    """One mapping over another; the places of all values that are not from the old one are added to ``replaced``."""
-    merged = dict(old)
-    for key, value in new.items():
-        place = (*location, key)
-        before = merged.get(key)
-        if isinstance(before, dict) and isinstance(value, dict) and value:
-            merged[key] = _merge(before, value, place, replaced)
-            continue
-        merged[key] = value
-        replaced.add(place)
-    return merged
 
 
 def graft(document: Document, location: Location, part: Document) -> None:

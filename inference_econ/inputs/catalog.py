@@ -11,7 +11,8 @@ import difflib
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -186,7 +187,7 @@ def _own_file(kind: Kind, name: str) -> Path | None:
         return path
     if name in names(kind):
         return None
-    if kind == "models" and (path.suffix == ".json" or _holds(path.is_dir)):
+    if kind == "models" and (path.suffix == ".json" or os.path.isdir(path)):  # noqa: PTH112 - as in is_file
         from inference_econ.inputs import huggingface
 
         return huggingface.find_config(path)
@@ -195,36 +196,25 @@ def _own_file(kind: Kind, name: str) -> Path | None:
 
 def is_file(path: Path | str) -> bool:
     """Whether there is a file that is called so."""
-    return _holds(Path(path).is_file)
-
-
-def _holds(check: Callable[[], bool]) -> bool:
-    try:
-        return check()
-    except OSError:  # a name too long for any file
-        return False
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file fails for a name too long for any file
 
 
 #: A number of something before its name.
 _COUNTED = re.compile(r"^\d+_?x_?")
 
 
-def _is_called(kind: Kind, name: str) -> bool:
-    """Whether an entry of the catalogue has the name, or is called so by people."""
+def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
     from inference_econ.inputs.names import meant
 
-    try:
-        return name in names(kind) or meant(kind, name) is not None
-    except UnknownNameError:
-        return True
-
-
-def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
-    word = _SINGULAR[kind]
+    word, other = _SINGULAR[kind], _OTHER.get(kind)
     if "," in name:
         return f"{name!r} is no {word}: give one name here; options that take several are repeated, one name each"
-    if (other := _OTHER.get(kind)) is not None and _is_called(other, name):
-        words = [{"hardware": "a chip", "models": "a model"}[role] for role in (other, kind)]
+    try:
+        is_other = other is not None and (name in names(other) or meant(other, name) is not None)
+    except UnknownNameError:
+        is_other = True
+    if is_other:
+        words = ("a model", "a chip") if kind == "hardware" else ("a chip", "a model")
         return (
             f"{name!r} is {words[0]}, not {words[1]}: a model comes before its chip (llama_3_70b h100_sxm), and --on "
             "names further chips, of 'compare' all of them"
@@ -446,37 +436,26 @@ def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) 
 
 
 def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = True) -> SpecT:
-    document = _read(kind, name)
-    if not changes:
-        if kind == "assumptions":
-            _graft_files(document)
-            if levelled:
-                _graft_levels(document, name)
-        return _validated(cls, kind, document)
+    document, is_preset = _read(kind, name), kind == "assumptions"
     # Adapters are what is served, no constant that was fitted.
-    fitted = kind == "assumptions" and all(change.startswith("adapters.") for change in changes)
-    with of_option("set"):
-        if kind == "assumptions" and not fitted:
+    fitted = all(change.startswith("adapters.") for change in changes)
+    with of_option("set") if changes else nullcontext():
+        if is_preset and not fitted:
             _forget_calibration(document)
             document.data["extends"] = name
         for change in changes:
-            if kind == "assumptions" and any(f"{field}." in change.partition("=")[0] for _, field in _FILES):
+            if is_preset and any(f"{field}." in change.partition("=")[0] for _, field in _FILES):
                 _graft_files(document)  # so that a field inside the named file can be reached
             _apply(document, change, _SINGULAR[kind])
-        if kind == "assumptions":
+        if is_preset:
             _graft_files(document)
-        if fitted and levelled:
-            _graft_levels(document, name)
-        return _validated(cls, kind, document)
+            if fitted and levelled:
+                _graft_levels(document, name)
+        if kind != "scenarios":
+            return cls.from_document(document)
+        from inference_econ.inputs.scenarios.scenario import scenario_of
 
-
-def _validated(cls: type[SpecT], kind: Kind, document: Document) -> SpecT:
-    """Specification that a document holds; names in a scenario are looked up with everything else in it."""
-    if kind != "scenarios":
-        return cls.from_document(document)
-    from inference_econ.inputs.scenarios.scenario import scenario_of
-
-    return cast("SpecT", scenario_of(document, meaning))
+        return cast("SpecT", scenario_of(document, meaning))  # names in a scenario are looked up with all else in it
 
 
 def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
@@ -584,14 +563,8 @@ def _graft_files(document: Document) -> None:
         parents += [("per_family", family) for family in families]
     for group, part in _FILES:
         for place in [(*parent, group, part) for parent in parents]:
-            name = _yaml.below(document.data, place)
+            name, shipped = _yaml.below(document.data, place), part_names(part)
+            if isinstance(name, str) and name not in shipped:
+                raise InputError(f"{document.where(place)}: unknown {part} {name!r}; known: {', '.join(shipped)}")
             if isinstance(name, str):
-                _yaml.graft(document, place, _yaml.read(_part(part, name, document.where(place))))
-
-
-def _part(part: Part, name: str, where: str) -> Path:
-    """The file of collectives, kernels, products or scores with a name."""
-    shipped = part_names(part)
-    if name in shipped:
-        return folder("assumptions") / part / f"{name}.yaml"
-    raise InputError(f"{where}: unknown {part} {name!r}; known: {', '.join(shipped)}")
+                _yaml.graft(document, place, _yaml.read(folder("assumptions") / part / f"{name}.yaml"))

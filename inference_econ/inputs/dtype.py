@@ -33,14 +33,6 @@ class Format(NamedTuple):
         return self.bits / 8 + (self.scale_bits / 8 / math.prod(group) if group else 0.0)
 
 
-def _format(row: Mapping[str, str]) -> Format:
-    group = tuple(map(int, filter(None, row["group"].split("x"))))
-    kind = cast("Literal['float', 'int', 'file']", row["kind"])
-    return Format(
-        kind, float(row["bits"]), float(row["scale_bits"] or 0), group, tuple(row["units"].split()), row["bare"]
-    )
-
-
 #: Formats by name. 8-bit integers in groups, and files, are widened by every server (llama.cpp's products of 8-bit
 #: integers are not counted); 4-bit ones have kernels for 8-bit activations too, and whether a server uses those is an
 #: assumption (``math_unit_follows``). Scales are counted where they can be seen: one for a tensor or for each row of
@@ -59,7 +51,17 @@ def _format(row: Mapping[str, str]) -> Format:
 #:   blocks of 256 and 32 elements in 210 and 34 bytes (gguf-py, GGML_QUANT_SIZES).
 #: - mlx_4bit, mlx_8bit: a 16-bit scale and a bias per 64 elements (mlx_lm 0.32.2, quantize_model: affine).
 with Path(__file__).with_name("formats.csv").open(encoding="utf-8", newline="") as _table:
-    FORMATS: Mapping[str, Format] = {row["format"]: _format(row) for row in csv.DictReader(_table)}
+    FORMATS: Mapping[str, Format] = {
+        row["format"]: Format(
+            kind=cast("Literal['float', 'int', 'file']", row["kind"]),
+            bits=float(row["bits"]),
+            scale_bits=float(row["scale_bits"] or 0),
+            group=tuple(map(int, filter(None, row["group"].split("x")))),
+            units=tuple(row["units"].split()),
+            bare=row["bare"],
+        )
+        for row in csv.DictReader(_table)
+    }
 #: Names of those in blocks or groups of a size of their own: ``fp8_block_64x64`` with scales of 32 bits, ``int4_g64``,
 #: ``mxfp8_32x32`` with scales that are powers of two in 8 bits.
 SIZED = re.compile(r"(fp8_block|mxfp8)_([1-9]\d{0,3})x([1-9]\d{0,3})|(int4|int8)_g([1-9]\d{0,3})")
@@ -223,11 +225,9 @@ def check_cache_dtype(dtype: str, peaks: Mapping[str, float], hardware_name: str
 
 
 def _holds(dtype: str, peaks: Mapping[str, float]) -> bool:
-    return (
-        dtype.startswith("int")
-        or dtype == "fp32"
-        or (dtype not in OF_FILES and FORMATS[family(dtype)].units[0] in peaks)
-    )
+    if dtype.startswith("int") or dtype == "fp32":
+        return True
+    return dtype not in OF_FILES and FORMATS[family(dtype)].units[0] in peaks
 
 
 #: Groups of chips that heads should go on splitting over where they did [1].

@@ -113,8 +113,14 @@ class HardwareSpec(SourcedSpec):
     def _check_fields(self) -> None:
         peaks = self.dense_flops_per_second
         for narrow, wide in (("fp8", "bf16"), ("fp8", "fp16")):
-            if self.two_to_four_sparsity and narrow in peaks and wide in peaks:
-                _ratio_must_be_two(peaks[narrow], peaks[wide], narrow, wide)
+            if not self.two_to_four_sparsity or narrow not in peaks or wide not in peaks:
+                continue
+            if abs(peaks[narrow] / peaks[wide] - 2) > 0.02:
+                raise ValueError(
+                    f"the dense peak of {narrow} must be twice that of {wide} on this chip, got "
+                    f"{peaks[narrow]:g} and {peaks[wide]:g}; is one of them a sparse headline number? (For a what-if, "
+                    "two_to_four_sparsity=false lifts this rule.)"
+                )
         both, one_way = self.link_bytes_per_second_both_ways, self.link_bytes_per_second_one_way
         if both is not None and (one_way is None or abs(both / one_way - 2) > 0.01):
             raise ValueError(
@@ -140,12 +146,3 @@ class HardwareSpec(SourcedSpec):
                 f"the peaks of fp16 ({peaks['fp16']:g}) and bf16 ({peaks['bf16']:g}) differ: "
                 "one of them is sparse, or accumulates in fp16"
             )
-
-
-def _ratio_must_be_two(narrow_peak: float, wide_peak: float, narrow: str, wide: str) -> None:
-    if abs(narrow_peak / wide_peak - 2) > 0.02:
-        raise ValueError(
-            f"the dense peak of {narrow} must be twice that of {wide} on this chip, got "
-            f"{narrow_peak:g} and {wide_peak:g}; is one of them a sparse headline number? (For a what-if, "
-            "two_to_four_sparsity=false lifts this rule.)"
-        )

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -20,9 +20,6 @@ from inference_econ.errors import UnknownNameError
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.dtype import FORMATS, family
 from inference_econ.inputs.places import Kind, Meaning, files, folder, is_repository, names
-
-if TYPE_CHECKING:
-    from inference_econ.inputs._yaml import Value
 
 #: Endings of a model's name that leave its architecture alone.
 _ENDING = re.compile(
@@ -187,7 +184,16 @@ def meant(kind: Kind, text: str) -> Meaning | None:
         return Meaning(name)
     if kind == "hardware":
         return _meant_chip(text)
-    return _meant_model(text) if kind == "models" else None
+    if kind != "models" or _OTHER_FILES.search(text.lower()):
+        return None
+    # The model of a checkpoint, or of a name that the table of other names has.
+    words = _separate(text.rsplit("/", 1)[-1])
+    able = [name for name, entry in _entries("models").items() if words <= _separate(f"{name} {entry.title}")]
+    spelled = (model_spellings().get(spelling) for spelling in of_model(text))
+    name = next((name for name in spelled if name is not None), None)
+    if len(able) > 1 or name is None:  # the table of other names has the usual one of several
+        _refuse("models", text, able)
+    return None if name is None else _in_format(text, name)
 
 
 @cache
@@ -204,13 +210,15 @@ def _entries(kind: Kind) -> dict[str, _Entry]:
     """Name to what the files of one kind say of themselves."""
     from inference_econ.inputs import _yaml
 
-    return {name: _entry(_yaml.read(path).data) for name, path in files(kind).items() if "/" not in name}
-
-
-def _entry(data: Mapping[str, Value]) -> _Entry:
-    title, repository, dtype = (data.get(key) for key in ("name", "huggingface_id", "weights"))
-    dtype = data.get("expert_weights") or dtype
-    return _Entry(str(title), str(repository or ""), str(dtype or ""))
+    documents = {name: _yaml.read(path).data for name, path in files(kind).items() if "/" not in name}
+    return {
+        name: _Entry(
+            str(data.get("name")),
+            str(data.get("huggingface_id") or ""),
+            str(data.get("expert_weights") or data.get("weights") or ""),
+        )
+        for name, data in documents.items()
+    }
 
 
 @cache
@@ -232,18 +240,6 @@ def _own_spellings(kind: Kind) -> dict[str, str]:
             table.setdefault(plain(spelling), name)
     table.pop("", None)
     return table
-
-
-def _meant_model(text: str) -> Meaning | None:
-    """The model of a checkpoint, or of a name that the table of other names has."""
-    if _OTHER_FILES.search(text.lower()):
-        return None
-    able = _models_with(text)
-    spelled = (model_spellings().get(spelling) for spelling in of_model(text))
-    name = next((name for name in spelled if name is not None), None)
-    if len(able) > 1 or name is None:  # the table of other names has the usual one of several
-        _refuse("models", text, able)
-    return None if name is None else _in_format(text, name)
 
 
 def _in_format(text: str, name: str) -> Meaning | None:
@@ -270,12 +266,6 @@ def _in_format(text: str, name: str) -> Meaning | None:
     )
 
 
-def _models_with(text: str) -> list[str]:
-    """Models whose titles have all words of a text."""
-    wanted = _separate(text.rsplit("/", 1)[-1])
-    return [name for name, entry in _entries("models").items() if wanted <= _separate(f"{name} {entry.title}")]
-
-
 def _separate(text: str) -> set[str]:
     """Words and numbers of a name; versions stay whole."""
     return set(re.findall(r"[a-z]+|\d+(?:\.\d+)*[a-z]*", text.lower()))
@@ -284,9 +274,11 @@ def _separate(text: str) -> set[str]:
 def _meant_chip(text: str) -> Meaning | None:
     """The chip of which a text leaves at most the board, or the size of its memory, open."""
     wanted = set(_words(text))
-    able = [
-        name for name, entry in _entries("hardware").items() if _leaves_board_open(wanted, set(_words(entry.title)))
-    ]
+    able = []
+    for name, entry in _entries("hardware").items():
+        words = set(_words(entry.title))
+        if wanted <= words and words & wanted and all(_BOARD.fullmatch(word) for word in words - wanted):
+            able.append(name)
     usual = [name for name in able if name in measured_names().plain_hardware]
     if len(able) > 1 and len(usual) != 1:
         _refuse("hardware", text, able)
@@ -295,11 +287,6 @@ def _meant_chip(text: str) -> Meaning | None:
     other = {plain(spelling): name for name, others in measured_names().hardware.items() for spelling in others}
     name = other.get("".join(_words(text))) or other.get(plain(text), "")
     return Meaning(name, _remark("hardware", text, name)) if name else None
-
-
-def _leaves_board_open(wanted: set[str], words: set[str]) -> bool:
-    left = words - wanted
-    return wanted <= words and bool(words - left) and all(_BOARD.fullmatch(word) for word in left)
 
 
 def _words(title: str) -> Iterator[str]:

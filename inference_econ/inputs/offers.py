@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -76,11 +77,8 @@ def read(path: Path) -> tuple[Offer, ...]:
     SpecError
         With every mistake, each with its line.
     """
-    return _Offers.from_document(csv_table.document(path, "offers", _value)).offers
-
-
-def _value(column: str, text: str) -> object:
-    return _yaml.scalar(text) if column in _NUMBERS else text
+    table = csv_table.document(path, "offers", lambda column, text: _yaml.scalar(text) if column in _NUMBERS else text)
+    return _Offers.from_document(table).offers
 
 
 def own_file() -> Path:
@@ -200,21 +198,17 @@ def _models_dev(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]
         models: Any = listed.get("models") if isinstance(listed, dict) else None
         for model, entry in (models or {}).items():
             cost = entry.get("cost") if isinstance(entry, dict) else None
-            if isinstance(cost, dict) and cost.get("input") and cost.get("output"):
-                yield (
-                    f"{provider}/{model}",
-                    {
-                        "provider": str(provider),
-                        "model_as_written": str(model),
-                        "dollars_per_million_input_tokens": cost["input"],
-                        "dollars_per_million_output_tokens": cost["output"],
-                        **(
-                            {"dollars_per_million_cached_input_tokens": cost["cache_read"]}
-                            if cost.get("cache_read")
-                            else {}
-                        ),
-                    },
-                )
+            if not isinstance(cost, dict) or not cost.get("input") or not cost.get("output"):
+                continue
+            offer: dict[str, object] = {
+                "provider": str(provider),
+                "model_as_written": str(model),
+                "dollars_per_million_input_tokens": cost["input"],
+                "dollars_per_million_output_tokens": cost["output"],
+            }
+            if cost.get("cache_read"):
+                offer["dollars_per_million_cached_input_tokens"] = cost["cache_read"]
+            yield f"{provider}/{model}", offer
 
 
 def _table(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
@@ -227,18 +221,14 @@ def _table(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
         what = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(odd)}"
         raise InputError(f"{file}:1: {what}; {_FORMS}")
     for cells in reader:
-        values = dict(zip(header, (str(cell or "").strip() for cell in cells.values()), strict=False))
-        yield (
-            f"line {reader.line_num}",
-            {_COLUMNS[name]: _snapshot_value(name, cell) for name, cell in values.items() if cell},
-        )
-
-
-def _snapshot_value(column: str, cell: str) -> object:
-    try:
-        return float(cell) if column in ("input", "cached_input", "output", "tokens_per_second") else cell
-    except ValueError:
-        return cell
+        entry: dict[str, object] = {}
+        for name, cell in zip(header, (str(cell or "").strip() for cell in cells.values()), strict=False):
+            if cell:
+                entry[_COLUMNS[name]] = cell
+            if cell and name in ("input", "cached_input", "output", "tokens_per_second"):
+                with suppress(ValueError):
+                    entry[_COLUMNS[name]] = float(cell)
+        yield f"line {reader.line_num}", entry
 
 
 def _model(written: str) -> str:

@@ -6,7 +6,7 @@ YAML files, of which no code is run; ``inference_econ.readers`` names a function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -48,7 +48,19 @@ def folders() -> tuple[Folder, ...]:
     InputError
         If a package is not where it is said to be, or has none of the folders.
     """
-    return tuple(_folder(entry) for entry in _entries(CATALOG))
+    found = []
+    for entry in _entries(CATALOG):
+        try:
+            spec = find_spec(entry.value)
+        except (ImportError, ValueError):
+            spec = None
+        places = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
+        if not places:
+            raise _broken(entry, f"there is no package {entry.value!r}")
+        if not any((places[0] / folder).is_dir() for folder in FOLDERS):
+            raise _broken(entry, f"{places[0]} has none of the folders {', '.join(FOLDERS)}")
+        found.append(Folder(_origin(entry), places[0]))
+    return tuple(found)
 
 
 @cache
@@ -60,38 +72,24 @@ def readers() -> tuple[MeasurementReader, ...]:
     InputError
         If one cannot be loaded.
     """
-    return tuple(_reader(entry) for entry in _entries(READERS))
+    found = []
+    for entry in _entries(READERS):
+        try:
+            read = entry.load()
+        except Exception as error:  # code of others fails as it likes
+            raise _broken(entry, f"{entry.value!r} cannot be loaded ({error})") from error
+        if not callable(read):
+            raise _broken(entry, f"{entry.value!r} is no function")
+        found.append(MeasurementReader(_origin(entry), read))
+    return tuple(found)
 
 
-def _entries(group: str) -> Iterator[EntryPoint]:
-    yield from sorted(entry_points(group=group), key=lambda entry: entry.name)
+def _entries(group: str) -> list[EntryPoint]:
+    return sorted(entry_points(group=group), key=lambda entry: entry.name)
 
 
 def _origin(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.name
-
-
-def _folder(entry: EntryPoint) -> Folder:
-    try:
-        spec = find_spec(entry.value)
-    except (ImportError, ValueError):
-        spec = None
-    places = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
-    if not places:
-        raise _broken(entry, f"there is no package {entry.value!r}")
-    if not any((places[0] / folder).is_dir() for folder in FOLDERS):
-        raise _broken(entry, f"{places[0]} has none of the folders {', '.join(FOLDERS)}")
-    return Folder(_origin(entry), places[0])
-
-
-def _reader(entry: EntryPoint) -> MeasurementReader:
-    try:
-        read = entry.load()
-    except Exception as error:  # code of others fails as it likes
-        raise _broken(entry, f"{entry.value!r} cannot be loaded ({error})") from error
-    if not callable(read):
-        raise _broken(entry, f"{entry.value!r} is no function")
-    return MeasurementReader(_origin(entry), read)
 
 
 def _broken(entry: EntryPoint, fault: str) -> InputError:

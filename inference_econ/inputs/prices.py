@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
 from inference_econ.errors import InputError
-from inference_econ.inputs.hardware import HardwareSpec, Price, Seller
+from inference_econ.inputs.hardware import HardwareSpec, Seller
 
 #: Kinds that files list, the one to take by default first: what anybody can have, before what is bid for, or guessed.
 KINDS: tuple[str, ...] = ("on_demand", "reserved", "tco", "index", "spot", "paper", "estimate")
@@ -28,34 +28,23 @@ _PER = re.compile(r"([^/]*)/\s*(node|gpu)")
 
 @dataclass(frozen=True, slots=True)
 class HourPrice:
-    """Price of an hour of one accelerator, and who says so.
-
-    Attributes
-    ----------
-    dollars : float
-        [USD/h].
-    kind : str
-        One of :data:`KINDS`, :data:`OWNED` or :data:`GIVEN`.
-    date : str or None
-        When it was seen, or ``undated``; None if it was given.
-    verified : bool or None
-        Whether somebody read it in its source; None if it was given.
-    ref, where : str
-        Key of the reference, and where inside; empty if it was given.
-    seller : str
-        One of :data:`SELLERS`; empty if nobody says.
-    years : int or None
-        Term of the contract [years]; None if it has none, or nobody says.
-    """
+    """Price of an hour of one accelerator [USD/h], and its source, which a given price does not have."""
 
     dollars: float
     kind: str = GIVEN
+    """One of :data:`KINDS`, :data:`OWNED` or :data:`GIVEN`."""
     date: str | None = None
+    """Date on which the price was seen, or ``undated``."""
     verified: bool | None = None
+    """True if the price was read in its source."""
     ref: str = ""
+    """Key of the reference."""
     where: str = ""
+    """Place inside the reference."""
     seller: str = ""
+    """One of :data:`SELLERS`; empty if unknown."""
     years: int | None = None
+    """Term of the contract [years]; None if it has none, or if it is unknown."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,7 +77,19 @@ class HourPrice:
 
 def listed(chip: HardwareSpec) -> tuple[HourPrice, ...]:
     """The prices of a file, in its order."""
-    return tuple(map(_of_entry, chip.prices))
+    return tuple(
+        HourPrice(
+            entry.dollars_per_accelerator_hour,
+            entry.kind.replace("-", "_"),
+            entry.date,
+            entry.verified,
+            entry.ref,
+            entry.where,
+            entry.seller or "",
+            entry.years,
+        )
+        for entry in chip.prices
+    )
 
 
 def best(chip: HardwareSpec) -> HourPrice | None:
@@ -124,7 +125,15 @@ def amount(chip: HardwareSpec, text: str) -> float:
         If it is of a node, and the file does not say how large nodes are.
     """
     dollars, _, unit = text.partition("/")
-    return float(dollars) / (_node(chip) if unit == "node" else 1)
+    if unit != "node":
+        return float(dollars)
+    if not chip.rented_as:
+        raise InputError(
+            f"{chip.name} does not say how many accelerators a node of it has; give USD per GPU-hour, or the machines, "
+            "for example --set hardware.rented_as='[1, 8]'",
+            option="price",
+        )
+    return float(dollars) / chip.rented_as[-1]
 
 
 def checked(text: str) -> str:
@@ -142,9 +151,13 @@ def checked(text: str) -> str:
     if match is None:
         kinds = ", ".join((*KINDS[:-2], OWNED, *KINDS[-2:]))
         raise InputError(f"{text!r} is no price: give {FORMS}: {kinds}; or KIND:SELLER: {', '.join(SELLERS)}")
-    if not _is_positive(match[1]):
+    try:
+        dollars = float(match[1])
+    except ValueError:
+        dollars = math.nan
+    if not 0.0 < dollars < math.inf:
         raise InputError(f"{text!r}: {match[1]!r} is no positive number of USD; write for example 23.60/{match[2]}")
-    return f"{float(match[1])!r}/{match[2]}"
+    return f"{dollars!r}/{match[2]}"
 
 
 def compared(chips: Iterable[HardwareSpec], price: float | str | None = None) -> float | str | None:
@@ -176,40 +189,14 @@ def compared(chips: Iterable[HardwareSpec], price: float | str | None = None) ->
         firm = [name for name in shared if not any(quote.doubt for chip in files if (quote := of_kind(chip, name)))]
         if shared:
             chosen = (firm or shared)[0]
-            return (_of_one_source(files, chosen) if names is _CLASSES else None) or chosen
+            if names is not _CLASSES:
+                return chosen
+            # Prices that stand in one source for all chips without doubts, as early as files have one.
+            quotes = [[p.names[-1] for p in listed(chip) if chosen in p.names and not p.doubt] for chip in files]
+            sources = set.intersection(*map(set, quotes))
+            return min(sources, key=lambda name: (sum(q.index(name) for q in quotes), name), default=chosen)
     return price
-
-
-def _of_one_source(chips: Sequence[HardwareSpec], kind: str) -> str | None:
-    """Prices of a kind and seller that stand in one source for all chips without doubts, as early as files have one."""
-    files = [[price.names[-1] for price in listed(chip) if kind in price.names and not price.doubt] for chip in chips]
-    shared = set.intersection(*map(set, files))
-    return min(shared, key=lambda name: (sum(file.index(name) for file in files), name), default=None)
 
 
 def _rank(price: HourPrice) -> tuple[bool, bool, int]:
     return price.kind == "tco" or price.years is not None, bool(price.doubt), KINDS.index(price.kind)
-
-
-def _of_entry(entry: Price) -> HourPrice:
-    same = {name: getattr(entry, name) for name in ("date", "verified", "ref", "where", "years")}
-    kind, dollars = entry.kind.replace("-", "_"), entry.dollars_per_accelerator_hour
-    return HourPrice(dollars, kind, seller=entry.seller or "", **same)
-
-
-def _node(chip: HardwareSpec) -> int:
-    """Accelerators of a whole node [1]."""
-    if not chip.rented_as:
-        raise InputError(
-            f"{chip.name} does not say how many accelerators a node of it has; give USD per GPU-hour, or the machines, "
-            "for example --set hardware.rented_as='[1, 8]'",
-            option="price",
-        )
-    return chip.rented_as[-1]
-
-
-def _is_positive(text: str) -> bool:
-    try:
-        return 0.0 < float(text) < math.inf
-    except ValueError:
-        return False

@@ -89,14 +89,25 @@ def parse_quantity(value: object, unit: str) -> float:
     >>> parse_quantity(4e-6, "s")
     4e-06
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise UnitError(f"{value!r} is not a quantity; write a number in {unit} or {_example(unit)}")
+    example = repr(EXAMPLES[unit])
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if isinstance(value, bool) or not (match or isinstance(value, (int, float))):
+        raise UnitError(f"{value!r} is not a quantity; write a number in {unit} or {example}")
     try:
-        number = float(value) if isinstance(value, (int, float)) else _parse_text(value, unit)
+        number = float(match[1] if match else value)  # type: ignore[arg-type]
     except OverflowError:  # a whole number of more than 308 digits
         number = math.inf
+    if match and match[2]:
+        (dimension, factor), (needed, base) = _measured(match[2]), _measured(unit)
+        if not dimension:
+            raise UnitError(f"{value!r}: unknown unit {match[2]!r}; write for example {example}")
+        if dimension != needed:
+            raise UnitError(
+                f"{value!r} has the dimension {dimension}, but {unit} ({needed}) is needed; write for example {example}"
+            )
+        number *= factor / base
     if not math.isfinite(number):
-        raise UnitError(f"{value!r} is not finite; write a number in {unit} or {_example(unit)}")
+        raise UnitError(f"{value!r} is not finite; write a number in {unit} or {example}")
     return number
 
 
@@ -112,24 +123,6 @@ def looks_like_quantity(text: str) -> bool:
     return match is not None and (not match[2] or match[2].endswith(tuple(EXAMPLES)))
 
 
-def _parse_text(text: str, unit: str) -> float:
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        raise UnitError(f"{text!r} is not a quantity; write a number in {unit} or {_example(unit)}")
-    number, written = float(match[1]), match[2]
-    if not written:
-        return number
-    (dimension, factor), (needed, base) = _measured(written), _measured(unit)
-    if not dimension:
-        raise UnitError(f"{text!r}: unknown unit {written!r}; write for example {_example(unit)}")
-    if dimension != needed:
-        raise UnitError(
-            f"{text!r} has the dimension {dimension}, but {unit} ({needed}) is needed; "
-            f"write for example {_example(unit)}"
-        )
-    return number * (factor / base)
-
-
 @cache
 def _measured(written: str) -> tuple[str, float]:
     """The dimension of a unit, ``[data] / [time]``, or nothing if it is unknown, and its size in base units [1]."""
@@ -139,10 +132,6 @@ def _measured(written: str) -> tuple[str, float]:
         return "", 1.0
     sizes = [size * prefix for _, size, prefix in units]
     return " / ".join(f"[{dimension}]" for dimension, _, _ in units), sizes[0] / (sizes[1] if sizes[1:] else 1.0)
-
-
-def _example(unit: str) -> str:
-    return repr(EXAMPLES[unit])
 
 
 def number(value: float) -> str:

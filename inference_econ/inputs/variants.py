@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import _yaml
@@ -54,7 +54,11 @@ def laid_over(base: Document, variant: Document) -> Document:
     for key in _OWN:
         _forget(base.data, key)
     changed = [".".join(map(str, place)) for place in _places(variant.data, ())]
-    merged = _yaml.merge(_without_sources(base, changed), variant)
+    # The sources of the base for what changes go; what an entry covers besides keeps it, under longer keys.
+    sources = base.data.get("sources")
+    for key in changed if isinstance(sources, dict) else ():
+        _release(base.data, cast("dict[str, Value]", sources), key)
+    merged = _yaml.merge(base, variant)
     for key in changed:
         add_source(merged, key, variant.where(tuple(key.split("."))))
     for key, value in short.items():
@@ -155,15 +159,6 @@ def _places(data: Value, location: Location) -> Iterator[Location]:
                 yield from _places(value, (*location, key))
     elif location[0] != "prices":  # each has a source of its own
         yield location
-
-
-def _without_sources(base: Document, changed: list[str]) -> Document:
-    """The base without its sources for what changes; what an entry covers besides keeps it, under longer keys."""
-    sources = base.data.get("sources")
-    if isinstance(sources, dict):
-        for key in changed:
-            _release(base.data, sources, key)
-    return base
 
 
 def _release(data: dict[str, Value], sources: dict[str, Value], key: str) -> None:

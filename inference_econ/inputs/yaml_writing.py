@@ -6,16 +6,12 @@ import io
 import json
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from inference_econ.inputs._spec import SourcedSpec
 from inference_econ.inputs._yaml import scalar
 
-if TYPE_CHECKING:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.nodes import ScalarNode
-    from ruamel.yaml.representer import RoundTripRepresenter
-
+_TAG = "tag:yaml.org,2002:"
 #: Longest line, if words allow it.
 _WIDTH = 110
 _STEP = 2
@@ -44,8 +40,21 @@ def yaml_text(data: Mapping[str, Any]) -> str:
     blocks: [{layers: 2}]
     text: "1_000"
     """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.representer import RoundTripRepresenter
+
+    class Representer(RoundTripRepresenter):
+        """With the shortest texts of numbers and a word for nothing."""
+
+    Representer.add_representer(float, lambda r, value: r.represent_scalar(f"{_TAG}float", _shortest(value)))
+    Representer.add_representer(type(None), lambda r, _: r.represent_scalar(f"{_TAG}null", "null"))
+    writer = YAML()
+    writer.Representer = Representer
+    writer.brace_single_entry_mapping_in_flow_sequence = True
+    writer.width = _WIDTH
+    writer.indent(mapping=_STEP, sequence=2 * _STEP, offset=_STEP)
     stream = io.StringIO()
-    _writer().dump(_block(data, 0, 0), stream)
+    writer.dump(_block(data, 0, 0), stream)
     return stream.getvalue()
 
 
@@ -56,35 +65,10 @@ def spec_text(spec: SourcedSpec) -> str:
     return yaml_text(fields)
 
 
-def _writer() -> YAML:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.representer import RoundTripRepresenter
-
-    class Representer(RoundTripRepresenter):
-        """With the texts of :func:`_number` and a word for nothing."""
-
-    Representer.add_representer(float, _number)
-    Representer.add_representer(type(None), _nothing)
-    writer = YAML()
-    writer.Representer = Representer
-    writer.brace_single_entry_mapping_in_flow_sequence = True
-    writer.width = _WIDTH
-    writer.indent(mapping=_STEP, sequence=2 * _STEP, offset=_STEP)
-    return writer
-
-
-def _number(representer: RoundTripRepresenter, value: float) -> ScalarNode:
-    return representer.represent_scalar("tag:yaml.org,2002:float", _shortest(value))
-
-
 def _shortest(value: float) -> str:
     """The shortest text that tells a number from others."""
     texts = (f"{value:.{digits}g}" for digits in range(1, 18))
     return min((text for text in texts if float(text) == value), key=len)
-
-
-def _nothing(representer: RoundTripRepresenter, _: None) -> ScalarNode:
-    return representer.represent_scalar("tag:yaml.org,2002:null", "null")
 
 
 def _block(value: Any, column: int, used: int) -> Any:
@@ -100,6 +84,7 @@ def _block(value: Any, column: int, used: int) -> Any:
         Characters that its first line has already.
     """
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
+    from ruamel.yaml.scalarstring import FoldedScalarString
 
     inside = column + _STEP
     if isinstance(value, Mapping):
@@ -110,7 +95,17 @@ def _block(value: Any, column: int, used: int) -> Any:
     if isinstance(value, (list, tuple)):
         fits = all(_fits(item, inside + 2) for item in value)
         return CommentedSeq(_styled(item, inside, inside, fits=fits) for item in value)
-    return _scalar(value, column, used)
+    if isinstance(value, float):
+        return int(value) if _shortest(value).lstrip("-").isdigit() else float(value)
+    if not isinstance(value, str):
+        return value
+    # Lines may end at the spaces of a text with nothing but single ones between words that can be printed.
+    if _fits(value, used) or not value.isprintable() or value.split(" ") != value.split():
+        return _quoted(value)
+    lines = textwrap.wrap(value, _WIDTH - column, break_long_words=False, break_on_hyphens=False)
+    folded: Any = FoldedScalarString(value)
+    folded.fold_pos = [len(" ".join(lines[:count])) for count in range(1, len(lines))]
+    return folded
 
 
 def _styled(value: Any, column: int, used: int, *, fits: bool) -> Any:
@@ -126,32 +121,9 @@ def _fits(value: Any, used: int) -> bool:
     return used + len(json.dumps(value, ensure_ascii=False)) <= _WIDTH
 
 
-def _scalar(value: Any, column: int, used: int) -> Any:
-    if isinstance(value, str):
-        return _folded(value, _WIDTH - column) if not _fits(value, used) and _foldable(value) else _quoted(value)
-    if isinstance(value, float):
-        return int(value) if _shortest(value).lstrip("-").isdigit() else float(value)
-    return value
-
-
-def _folded(text: str, width: int) -> str:
-    """A text on lines of its own."""
-    from ruamel.yaml.scalarstring import FoldedScalarString
-
-    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
-    folded: Any = FoldedScalarString(text)
-    folded.fold_pos = [len(" ".join(lines[:count])) for count in range(1, len(lines))]
-    return cast("str", folded)
-
-
 def _quoted(text: str) -> str:
     """A text in quotes, if it would be read as a number or another word for one, or as the mark of a key."""
     from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
     other = scalar(text) != text or text.lower().lstrip("+-.") in _WORDS or text.startswith(":") or "?" in text
     return DoubleQuotedScalarString(text) if other else text
-
-
-def _foldable(text: str) -> bool:
-    """Whether lines may end at its spaces: nothing but single ones between words that can be printed."""
-    return text.isprintable() and text.split(" ") == text.split()

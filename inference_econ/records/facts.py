@@ -37,7 +37,7 @@ def facts(setup: Setup, *names: str, requests: Requests | None = None, calibrati
         "activations": precision.activations,
         "kv": precision.kv,
         "formats": asdict(precision),
-        "math_unit": setup.unit(precision.weights),
+        "math_unit": setup.rates.unit(precision.weights),
         "context": setup.context,
         "contexts": [{"tokens": length, "sequences": part} for length, part in setup.contexts],
         "calibration": calibration,

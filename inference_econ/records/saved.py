@@ -97,7 +97,9 @@ def question_record(command: str, options: Mapping[str, Any]) -> dict[str, objec
 
 def json_of(kind: str, frame: Frame, record: Mapping[str, Any]) -> str:
     """Answer as the text of a file that :func:`load_answer` reads again."""
-    return json_text({_SAVED: _head(kind, frame), **record})
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("split", index=False)
+    head = {"program": _PROGRAM, "version": _version(), "kind": kind, "rows": rows}
+    return json_text({_SAVED: head, **record})
 
 
 def csv_of(frame: Frame, setups: Sequence[Setup]) -> str:
@@ -118,11 +120,6 @@ def csv_of(frame: Frame, setups: Sequence[Setup]) -> str:
         elif len(chips) == len(setups):
             frame = frame.assign(bound=True)
     return csv_text(frame)
-
-
-def _head(kind: str, frame: Frame) -> dict[str, Any]:
-    rows = frame.astype(object).where(frame.notna(), None).to_dict("split", index=False)
-    return {"program": _PROGRAM, "version": _version(), "kind": kind, "rows": rows}
 
 
 def _version() -> str:
@@ -208,7 +205,8 @@ def of_command(record: object, origin: str, how: str) -> SavedAnswer:
         If the record does not say what was asked, with how such files are written, or is of another release.
     """
     head = record.get(_QUESTION) if isinstance(record, dict) else None
-    if not isinstance(record, dict) or not isinstance(head, dict) or not _says_what_was_asked(head):
+    asked = isinstance(head, dict) and head.get("program") == _PROGRAM and isinstance(head.get("command"), str)
+    if not (isinstance(record, dict) and isinstance(head, dict) and asked and isinstance(head.get("options"), dict)):
         raise InputError(f"{origin}: no saved answer that says what was asked; {how}; in Python an answer has launch()")
     if head.get("version") != _version():
         command, subject = head["command"], [head["options"].get(name, "") for name in ("model", "hardware")]
@@ -218,11 +216,6 @@ def of_command(record: object, origin: str, how: str) -> SavedAnswer:
             f"are others; ask again: {again}"
         )
     return _answer(record, head, origin)
-
-
-def _says_what_was_asked(head: Mapping[str, Any]) -> bool:
-    kinds = (head.get("command"), str), (head.get("options"), dict)
-    return head.get("program") == _PROGRAM and all(isinstance(value, kind) for value, kind in kinds)
 
 
 def _answer(record: Mapping[str, Any], head: Mapping[str, Any], origin: str) -> SavedAnswer:

@@ -47,21 +47,16 @@ def power_sources(chip: HardwareSpec) -> tuple[UsedSource, ...]:
 
 def priced_sources(setup: Setup, speculation: Speculation | None = None) -> tuple[UsedSource, ...]:
     """The sources of a setup, of the model that proposes tokens to it, and of its price."""
-    draft = None if speculation is None else speculation.model
-    return (*setup_sources(setup, draft), *_price_sources(setup))
-
-
-def _price_sources(setup: Setup) -> tuple[UsedSource, ...]:
-    """Who says what an accelerator costs."""
+    used = setup_sources(setup, None if speculation is None else speculation.model)
     price, file = setup.hour_price, f"hardware: {setup.hardware.name}"
     if price.kind == prices.GIVEN:
         source = Source(ref="user", where=f"{price.dollars:g} USD/h", kind="assumed")
-        return (UsedSource("price", "dollars_per_accelerator_hour", source),)
+        return (*used, UsedSource("price", "dollars_per_accelerator_hour", source))
     if price.kind == prices.OWNED:
         source = Source(ref=price.ref, where=f"{price.where}, {price.date}", kind="derived")
-        return (UsedSource(file, "purchase", source), *spec_sources("ownership", catalog.ownership()))
+        return (*used, UsedSource(file, "purchase", source), *spec_sources("ownership", catalog.ownership()))
     source = Source(ref=price.ref, where=f"{price.where} ({price.terms})", kind="published")
-    return (UsedSource(file, "prices", source),)
+    return (*used, UsedSource(file, "prices", source))
 
 
 def setup_sources(setup: Setup, draft: ModelSpec | None = None) -> tuple[UsedSource, ...]:

@@ -73,7 +73,7 @@ def remarks(setup: Setup) -> list[str]:
     """On which units the formats of a question run, where that is not their own."""
     notes = []
     for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
-        unit = setup.unit(dtype)
+        unit = setup.rates.unit(dtype)
         if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
             notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
     return notes
@@ -423,7 +423,13 @@ def _widths(columns: Sequence[TableColumn], width: int, *, words: bool = False) 
     wanted = [column.width for column in columns]
     for floors in (wanted, _heads_wrapped(columns), _floors(columns, words=words)):
         if _total(floors) <= width:
-            return _filled(floors, wanted, width - _total(floors))
+            widths = list(floors)
+            for _ in range(width - _total(floors)):
+                wrapped = [index for index, most in enumerate(wanted) if widths[index] < most]
+                if not wrapped:
+                    break
+                widths[min(wrapped, key=widths.__getitem__)] += 1
+            return widths
     return None
 
 
@@ -475,14 +481,3 @@ def _in_lines(text: str, width: int) -> str:
         else:
             lines.append(piece)
     return "\n".join(lines)
-
-
-def _filled(floors: Sequence[int], wanted: Sequence[int], room: int) -> list[int]:
-    """Widths when the room that is left goes to whichever wrapped column is the narrowest, character by character."""
-    widths = list(floors)
-    for _ in range(room):
-        wrapped = [index for index, most in enumerate(wanted) if widths[index] < most]
-        if not wrapped:
-            break
-        widths[min(wrapped, key=widths.__getitem__)] += 1
-    return widths

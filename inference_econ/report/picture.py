@@ -67,22 +67,16 @@ def picture(page: Page, path: str | Path | None = None) -> Picture:
     target = None if path is None else check_picture(path, page.endings)
     chart = next(iter(page.charts().values()), None)
     if chart is None:
-        return Picture(_drawn(page, target))
+        if target is not None:
+            page.draw(str(target))
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "picture.svg"
+            page.draw(str(copy))
+            text = copy.read_text(encoding="utf-8")
+        return Picture(text[text.index("<svg") :])
     if target is not None:
         charts.write(chart, target)
     return Picture(charts.svg(chart), chart)
-
-
-def _drawn(page: Page, path: Path | None) -> str:
-    """A figure without a chart behind it as SVG, written to a path as well if there is one."""
-    if path is not None:
-        page.draw(str(path))
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "picture.svg"
-        page.draw(str(copy))
-        text = copy.read_text(encoding="utf-8")
-    # Pages of a notebook are HTML, in which an XML declaration has no place.
-    return text[text.index("<svg") :]
 
 
 def html(page: Page) -> str:

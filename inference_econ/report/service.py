@@ -148,11 +148,6 @@ def _rounded(seconds: float) -> str:
     return f"{float(f'{1e3 * seconds:.2g}'):g} ms"
 
 
-def engine_cell(layout: Mapping[str, float | str]) -> str:
-    """The engines that can start a layout; a dash where any layout is offered."""
-    return str(layout.get("engine", "-"))
-
-
 def started(layout: Mapping[str, float | str]) -> str:
     """Engines behind a layout in a sentence; empty where any layout is offered."""
     return f" ({layout['engine']})" if "engine" in layout else ""
@@ -174,7 +169,7 @@ def with_engines(
     after : str
         The column that the engines stand behind.
     """
-    cells = [engine_cell(layout) for layout in layouts]
+    cells = [str(layout.get("engine", "-")) for layout in layouts]
     if all(cell == "-" for cell in cells):
         return table
     engines = {", ".join(engine.name for engine in setup.engines) for setup in setups}
@@ -307,7 +302,9 @@ def power_basis(setup: Setup) -> str:
         return ""
     shares = power.shares
     error = f"median error {100 * shares.median_error:.0f} %"
-    if any(BYTES_PER_ELEMENT[dtype] < 1 and setup.unit(dtype) not in _NARROW for dtype in setup.precision.of_weights):
+    if any(
+        BYTES_PER_ELEMENT[dtype] < 1 and setup.rates.unit(dtype) not in _NARROW for dtype in setup.precision.of_weights
+    ):
         error += ", but 40 % more where the chip only stores the format of its weights (mxfp4 on H100)"
     if chip.generation not in catalog.power().generations:
         return f"no server of its generation was measured: by shares of board power of {shares.chip}, {error} of others"

@@ -213,8 +213,14 @@ class Search:
         self.bounded = hold(setup.assumptions) and (ruled or not has_experts(setup.model))
         self.tabled = self.bounded and len(self.depths) * int(np.prod(self.shape)) >= _TABLE_FROM
         if self.tabled:
-            largest = accelerators.max(), batch.max()
-            self.edges = _stage_edges(setup, largest[0]), _batch_edges(setup, largest[1])
+            # Ranges end around the whole link domains, where collectives change, and where expert parallelism starts.
+            domains = setup.hardware.link_domain * np.arange(1.0, 9.0)
+            around = [*domains * (1.0 - 1e-9), *domains * (1.0 + 1e-9)]
+            starts = [start for start in expert_thresholds(setup.model, setup.assumptions.experts) if start >= 1.0]
+            self.edges = (
+                _edges(accelerators.max(), _STAGES_PER_DOUBLING, around),
+                _edges(batch.max(), _BATCHES_PER_DOUBLING, starts),
+            )
             self.cells = [self._cells(depth) for depth in self.depths]
 
     def _cells(self, depth: Array) -> Indices:
@@ -355,35 +361,22 @@ class _Table:
         unknown &= ~self.known
         self.known |= unknown
         new = np.flatnonzero(unknown)
-        for start in range(0, new.size, _CHUNK):
-            self._refine(new[start : start + _CHUNK])
-
-    def _refine(self, cells: Indices) -> None:
         setup = self.setup
-        row, column = np.divmod(cells, self.batch_edges.size + 1)
-        ends, batch = np.stack([self.least[row - 1], self.most[row - 1]]), self.batch_edges[column - 1]
-        ranks = self.layouts.attention_ranks(setup.model, setup.assumptions, ends)
-        smallest, largest = (self._plans(end, batch) for end in ends)
-        first, last = ranks[:, 0], ranks[:, 1]
-        floors = attention_floor(
-            setup, replace(smallest, attention_ranks=first), replace(largest, attention_ranks=last)
-        )
-        self.bound[cells] = range_bound(setup, smallest, largest, floors) * (1.0 - _ROUNDING)
+        for start in range(0, new.size, _CHUNK):
+            part = new[start : start + _CHUNK]
+            row, column = np.divmod(part, self.batch_edges.size + 1)
+            ends, batch = np.stack([self.least[row - 1], self.most[row - 1]]), self.batch_edges[column - 1]
+            ranks = self.layouts.attention_ranks(setup.model, setup.assumptions, ends)
+            smallest, largest = (self._plans(end, batch) for end in ends)
+            first = replace(smallest, attention_ranks=ranks[:, 0])
+            last = replace(largest, attention_ranks=ranks[:, 1])
+            floors = attention_floor(setup, first, last)
+            self.bound[part] = range_bound(setup, smallest, largest, floors) * (1.0 - _ROUNDING)
 
 
-def _stage_edges(setup: Setup, largest: float) -> Array:
-    """Ranges in equal ratios, and around the whole link domains, where collectives change."""
-    steps = int(np.ceil(np.log2(max(largest, 1.0)) * _STAGES_PER_DOUBLING)) + 1
-    # From the smallest stage that the tolerance of the depth allows.
-    regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / _STAGES_PER_DOUBLING)
-    domains = setup.hardware.link_domain * np.arange(1.0, 9.0)
-    around = np.concatenate([domains * (1.0 - 1e-9), domains * (1.0 + 1e-9)])
-    return np.unique(np.concatenate([regular, around]))
-
-
-def _batch_edges(setup: Setup, largest: float) -> Array:
-    """Ranges in equal ratios, and where expert parallelism starts."""
-    steps = int(np.ceil(np.log2(max(largest, 1.0)) * _BATCHES_PER_DOUBLING)) + 1
-    regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / _BATCHES_PER_DOUBLING)
-    starts = [start for start in expert_thresholds(setup.model, setup.assumptions.experts) if start >= 1.0]
-    return np.unique(np.concatenate([regular, starts]))
+def _edges(largest: float, per_doubling: int, further: list[float]) -> Array:
+    """Ranges in equal ratios up to the largest, and further ends of them."""
+    steps = int(np.ceil(np.log2(max(largest, 1.0)) * per_doubling)) + 1
+    # From the smallest that the tolerance of the depth allows.
+    regular = (1.0 - 2.0 * DEPTH_TOLERANCE) * 2.0 ** (np.arange(steps) / per_doubling)
+    return np.unique(np.concatenate([regular, further]))

@@ -15,7 +15,6 @@ from inference_econ._types import Array, Indices
 from inference_econ.engine import (
     InstanceGrid,
     Instances,
-    Layouts,
     Plans,
     Setup,
     Speculation,
@@ -161,7 +160,15 @@ def every_plan(
     parts: list[_FeasiblePlans] = []
     for portion in candidates(setup, grid, speculation):
         infeasible += portion.infeasible()
-        parts.append(_evaluated(setup, portion, speculation, grid.layouts.unpinned()))
+        feasible = np.nonzero(portion.codes == memory.FITS)
+        plans, cut = portion.plans.at(feasible), portion.cut
+        if speculation is None:
+            seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(cut)]
+            drafted = np.zeros(seconds.shape, dtype=np.intp)
+        else:
+            best = rounds(setup, plans, speculation, cut=cut, layouts=grid.layouts.unpinned()).best()
+            seconds, drafted = best.seconds, best.length
+        parts.append(_FeasiblePlans(portion.instances[feasible[-1]], plans, cut, seconds, drafted))
         if sum(part.seconds.size for part in parts) > _MOST_PLANS:
             raise InputError(
                 f"more than {_MOST_PLANS:,} plans are feasible; pin a degree (tp, dp, pp, ep, batch, accelerators) or "
@@ -264,17 +271,6 @@ class _FeasiblePlans(NamedTuple):
         return _FeasiblePlans(
             self.instances[index], self.plans.at((index,)), self.cut, self.seconds[index], self.drafted[index]
         )
-
-
-def _evaluated(setup: Setup, portion: Candidates, speculation: Speculation | None, layouts: Layouts) -> _FeasiblePlans:
-    """Time per token of the feasible ones among some plans, speculating where that helps."""
-    feasible = np.nonzero(portion.codes == memory.FITS)
-    plans, instances = portion.plans.at(feasible), portion.instances[feasible[-1]]
-    if speculation is None:
-        seconds = step_seconds(setup, plans)[setup.assumptions.layout.tensor_layouts.index(portion.cut)]
-        return _FeasiblePlans(instances, plans, portion.cut, seconds, np.zeros(seconds.shape, dtype=np.intp))
-    best = rounds(setup, plans, speculation, cut=portion.cut, layouts=layouts).best()
-    return _FeasiblePlans(instances, plans, portion.cut, best.seconds, best.length)
 
 
 def why_nothing_fits(

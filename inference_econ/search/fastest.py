@@ -182,21 +182,18 @@ class _RoundSearch:
             return np.zeros(limit.shape)
         # Whether both have room together is checked with the target.
         own = Search(setup, target.accelerators, target.batch, target.layouts.unpinned())
-        return own.fastest(1, self._useful(own, limit, least)).seconds
+        quickest = own.least(1, limit * max(self.tokens[length] / length for length in self.lengths))
+        # Time above which a proposal is no help to any round, whatever the plans.
+        useful = np.full(limit.shape, -np.inf)
+        for length in self.lengths:
+            # No round is shorter than the step of one token.
+            verify = target.least(self.verified[length], self._spare(length, limit, quickest))
+            with np.errstate(invalid="ignore"):
+                spare = self.tokens[length] * limit - np.maximum(verify, least)
+                useful = np.fmax(useful, spare / length)
+        return own.fastest(1, useful).seconds
 
     def _spare(self, length: int, limit: Array, proposing: Array) -> Array:
         """Time that is left to verify a round's proposals [s]."""
         with np.errstate(invalid="ignore"):
             return np.where(np.isfinite(proposing), self.tokens[length] * limit - length * proposing, -np.inf)
-
-    def _useful(self, own: Search, limit: Array, least: Array) -> Array:
-        """Time above which a proposal is no help to any round, whatever the plans [s]."""
-        quickest = own.least(1, limit * max(self.tokens[length] / length for length in self.lengths))
-        useful = np.full(limit.shape, -np.inf)
-        for length in self.lengths:
-            # No round is shorter than the step of one token.
-            verify = self.target.least(self.verified[length], self._spare(length, limit, quickest))
-            with np.errstate(invalid="ignore"):
-                spare = self.tokens[length] * limit - np.maximum(verify, least)
-                useful = np.fmax(useful, spare / length)
-        return useful

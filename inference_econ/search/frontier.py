@@ -15,7 +15,6 @@ from inference_econ._types import Array, Indices, Progress
 from inference_econ.engine import (
     InstanceGrid,
     Instances,
-    Plans,
     Setup,
     Speculation,
     bounds,
@@ -472,7 +471,14 @@ class Frontier(Shown, Choosable[Point]):
 
     def points(self, chosen: Sequence[int] | None = None) -> list[Point]:
         """Every point with its layout, the fastest last; or some of them, by position."""
-        return _describe(self, np.arange(len(self)) if chosen is None else np.asarray(chosen))
+        places = np.arange(len(self)) if chosen is None else np.asarray(chosen)
+        sizes, batches = self.accelerators[places], self.batch[places]
+        # The same search again, on these instances only.
+        times = token_seconds(self.setup, sizes, batches, self.grid.layouts, speculation=self.speculation)
+        points: dict[int, Point] = {}
+        for length in np.unique(times.drafted).tolist():
+            points |= _rounds(self, places[times.drafted == length], length)
+        return [points[index] for index in places.tolist()]
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
@@ -514,7 +520,11 @@ class Frontier(Shown, Choosable[Point]):
 
     def record(self, plans: PlanTable | None = None) -> dict[str, object]:
         """Return every point as plain data, the fastest last; with every plan of its grid, if they are given."""
-        (instances,) = self._listed(plans)
+        (instances,) = self.subjects()
+        if plans is not None:
+            # Every plan is listed instead of the points.
+            (listed,) = plans.subjects()
+            instances = listed._replace(isl=instances.isl, osl=instances.osl, speculates=instances.speculates)
         factors = bounds.ends(instances, bounds.STEP)
         formats = "weights", "expert_weights", "activations", "kv", "formats", "math_unit"
         record: dict[str, object] = {
@@ -527,17 +537,9 @@ class Frontier(Shown, Choosable[Point]):
             "sources": source_records(self.sources),
         }
         if plans is not None:
-            listed = [bounds.bounded(plan, factors) for plan in plans.records()]
-            record |= {"plans": listed, "infeasible": dict(plans.infeasible)}
+            rows = [bounds.bounded(plan, factors) for plan in plans.records()]
+            record |= {"plans": rows, "infeasible": dict(plans.infeasible)}
         return record | self.saving_record()
-
-    def _listed(self, plans: PlanTable | None) -> tuple[Instances]:
-        """Every point of the frontier, or every plan that is listed instead."""
-        (points,) = self.subjects()
-        if plans is None:
-            return (points,)
-        (listed,) = plans.subjects()
-        return (listed._replace(isl=points.isl, osl=points.osl, speculates=points.speculates),)
 
     def records(self) -> list[dict[str, object]]:
         """Return one record per point, with low and high beside speed and cost."""
@@ -598,73 +600,36 @@ def compute(
     are not evaluated. The result is the same as without.
     """
     sizes, batches = grid.pairs()
-    search = _FrontierSearch(setup, grid, speculation, max_tokens_per_second)
+    price = setup.dollars_per_accelerator_hour
+    # Seconds, dollars, accelerators and batches of the best points so far, ascending in seconds.
+    best = [np.empty(0)] * 4
     for share, what, step in ((0.0, "a coarse grid", _COARSE), (0.1, "all instances", 1)):
         if progress is not None:
             progress(share, what)
-        search.evaluate(sizes[::step], batches[:, ::step])
+        size, batch = sizes[::step], batches[:, ::step]
+        rate = money.dollars_per_million_tokens(size, 1.0, batch, price)
+        # A hair above, so that rounding never drops a point of the frontier itself.
+        ceiling = pareto.ceiling(best[0], best[1], rate) * (1.0 + 1e-12)
+        seconds = token_seconds(setup, size, batch, grid.layouts, speculation=speculation, ceiling=ceiling).seconds
+        kept = np.isfinite(seconds)
+        if max_tokens_per_second is not None:
+            kept &= batch <= max_tokens_per_second * seconds
+
+        # Those that are not behind are merged into the best.
+        size, batch = (np.broadcast_to(array, kept.shape)[kept] for array in (size, batch))
+        dollars = money.dollars_per_million_tokens(size, seconds[kept], batch, price)
+        merged = [np.concatenate(pair) for pair in zip(best, (seconds[kept], dollars, size, batch), strict=True)]
+        chosen = pareto.undominated(merged[0], merged[1])
+        best = [column[chosen] for column in merged]
     if progress is not None:
         progress(1.0, "done")
-    if search.seconds.size == 0:
+    if best[0].size == 0:
         raise NothingFitsError(why_nothing_fits(setup, grid, max_tokens_per_second, speculation))
-    chosen = np.arange(search.seconds.size)
+    chosen = np.arange(best[0].size)
     if sampling is not None:
-        chosen = pareto.sampled(search.seconds, sampling.points, sampling.decades)
-    chosen = chosen[::-1]
-    return Frontier(
-        setup,
-        speculation,
-        grid,
-        search.seconds[chosen],
-        search.dollars[chosen],
-        search.accelerators[chosen],
-        search.batch[chosen],
-        max_tokens_per_second,
-        traffic,
-    )
-
-
-class _FrontierSearch:
-    """The best points found so far, ascending in seconds."""
-
-    def __init__(
-        self,
-        setup: Setup,
-        grid: InstanceGrid,
-        speculation: Speculation | None,
-        max_tokens_per_second: float | None,
-    ) -> None:
-        self.setup, self.grid, self.speculation = setup, grid, speculation
-        self.price, self.demand = setup.dollars_per_accelerator_hour, max_tokens_per_second
-        self.seconds = self.dollars = self.accelerators = self.batch = np.empty(0)
-
-    def evaluate(self, accelerators: Array, batch: Array) -> None:
-        """Evaluate instances and merge those that are not behind into the best so far."""
-        rate = money.dollars_per_million_tokens(accelerators, 1.0, batch, self.price)
-        # A hair above, so that rounding never drops a point of the frontier itself.
-        ceiling = pareto.ceiling(self.seconds, self.dollars, rate) * (1.0 + 1e-12)
-        seconds = token_seconds(
-            self.setup, accelerators, batch, self.grid.layouts, speculation=self.speculation, ceiling=ceiling
-        ).seconds
-        kept = np.isfinite(seconds)
-        if self.demand is not None:
-            kept &= batch <= self.demand * seconds
-        sizes, batches = (np.broadcast_to(array, kept.shape)[kept] for array in (accelerators, batch))
-        dollars = money.dollars_per_million_tokens(sizes, seconds[kept], batches, self.price)
-        before = (self.seconds, self.dollars, self.accelerators, self.batch)
-        merged = [np.concatenate(pair) for pair in zip(before, (seconds[kept], dollars, sizes, batches), strict=True)]
-        best = pareto.undominated(merged[0], merged[1])
-        self.seconds, self.dollars, self.accelerators, self.batch = (column[best] for column in merged)
-
-
-def _describe(front: Frontier, chosen: Indices) -> list[Point]:
-    """Layouts and parts of some points: the same search again, on these instances only."""
-    sizes, batches = front.accelerators[chosen], front.batch[chosen]
-    drafted = token_seconds(front.setup, sizes, batches, front.grid.layouts, speculation=front.speculation).drafted
-    points: dict[int, Point] = {}
-    for length in np.unique(drafted).tolist():
-        points |= _rounds(front, chosen[drafted == length], length)
-    return [points[index] for index in chosen.tolist()]
+        chosen = pareto.sampled(best[0], sampling.points, sampling.decades)
+    seconds, dollars, size, batch = (column[chosen[::-1]] for column in best)
+    return Frontier(setup, speculation, grid, seconds, dollars, size, batch, max_tokens_per_second, traffic)
 
 
 def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[int, Point]]:
@@ -678,7 +643,13 @@ def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[in
         cut, these = setup.assumptions.layout.tensor_layouts[number], np.flatnonzero(best.cut == number)
         plans = best.plans.at((these,))
         parts = {name: seconds / tokens for name, seconds in evaluate(setup, plans, cut).parts.items()}
-        read = _read_seconds(setup, plans) / tokens
+        # At its theoretical bandwidth, the memory would read weights and cache in this time.
+        work = setup.work(plans)
+        moved = sum(
+            row.repeats * (row.weight_bytes + row.shared_kv_bytes + row.kv_bytes_per_sequence * work.sequences)
+            for row in work.operators
+        )
+        read = np.broadcast_to(moved / setup.hardware.hbm_bytes_per_second, plans.shape) / tokens
         degrees = setup.layout_columns(plans, np.full(these.shape, cut))
         for row, index in enumerate(chosen[these].tolist()):
             seconds, shares = float(front.seconds[index]), {name: float(part[row]) for name, part in parts.items()}
@@ -698,13 +669,3 @@ def _rounds(front: Frontier, chosen: Indices, drafted: int) -> Iterator[tuple[in
                 parts=shares,
             )
             yield index, point
-
-
-def _read_seconds(setup: Setup, plans: Plans) -> Array:
-    """Time in which the memory would read a step's weights and cache at its theoretical bandwidth [s]."""
-    work = setup.work(plans)
-    read = sum(
-        row.repeats * (row.weight_bytes + row.shared_kv_bytes + row.kv_bytes_per_sequence * work.sequences)
-        for row in work.operators
-    )
-    return np.broadcast_to(read / setup.hardware.hbm_bytes_per_second, plans.shape)

@@ -409,22 +409,15 @@ def _seen(service: Service, queue: queueing.Load, state: Steady, arrivals: Arriv
     place = np.searchsorted(below, levels(_DRAWN))
     states = state.among(np.minimum(place, state.batch.size - 1))
     patience = np.where(place < below.size, 0.0, -np.log1p(-drawn.shares("patience")))
-    ttft = _first_tokens(service, states, drawn, arrivals)
-    ttft = ttft + np.where(patience > 0.0, float(queue.wait_scale) * np.maximum(patience, _SOONEST), 0.0)
-    answers = drawn.answers()
-    tpot = per_token(states, drawn)
-    return _Seen(ttft, tpot, ttft + np.maximum(answers - 1.0, 0.0) * tpot, answers)
-
-
-def _first_tokens(service: Service, states: Steady, drawn: LengthSample, arrivals: ArrivalProcess) -> Array:
-    """TTFT of requests, each of which finds a state, without waits for slots, shape (n,) [s].
-
-    The own prompt, as long as it is, the prompts ahead, and the rest of the running step: independent of each other.
-    """
+    # The own prompt, as long as it is, the prompts ahead, and the rest of the running step: independent of each other.
     scv, setup = service.requests.isl.scv, service.setup
     bursts = (arrivals.scv + scv) / (1.0 + scv)
     if several_fit(setup, service.requests):
         waits = in_shared_steps(states, drawn, bursts, setup.assumptions.host.steps_ahead)
     else:
         waits = in_turn(states, drawn, bursts)
-    return states.fixed_seconds + states.prompts.beyond_mean(drawn.prompts(), states.beside_seconds) + waits
+    ttft = states.fixed_seconds + states.prompts.beyond_mean(drawn.prompts(), states.beside_seconds) + waits
+    ttft = ttft + np.where(patience > 0.0, float(queue.wait_scale) * np.maximum(patience, _SOONEST), 0.0)
+    answers = drawn.answers()
+    tpot = per_token(states, drawn)
+    return _Seen(ttft, tpot, ttft + np.maximum(answers - 1.0, 0.0) * tpot, answers)

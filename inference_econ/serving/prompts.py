@@ -91,15 +91,12 @@ class SharedWork:
     def at(self, parts: Array) -> Array:
         """Of other numbers of parts of a stage, shape (..., k) [1]; what a step has no room for takes further steps."""
         if np.all(self.groups == 1.0):
-            return self._even(parts)
+            inside = np.minimum(parts, self.counts[-1])
+            work = _along(np.append(0.0, self.counts), _from_zero(self.even), inside)
+            return np.asarray(work * (np.maximum(parts, inside) / np.maximum(inside, TINY)))
         below = np.floor(parts)
         low = self._whole(below)
         return np.asarray(low + (parts - below) * (self._whole(below + 1.0) - low))
-
-    def _even(self, parts: Array) -> Array:
-        inside = np.minimum(parts, self.counts[-1])
-        work = _along(np.append(0.0, self.counts), _from_zero(self.even), inside)
-        return np.asarray(work * (np.maximum(parts, inside) / np.maximum(inside, TINY)))
 
     def _whole(self, parts: Array) -> Array:
         """Of a whole number of parts that are dealt out: the fullest group has one more than any other at most."""
@@ -240,30 +237,20 @@ def paused(batches: Batches) -> Added:
     single = Added(mean, mean, busy, mean, np.zeros(()))
     if np.all(batches.groups == 1.0):
         return single
-    return _where_alone(batches.groups, single, _paused_in_groups(batches))
-
-
-def _paused_in_groups(batches: Batches) -> Added:
-    """Return the time that decoding waits for each prompt where several groups of attention ranks read."""
-    begun, reading = batches.begun, batches.reading
-    busy, full = np.asarray(reading.busy_seconds), reading.full_seconds
-    seconds, number = _read_between(batches, _rate_between(batches))
-    mean = np.where(begun > 0.0, seconds / np.maximum(begun, TINY), busy)
-    # Never less than what full groups take.
-    mean = np.clip(mean, np.minimum(full, busy), busy)
-    joined = np.maximum(busy * number * _part_share(batches, number) - busy, 0.0)
-    return Added(mean, mean, np.minimum(full, mean), mean, joined)
-
-
-def _rate_between(batches: Batches) -> Array:
-    """Return the rate at which as many prompts come per cycle of decoding and reading as begin, by bisection [1/s]."""
-    begun, decode = batches.begun, batches.decode
-    low, high = np.zeros_like(batches.reading.busy_seconds * begun), begun / decode
+    begun, reading, decode = batches.begun, batches.reading, batches.decode
+    # The rate at which as many prompts come per cycle of decoding and reading as begin, by bisection [1/s].
+    low, high = np.zeros_like(busy * begun), begun / decode
     for _ in range(_HALVINGS - 1):
         rate = (low + high) / 2.0
         more = rate * (decode + _read_between(batches, rate)[0]) < begun
         low, high = np.where(more, rate, low), np.where(more, high, rate)
-    return np.asarray((low + high) / 2.0)
+    seconds, number = _read_between(batches, np.asarray((low + high) / 2.0))
+    mean = np.where(begun > 0.0, seconds / np.maximum(begun, TINY), busy)
+    # Never less than what full groups take.
+    mean = np.clip(mean, np.minimum(reading.full_seconds, busy), busy)
+    joined = np.maximum(busy * number * _part_share(batches, number) - busy, 0.0)
+    several = Added(mean, mean, np.minimum(reading.full_seconds, mean), mean, joined)
+    return _where_alone(batches.groups, single, several)
 
 
 def _read_between(batches: Batches, rate: Array) -> tuple[Array, Array]:
@@ -346,18 +333,14 @@ def beside(batches: Batches) -> Added:
     of them share a step than its tokens allow.
     """
     parts, part = batches.parts, _part(batches)
-    single = _added_alone(parts.number, part)
+    # Of prompts of some parts, no two of which share a step.
+    chips = np.maximum(part.working - part.saved, 0.0)
+    longer = np.asarray(parts.number * np.maximum(chips, part.waiting))
+    single = Added(longer, parts.number * chips, longer, longer, np.zeros(()))
     if parts.number > 1 and np.all(batches.groups == 1.0):
         return single
     several = _added_by_chance(batches, part)
     return _where_alone(batches.groups, single, several) if parts.number > 1 else several
-
-
-def _added_alone(number: int, part: _Part) -> Added:
-    """Return what prompts of some parts add, of which no two share a step."""
-    chips = np.maximum(part.working - part.saved, 0.0)
-    longer = np.asarray(number * np.maximum(chips, part.waiting))
-    return Added(longer, number * chips, longer, longer, np.zeros(()))
 
 
 def _added_by_chance(batches: Batches, part: _Part) -> Added:
@@ -400,36 +383,23 @@ class _Counted(NamedTuple):
 def _counted(batches: Batches, part: _Part, mean: Array) -> _Counted:
     """Return steps by the number of parts that they read, which are ``mean`` on average [1]."""
     counts = np.arange(np.ceil(mean.max() + 8.0 * np.sqrt(mean.max())) + 9.0)
-    begun = np.minimum(counts, part.stages[..., None])
-    work = _work(batches, part, counts, begun)
-    taken = np.maximum(part.waiting[..., None] * begun[..., :-1], work[..., :-1])
-    chance, met = _chances(batches, mean, taken, counts[:-1])
-    return _Counted(counts[:-1], work[..., :-1], work[..., 1:], taken, chance, met)
-
-
-def _work(batches: Batches, part: _Part, count: Array, begun: Array) -> Array:
-    """Return the work of the chips for some counts of parts, shape (..., k) [s]; more parts are never less work.
-
-    What a step has no room for takes further ones, which decode as well.
-    """
-    stages = part.stages[..., None]
-    work = stages * batches.shared.at(count / stages)
+    stages, several = part.stages[..., None], batches.parts.number > 1
+    begun = np.minimum(counts, stages)
+    # What a step has no room for takes further ones, which decode as well; more parts are never less work.
     room = (part.stages * batches.parts.most * batches.groups)[..., None]
-    saved = part.saved[..., None] * begun * np.maximum(np.ceil(count / room), 1.0)
-    return np.maximum.accumulate(np.maximum(part.working[..., None] * work - saved, 0.0), axis=-1)
-
-
-def _chances(batches: Batches, mean: Array, taken: Array, count: Array) -> tuple[Array, Array]:
-    """Return the shares of steps with some counts of parts, and the chances that a prompt meets them [1]."""
-    chance = _poisson(mean, count, special.log_gamma(count + 1.0))
+    saved = part.saved[..., None] * begun * np.maximum(np.ceil(counts / room), 1.0)
+    work = part.working[..., None] * (stages * batches.shared.at(counts / stages)) - saved
+    work = np.maximum.accumulate(np.maximum(work, 0.0), axis=-1)
+    counts, work, more = counts[:-1], work[..., :-1], work[..., 1:]
+    taken = np.maximum(part.waiting[..., None] * begun[..., :-1], work)
+    chance = _poisson(mean, counts, special.log_gamma(counts + 1.0))
     together = np.broadcast_to(batches.groups > 1.0, mean.shape)
     if not together.any():
-        return chance, chance
-    through = _by_length if batches.parts.number > 1 else _gated
+        return _Counted(counts, work, more, taken, chance, chance)
     length = np.broadcast_to(batches.decode[..., None] + taken, chance.shape)
-    steps, met = chance.copy(), chance.copy()
-    steps[together], met[together] = through(mean[together], length[together], count)
-    return steps, met
+    met = chance.copy()
+    chance[together], met[together] = (_by_length if several else _gated)(mean[together], length[together], counts)
+    return _Counted(counts, work, more, taken, chance, met)
 
 
 def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -> tuple[Array | float, Array]:

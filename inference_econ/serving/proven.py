@@ -78,7 +78,7 @@ def is_unproven(service: Service, load: Loaded) -> bool:
 
 
 @dataclass(frozen=True)
-class SteadyService:
+class ServiceUnderLoad:
     """A service under steady streams of requests: by closed forms where they are proven, else played.
 
     What the player asks the engine for is asked once for all rates, and all rates have the same random numbers.
@@ -139,9 +139,9 @@ class SteadyService:
         return seen(load, trace)
 
 
-def served(service: Service, arrivals: ArrivalProcess = POISSON) -> SteadyService:
+def served(service: Service, arrivals: ArrivalProcess = POISSON) -> ServiceUnderLoad:
     """A service under steady streams of requests; see :class:`Served`."""
-    return SteadyService(service, arrivals)
+    return ServiceUnderLoad(service, arrivals)
 
 
 def requests_of_a_run(service: Service, arrivals: ArrivalProcess) -> int:

@@ -51,13 +51,22 @@ def slots_of(setup: Setup, plans: Plans, speculation: Speculation | None = None)
 
     An engine that keeps room free for what answers will hold lets in no more than its rule allows, but always one.
     """
-    batch, admitted = plans.batch, _admitted(setup, plans, speculation)
+    batch, rules = plans.batch, setup.admission
+    limits: tuple[Array, Array] | None = None
+    if rules is not None and setup.spread:
+        # The last one finds all others with what they hold on average, and needs room for its prompt and the engine's
+        # shares of its own answer and of what the others have still to write.
+        prompt, whole = _ends(setup, plans, speculation)
+        limits = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
     # From below, every second pass ends at a batch that fits: the more sequences are reckoned with, the fewer fit.
     for _ in range(4):
         needed = needed_memory(setup, replace(plans, batch=batch), speculation)
         # Every group of attention ranks has room for as many.
         groups = attention_groups(plans, setup.assumptions.layout)
-        batch = np.maximum(np.floor(admitted(_with_room(needed, batch) / groups)) * groups, groups)
+        most = _with_room(needed, batch) / groups
+        if limits is not None:
+            most = np.minimum(most, 1.0 + (most - limits[0]) / limits[1])
+        batch = np.maximum(np.floor(most) * groups, groups)
     needed = needed_memory(setup, replace(plans, batch=batch), speculation)
     return np.where(np.broadcast_to(needed.fits, batch.shape), batch, 0.0)
 
@@ -71,20 +80,6 @@ def _with_room(needed: Memory, batch: Array) -> Array:
         (room + needed.host_bytes) / ((of_request + needed.pageable_bytes) / batch),
     )
     return np.asarray(np.where(needed.pageable_bytes > 0.0, np.minimum(beside, paged), beside))
-
-
-def _admitted(setup: Setup, plans: Plans, speculation: Speculation | None) -> Callable[[Array], Array]:
-    """Requests that an engine lets in, from those of the mean context that have room [1]; all where no rule is known.
-
-    The last one finds all others with what they hold on average, and needs room for its prompt and the engine's shares
-    of its own answer and of what the others have still to write.
-    """
-    rules = setup.admission
-    if rules is None or not setup.spread:
-        return lambda mean: mean
-    prompt, whole = _ends(setup, plans, speculation)
-    of_prompt, other = prompt + rules.own_answer * (whole - prompt), 1.0 + rules.other_answers * (whole - 1.0)
-    return lambda mean: np.minimum(mean, 1.0 + (mean - of_prompt) / other)
 
 
 def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
@@ -482,7 +477,11 @@ def services(
         Who proposes tokens, on the same chips.
     """
     setup = setup.served(speculates=speculation is not None)
-    slots = np.minimum(np.minimum(slots, _MOST_SLOTS), _begun(setup, requests, plans))
+    slots, chunk = np.minimum(slots, _MOST_SLOTS), setup.assumptions.serving.prefill_chunk
+    if chunk and requests.decode_steps > 0.0:
+        # Prompts that fit the steps of one answer, and that answer: more cannot be decoding.
+        groups = prompts_together(setup, plans)
+        slots = np.minimum(slots, 1.0 + np.floor(requests.decode_steps * chunk * groups / requests.new_tokens))
     rules = setup.admission
     kept_free = rules is not None and rules.evicted == "nobody"
     crowding = None if kept_free else Crowding.of(setup, requests, plans, slots, speculation)
@@ -532,15 +531,6 @@ def _batches(most: Array, count: int | None) -> Array:
     return np.asarray(np.minimum(RATIO ** np.arange(steps + 1.0), most[:, None]))
 
 
-def _begun(setup: Setup, requests: Requests, plans: Plans) -> Array | float:
-    """Prompts that fit the steps of one answer, and that answer: more cannot be decoding [1]."""
-    chunk = setup.assumptions.serving.prefill_chunk
-    if not chunk or requests.decode_steps <= 0.0:
-        return np.inf
-    groups = prompts_together(setup, plans)
-    return np.asarray(1.0 + np.floor(requests.decode_steps * chunk * groups / requests.new_tokens))
-
-
 def layouts(setup: Setup, grid: InstanceGrid) -> Plans:
     """Every layout of a grid that divides what it must, with one sequence per group and stage; shape (n,)."""
     variants: list[Plans] = []
@@ -572,16 +562,10 @@ def _nothing(setup: Setup, plans: Plans, grid: InstanceGrid, speculation: Specul
     served = setup.assumptions.adapters
     included += [f"{served.loras} adapters of rank {served.rank}"] if served.loras else []
     proposer = f", {' and '.join(included)} included" if included else ""
-    enough = _enough(grid, weights + cache, available)
+    one_size, enough = np.unique(grid.accelerators), ""
+    if one_size.size == 1 and available > 0.0:
+        enough = f"; at least {math.ceil((weights + cache) / (available / one_size[0]))} would do"
     return (
         f"nothing fits: {subject}, {sizes}: on the largest, {weights / 1e9:.1f} GB of weights and "
         f"{cache / 1e9:.2f} GB of KV cache > {available / 1e9:.1f} GB{proposer}{enough}"
     )
-
-
-def _enough(grid: InstanceGrid, needed: float, available: float) -> str:
-    """How many chips would do where a single size was asked for, in words."""
-    sizes = np.unique(grid.accelerators)
-    if sizes.size > 1 or available <= 0.0:
-        return ""
-    return f"; at least {math.ceil(needed / (available / sizes[0]))} would do"

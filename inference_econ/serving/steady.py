@@ -268,13 +268,30 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     answer gives beyond its end is not counted: answers are long beside drafts.
     """
     batches = _batches(setup, plans, requests, speculation)
+    reading, groups = batches.reading, batches.groups
     if not setup.assumptions.serving.prefill_chunk:
-        return _state(batches, _pausing(batches))
-    state = _state(batches, _interleaved(batches))
-    longest = setup.held_steps
-    if not longest or np.all(batches.groups == 1.0):
+        nothing = np.zeros_like(batches.decode)
+        turn = reading.busy_seconds
+        return _state(batches, _in_turns(batches, paused(batches), reading.seconds, np.zeros(()), nothing, turn))
+    # Decoding beside a prompt is work for the chips while the host launches kernels.
+    decoding = batches.company * (batches.decode - batches.saved)
+    own = reading.chip_share * reading.seconds + reading.chunks * decoding
+    idle, added = np.maximum(reading.seconds - own, 0.0), beside(batches)
+    if several_fit(setup, requests):
+        ahead, step = in_shared_steps(batches, added)
+        # Nor does a prompt wait for those ahead while it waits for the host anyway.
+        prompts = _Reading(added, own, idle, np.maximum(ahead - idle, 0.0), step, added.following, decoding)
+    else:
+        single = np.where(groups > 1.0, added.chips + added.joined, added.following)
+        prompts = _in_turns(batches, added, own, idle, decoding, single + reading.chunks * batches.decode)
+    state = _state(batches, prompts)
+    if not setup.held_steps or np.all(groups == 1.0):
         return state
-    return state.or_better(_state(batches, _held_back(batches, longest)), batches.groups > 1.0)
+    # Groups of attention ranks hold prompts back for some decode steps at most.
+    added, wait = held(batches, setup.held_steps)
+    own, wait = own + batches.company * added.joined, batches.company * wait
+    prompts = _Reading(added, own, idle, wait, batches.decode, added.following, decoding)
+    return state.or_better(_state(batches, prompts), groups > 1.0)
 
 
 def _batches(setup: Setup, plans: Plans, requests: Requests, speculation: Speculation | None) -> Batches:
@@ -288,20 +305,16 @@ def _batches(setup: Setup, plans: Plans, requests: Requests, speculation: Specul
     # What the host launches for prompts beside decoding is counted in the steps that they share.
     free = unhindered(setup)
     shared = SharedWork.of(free, plans, requests)
-    saved = _saved(free, replace(plans, batch=np.maximum(size, plans.pp)), requests, tokens, shared)
-    saved = (1.0 if requests.decode_steps > 0 else 0.0) * np.broadcast_to(saved, decode.shape)
-    return Batches(setup, requests, size, decode, tokens, prompts, parts, shared, saved)
-
-
-def _saved(setup: Setup, plans: Plans, requests: Requests, tokens: Array, shared: SharedWork) -> Array:
-    """Return the time that a step saves as decoding and prompts read weights together, with usual prompts [s]."""
-    parts, stages = Parts.of(setup, requests), plans.pp
-    begun = parts.number * (plans.batch - 1.0) / np.maximum(requests.decode_steps / tokens, 1.0)
+    # The time that a step saves as decoding and prompts read weights together, with usual prompts.
+    full, stages = replace(plans, batch=np.maximum(size, plans.pp)), plans.pp
+    begun = parts.number * (full.batch - 1.0) / np.maximum(requests.decode_steps / tokens, 1.0)
     # Of the steps that read any.
     usual = np.where(begun > 0.0, begun / np.maximum(-np.expm1(-begun), 1e-12), 1.0) / stages
-    prompts = np.broadcast_to(np.clip(usual, 1.0, parts.most * shared.groups[..., 0]), plans.shape)
-    alone = (shared.alone * shared.at(prompts[..., None]))[..., 0]
-    return saved_seconds(setup, plans, parts.tokens, parts.cached, prompts, alone)
+    together = np.broadcast_to(np.clip(usual, 1.0, parts.most * shared.groups[..., 0]), full.shape)
+    alone = (shared.alone * shared.at(together[..., None]))[..., 0]
+    saved = saved_seconds(free, full, parts.tokens, parts.cached, together, alone)
+    saved = (1.0 if requests.decode_steps > 0 else 0.0) * np.broadcast_to(saved, decode.shape)
+    return Batches(setup, requests, size, decode, tokens, prompts, parts, shared, saved)
 
 
 def decode_steps(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[Array, Array]:
@@ -336,43 +349,6 @@ class _Reading(NamedTuple):
     """Chance that a prompt waits for its turn, where prompts take turns [1]."""
 
 
-def _pausing(batches: Batches) -> _Reading:
-    """Return how prompts are read for which decoding pauses."""
-    added, nothing = paused(batches), np.zeros_like(batches.decode)
-    return _in_turns(batches, added, batches.reading.seconds, np.zeros(()), nothing, batches.reading.busy_seconds)
-
-
-def _interleaved(batches: Batches) -> _Reading:
-    """Return how prompts are read in the steps that decode."""
-    reading, added = batches.reading, beside(batches)
-    own, idle, decoding = _own_steps(batches)
-    if several_fit(batches.setup, batches.requests):
-        ahead, step = in_shared_steps(batches, added)
-        # Nor does it wait for them while its own prompt waits for the host anyway.
-        return _Reading(added, own, idle, np.maximum(ahead - idle, 0.0), step, added.following, decoding)
-    single = np.where(batches.groups > 1.0, added.chips + added.joined, added.following)
-    return _in_turns(batches, added, own, idle, decoding, single + reading.chunks * batches.decode)
-
-
-def _held_back(batches: Batches, steps: float) -> _Reading:
-    """Return how prompts are read that groups of attention ranks hold back for some decode steps at most [1]."""
-    added, wait = held(batches, steps)
-    own, idle, decoding = _own_steps(batches)
-    own = own + batches.company * added.joined
-    return _Reading(added, own, idle, batches.company * wait, batches.decode, added.following, decoding)
-
-
-def _own_steps(batches: Batches) -> tuple[Array, Array, Array]:
-    """Return the work of chips in a prompt's own steps, their waits for the host, and what decoding adds to each [s].
-
-    Decoding beside a prompt is work for the chips while the host launches kernels.
-    """
-    reading = batches.reading
-    decoding = batches.company * (batches.decode - batches.saved)
-    own = reading.chip_share * reading.seconds + reading.chunks * decoding
-    return own, np.maximum(reading.seconds - own, 0.0), decoding
-
-
 def _in_turns(batches: Batches, added: Added, own: Array, idle: Array, decoding: Array, turn: Array) -> _Reading:
     """Return how prompts are read one after the other, each for the time of its turn [s]."""
     chunked = bool(batches.setup.assumptions.serving.prefill_chunk)
@@ -385,13 +361,21 @@ def _in_turns(batches: Batches, added: Added, own: Array, idle: Array, decoding:
 
 def _state(batches: Batches, reading: _Reading) -> Steady:
     """Return the steady state that follows from the times of decode steps and prompts; see :func:`steady`."""
-    requests, prompt, decode = batches.requests, reading.added.mean, batches.decode
-    answer = batches.answer_seconds(prompt)
+    setup, requests, prompt, decode = batches.setup, batches.requests, reading.added.mean, batches.decode
+    answer, begun, parts = batches.answer_seconds(prompt), batches.begun, batches.parts.number
     running = batches.company * np.minimum(reading.step, decode + batches.others * prompt) / 2.0
-    ttft = _fixed_seconds(batches, reading) + reading.ahead + running
+    # Without prompts ahead and the rest of the running step. Steps that were prepared when a prompt came have prompts
+    # of others, too; one after the other, those are ahead.
+    fixed = reading.own + reading.idle + request_seconds(setup, requests.cached)
+    if requests.decode_steps > 0:
+        prepared = decode + begun * prompt if several_fit(setup, requests) else decode
+        fixed = fixed + setup.assumptions.host.steps_ahead * batches.company * prepared
+    ttft = fixed + reading.ahead + running
     cycle = ttft + answer
     rate = 1.0 / cycle + batches.others / np.maximum(answer, LEAST)
     rate = np.minimum(rate, batches.size / (batches.steps * decode + batches.size * prompt))
+    # Steps with prompts, per prompt: several share one, which saves once for all of them.
+    sharing = parts * -np.expm1(-begun * parts) / np.maximum(begun * parts, LEAST)
     follow = rate * reading.following
     if reading.chance is not None:
         follow = np.where(batches.groups > 1.0, reading.chance, follow)
@@ -403,30 +387,10 @@ def _state(batches: Batches, reading: _Reading) -> Steady:
         requests_per_second=rate,
         decode_seconds=decode / batches.tokens,
         prefill_share=rate * prompt,
-        apart_share=np.minimum(rate * (prompt + batches.saved * _steps_per_prompt(batches)), 1.0),
+        apart_share=np.minimum(rate * (prompt + batches.saved * sharing), 1.0),
         follow_share=follow,
         queue_seconds=reading.ahead,
         running_seconds=running,
         beside_seconds=reading.beside,
         prompts=batches.prompts,
     )
-
-
-def _fixed_seconds(batches: Batches, reading: _Reading) -> Array:
-    """Return the TTFT without prompts ahead and the rest of the running step [s].
-
-    Steps that were prepared when a prompt came have prompts of others, too; one after the other, those are ahead.
-    """
-    host, decode = batches.setup.assumptions.host, batches.decode
-    own = reading.own + reading.idle + request_seconds(batches.setup, batches.requests.cached)
-    if batches.requests.decode_steps <= 0:
-        return np.asarray(own)
-    several = several_fit(batches.setup, batches.requests)
-    prepared = decode + batches.begun * reading.added.mean if several else decode
-    return np.asarray(own + host.steps_ahead * batches.company * prepared)
-
-
-def _steps_per_prompt(batches: Batches) -> Array:
-    """Return the steps with prompts per prompt: several share one, which saves once for all of them [1]."""
-    parts, begun = batches.parts.number, batches.begun
-    return np.asarray(parts * -np.expm1(-begun * parts) / np.maximum(begun * parts, LEAST))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -142,20 +142,18 @@ class ScenarioRun:
         """Other scenarios, whose sources are those of the whole, with the offers that are drawn beside all of them."""
         answers = (run(_panel(name), changes=self.changes, progress=self.progress) for name in ask.scenarios)
         panels = tuple(map(self._with_offers, answers))
-        self._check_offered({curve.label for panel in panels for curve in panel.curves})
+        # Refuse offers that no panel has the series of.
+        labels = {curve.label for panel in panels for curve in panel.curves}
+        points = () if self.scenario.figure is None else self.scenario.figure.offers
+        odd = next((label for wanted in points for label in wanted.series if label not in labels), None)
+        if odd is not None:
+            raise InputError(f"offers of {odd!r}: no panel has such a series; series: {', '.join(sorted(labels))}")
         return Result(self.scenario, panels, tuple(dict.fromkeys(used for panel in panels for used in panel.sources)))
 
     def _with_offers(self, panel: Result) -> Result:
         offers = self._offers(curve.label for curve in panel.curves)
         used = (*panel.sources, *(beside.source for beside in offers))
         return replace(panel, exhibits=(*panel.exhibits, *offers), sources=tuple(dict.fromkeys(used)))
-
-    def _check_offered(self, labels: Collection[str]) -> None:
-        """Refuse offers that no panel has the series of."""
-        points = () if self.scenario.figure is None else self.scenario.figure.offers
-        odd = next((label for wanted in points for label in wanted.series if label not in labels), None)
-        if odd is not None:
-            raise InputError(f"offers of {odd!r}: no panel has such a series; series: {', '.join(sorted(labels))}")
 
     def result(
         self, exhibits: Iterable[Exhibit], used: Iterable[UsedSource] = (), missing: Mapping[str, str] | None = None

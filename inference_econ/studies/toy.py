@@ -88,7 +88,7 @@ def _optimum(ask: ToyAsk, setup: Setup) -> _Points:
         reductions=ask.reductions,
         hop_seconds=ask.hop,
     )
-    batch = roofline.critical_batch(width, bandwidth, setup.flops_per_second(setup.precision.weights))
+    batch = roofline.critical_batch(width, bandwidth, setup.rates.flops_per_second(setup.precision.weights))
     return _Points(*np.atleast_1d(best.seconds, best.accelerators, batch))
 
 
@@ -101,8 +101,8 @@ def _fitting(ask: ToyAsk, setup: Setup, filled: Settings, label: str) -> _Points
         sizes,
         batches,
         bytes_per_parameter=bytes_per_parameter(setup),
-        bytes_per_second=setup.bytes_per_second,
-        flops_per_second=setup.flops_per_second(setup.precision.weights),
+        bytes_per_second=setup.rates.bytes_per_second,
+        flops_per_second=setup.rates.flops_per_second(setup.precision.weights),
         network=roofline.ToyNetwork(ask.reductions, ask.hop, ask.base),
     )
     fits, demand = setup.memory(Plans.of(sizes, batches, np.ones((1, 1)))).fits, filled.max_tokens_per_second

@@ -129,7 +129,7 @@ def _any_number(settings: Settings, key: str, inputs: Mapping[str, Input]) -> In
 def _of_chip(setup: Setup) -> Iterator[Input]:
     yield _kind("hbm_bandwidth", "HBM bandwidth", "B/s", ("hardware.hbm_bytes_per_second",))
     yield _kind("hbm_size", "HBM size", "B", ("hardware.hbm_bytes",))
-    for unit in dict.fromkeys(map(setup.unit, (*setup.precision.of_weights, setup.precision.activations))):
+    for unit in dict.fromkeys(map(setup.rates.unit, (*setup.precision.of_weights, setup.precision.activations))):
         # Both 16-bit units have one peak, and a peak that changes alone is no headline number.
         same = [unit, *({"bf16": ["fp16"], "fp16": ["bf16"]}.get(unit, []))]
         names = tuple(f"hardware.dense_flops_per_second.{name}" for name in same if name in setup.peaks)

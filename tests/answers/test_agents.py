@@ -25,7 +25,7 @@ from inference_econ.extras.fleets.capacity_blocks import Way
 from inference_econ.extras.fleets.pools import PooledDay
 from inference_econ.inputs import Length, Requests, SessionSpec, Step, catalog
 from inference_econ.serving import Sessions, Trace, draw_sessions
-from inference_econ.serving.simulation.events import KvCacheMemory, Server, simulate
+from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, simulate
 
 #: Of aarora79/agentic-coding-harness-benchmarks, performance-summary.json, where they are fullest before the knee:
 #: no prompt of its layout was measured, and levels of servers that found theirs in a cache no longer count for it.
@@ -220,7 +220,11 @@ def test_conversations_of_the_cache_command_find_as_much_when_they_are_played(to
     chat = Step(name="chat", turns=6, new_tokens=200, answer_tokens=100, pause=60, pause_variation=1)
     drawn = draw_sessions(SessionSpec(shared_tokens=320, steps=[chat]))
     server = Server(
-        lambda *_: 1e-5, lambda new, _: 1e-7 * new, 512, "chunked", 8192, cache=KvCacheMemory(tokens // 16, 16)
+        StepTimes(lambda *_: 1e-5, lambda new, _: 1e-7 * new),
+        512,
+        "chunked",
+        8192,
+        cache=KvCacheMemory(tokens // 16, 16),
     )
     trace = simulate(server, Sessions(drawn, 320, 200, 8000, sessions_per_second=4.0 / 6), warm_up=0.3)
     assert trace.hit_rates["HBM"] == pytest.approx(found.cached / found.prompt, abs=0.03)

@@ -52,7 +52,9 @@ def test_ranks_share_what_they_would_copy(model: str, elements: float, tp: float
     setup, plan = _setup(model), _plan(tp, dcp)
     cache = 64 * 16_000 * elements * 2.0 * copies
     assert scalar(setup.memory(plan).kv_bytes) == pytest.approx(cache, rel=1e-12)
-    read = evaluate(setup, plan, "1d").busy["kv_cache"] * setup.kv_bytes_per_second(row_of(setup, plan, "attention"))
+    read = evaluate(setup, plan, "1d").busy["kv_cache"] * setup.rates.kv_bytes_per_second(
+        row_of(setup, plan, "attention")
+    )
     assert scalar(read) == pytest.approx(cache / tp, rel=1e-12)
 
 

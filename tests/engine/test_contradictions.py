@@ -85,7 +85,7 @@ def test_the_ideal_shares_a_batch_evenly() -> None:
 
 def test_the_fastest_unit_is_that_of_either_operand() -> None:
     for chip, weights, unit in (("b300", "int4", "bf16"), ("b200", "int4", "int8"), ("h100_sxm", "fp8", "fp8")):
-        assert _setup("llama_3_8b", chip, "ideal", weights).unit(weights) == unit
+        assert _setup("llama_3_8b", chip, "ideal", weights).rates.unit(weights) == unit
 
 
 @pytest.mark.parametrize("preset", [name for name in catalog.names("assumptions") if not name.startswith("paper")])

@@ -103,7 +103,7 @@ def test_utilisation_never_exceeds_what_the_arithmetic_sustains(chip: str) -> No
 @pytest.mark.rows
 def test_units_as_engines_use_them(weights: str, chip: str, unit: str) -> None:
     setup = explain("llama_3_8b", chip, tp=1, weights=weights, price=1).setup
-    assert setup.unit(setup.precision.weights) == unit
+    assert setup.rates.unit(setup.precision.weights) == unit
 
 
 def test_memory_keeps_head_room() -> None:
@@ -126,10 +126,10 @@ def test_a_recurrent_state_costs_the_same_at_any_context(tmp_path: Path) -> None
     plain = ie.assumptions("deployable", changes=["attention.scores={}"])
     short, long = (explain(model, "h200_sxm", tp=2, batch=32, context=c, assumptions=plain) for c in (0.0, 100_000.0))
     # 36 recurrent layers keep 20 million elements, most of them in 4 bytes, read and written once per step.
-    state = _part(short, "kv_cache") * short.setup.bytes_per_second * 2 / 32
+    state = _part(short, "kv_cache") * short.setup.rates.bytes_per_second * 2 / 32
     assert state == pytest.approx(2 * 4 * model.state_elements_per_sequence, rel=0.05)
     # What grows is the cache of the 12 attention layers (2 KV heads, held apart on 2 chips).
-    grown = (_part(long, "kv_cache") - _part(short, "kv_cache")) * short.setup.bytes_per_second * 2 / 32
+    grown = (_part(long, "kv_cache") - _part(short, "kv_cache")) * short.setup.rates.bytes_per_second * 2 / 32
     assert grown == pytest.approx(model.kv_elements_per_token * 2 * 100_000)
 
 
@@ -141,7 +141,7 @@ def test_an_indexer_bounds_what_is_read_but_scans_every_key(tmp_path: Path) -> N
         explain(spec, "gb300_nvl72", tp=1, dp=8, batch=8, context=120_000, price=1, assumptions=assumed)
         for spec in (model, plain)
     )
-    read = [np.ravel(one.costs.busy["kv_cache"])[0] * one.setup.bytes_per_second for one in (sparse, full)]
+    read = [np.ravel(one.costs.busy["kv_cache"])[0] * one.setup.rates.bytes_per_second for one in (sparse, full)]
     # One sequence per group: 2048 latents of 576 in 2 bytes and 120,000 index keys of 128 + 4 bytes, against 120,000
     # latents.
     assert read[0] == pytest.approx(61 * (2 * 2048 * 576 + 120_000 * 132))

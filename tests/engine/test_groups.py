@@ -123,7 +123,7 @@ def test_a_mixed_step_reads_weights_once() -> None:
     saved = saved_seconds(asked, plan, 200.0, 0.0, one)
     alone = decode + fastest_cut(replace(asked, context=0.0), replace(plan, batch=one, new_tokens=200.0, prefill=True))
     np.testing.assert_allclose(both, alone - saved, rtol=1e-9)
-    weights = 2.0 * 7_504_658_432 / asked.weight_bytes_per_second("bf16")
+    weights = 2.0 * 7_504_658_432 / asked.rates.weight_bytes_per_second("bf16")
     assert saved[0] == pytest.approx(weights + 302 * 4e-6, rel=0.05)
     assert (both > decode).all()
     # Arithmetic of full steps is not saved: only launches, and that decoding waits for weights which a long prompt

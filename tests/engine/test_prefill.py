@@ -192,7 +192,7 @@ def test_long_prompts_keep_the_chips_busy(model: str, tp: int, least: float) -> 
     explained = asking.explain(model, "h100_sxm", tp=tp, prompt=8192, context=0)
     assert explained.limited_by == "compute"
     setup = explained.setup
-    assert least < explained.mfu <= setup.flops_per_second("bf16") / setup.peaks["bf16"]
+    assert least < explained.mfu <= setup.rates.flops_per_second("bf16") / setup.peaks["bf16"]
     assert explained.tokens_per_second == pytest.approx(8192 / explained.seconds)
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from inference_econ.engine import Setup
-from inference_econ.engine.pricing import hour_price
+from inference_econ.engine.pricing import hour_price, price_label
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 
@@ -43,7 +43,8 @@ def test_an_owned_hour_is_that_of_the_usual_terms_with_the_source_of_the_purchas
 
 def test_labels_say_what_a_gpu_and_a_node_cost_of_which_kind_and_when() -> None:
     def label(chip: str, price: float | str | None = None) -> str:
-        return Setup.of("llama_3_8b", chip, price=price).price_label
+        setup = Setup.of("llama_3_8b", chip, price=price)
+        return price_label(setup.hardware, setup.hour_price)
 
     assert label("h100_sxm") == "$2.95 per GPU-hour ($23.6 per node of 8), on-demand, 2026-05"
     assert label("h100_sxm", 2.0) == "$2 per GPU-hour ($16 per node of 8), given"

@@ -266,5 +266,5 @@ def test_math_unit_follows_the_weights_or_the_wider_operand() -> None:
     for follows, unit in (("weights", "fp8"), ("widest", "bf16")):
         assumed = catalog.assumptions("paper", changes=[f"chip.math_unit_follows={follows}"])
         setup = Setup(model, chip, Precision.of(model, "fp8"), 0.0, assumed)
-        assert setup.unit("fp8") == unit
-        assert setup.flops_per_second("fp8") == pytest.approx(0.7 * chip.dense_flops_per_second[unit], rel=1e-15)  # type: ignore[index]
+        assert setup.rates.unit("fp8") == unit
+        assert setup.rates.flops_per_second("fp8") == pytest.approx(0.7 * chip.dense_flops_per_second[unit], rel=1e-15)  # type: ignore[index]

@@ -64,7 +64,7 @@ def test_what_is_read(reads: str, dp: float, tokens: float) -> None:
     plan = plan_of(1, dp, batch=32)
     busy = evaluate(setup, plan, "1d").busy["kv_cache"]
     row = row_of(setup, plan, "attention")
-    assert scalar(busy) == pytest.approx(tokens * TOKEN / setup.kv_bytes_per_second(row), rel=1e-12)
+    assert scalar(busy) == pytest.approx(tokens * TOKEN / setup.rates.kv_bytes_per_second(row), rel=1e-12)
 
 
 @settings(deadline=None)

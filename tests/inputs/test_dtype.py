@@ -42,7 +42,7 @@ def test_formats_in_blocks_of_any_size(dtype: str, bits: float, kernels: str, wi
     parameters = importlib.import_module("inference_econ.requests.kinds")
     assert parameters.FormatKind().read(dtype) == check_dtype(dtype, "weights") == dtype
     alike, setup = (Setup.of("qwen3_32b", "b200", weights=name) for name in (kernels, dtype))
-    assert setup.flops_per_second(dtype) == alike.flops_per_second(kernels)
+    assert setup.rates.flops_per_second(dtype) == alike.rates.flops_per_second(kernels)
     model = setup.model
     layers = model.total_parameters - model.embedding_parameters
     difference = layers * (BYTES_PER_ELEMENT[dtype] - BYTES_PER_ELEMENT[kernels])

@@ -325,8 +325,7 @@ def test_prompts_share_steps_in_both() -> None:
     """Many short prompts of a mixture of experts: one after the other they would take several times as long."""
     one = service_of("qwen3_30b_a3b", isl="128", osl="32")
     simulated, prompts = server(one, np.array([128])), np.array([1.0, 4.0, 16.0])
-    assert simulated.together is not None
-    shares = [simulated.together(round(128 * count), round(128 * count)) / count for count in prompts]
+    shares = [simulated.times.together(round(128 * count), round(128 * count)) / count for count in prompts]
     # Hosts launch nothing here, so that chips work all the time.
     np.testing.assert_allclose(shares, one.shared_prefill_seconds(prompts), rtol=0.01)
     assert shares[2] < 0.5 * one.prefill_busy_seconds
@@ -342,9 +341,9 @@ def test_the_simulated_server_has_the_steps_of_the_engine() -> None:
     simulated = server(one, np.array([500]))
     assert simulated.slots == one.slots
     assert (simulated.policy, simulated.chunk) == ("chunked", 8192)
-    assert simulated.prefill_seconds(500, 0) == pytest.approx(one.prefill_busy_seconds)
+    assert simulated.times.prefill_seconds(500, 0) == pytest.approx(one.prefill_busy_seconds)
     context = one.requests.mean_context - one.requests.cached
-    steps = [simulated.decode_step_seconds(batch, context) for batch in (1, 17, 60)]
+    steps = [simulated.times.decode_step_seconds(batch, context) for batch in (1, 17, 60)]
     np.testing.assert_allclose(steps, np.interp([1, 17, 60], one.states.batch, one.states.decode_seconds), rtol=0.01)
     whole = service_of(isl="2000", osl="200", changes=("serving.prefill_chunk=0",))
     assert server(whole, np.array([2000])).policy == "prefill_first"
@@ -362,14 +361,10 @@ def test_what_prompts_take_beyond_their_operators_counts_once_in_both() -> None:
     prompts = np.array([1.0, 2.0, 4.0])
     np.testing.assert_allclose(longer.shared_prefill_seconds(prompts), 1.5 * plain.shared_prefill_seconds(prompts))
     first, second = (server(one, np.array([2000])) for one in (plain, longer))
-    assert second.prefill_seconds(2000, 0) == pytest.approx(1.5 * first.prefill_seconds(2000, 0))
-    assert first.together is not None
-    assert second.together is not None
-    assert second.together(8000, 8000) == pytest.approx(1.5 * first.together(8000, 8000))
-    assert first.saved_seconds is not None
-    assert second.saved_seconds is not None
-    assert second.saved_seconds(16, 4000) == pytest.approx(first.saved_seconds(16, 4000))
-    assert first.saved_seconds(16, 4000) > 0.0
+    assert second.times.prefill_seconds(2000, 0) == pytest.approx(1.5 * first.times.prefill_seconds(2000, 0))
+    assert second.times.together(8000, 8000) == pytest.approx(1.5 * first.times.together(8000, 8000))
+    assert second.times.saved_seconds(16, 4000) == pytest.approx(first.times.saved_seconds(16, 4000))
+    assert first.times.saved_seconds(16, 4000) > 0.0
 
 
 def test_groups_step_together_in_both() -> None:
@@ -381,11 +376,10 @@ def test_groups_step_together_in_both() -> None:
     full, alone = float(one.states.prefill.full_seconds[0]), one.prefill_seconds
     assert alone < 4.0 * full
     # A + M / 4 and A + M.
-    assert simulated.together is not None
-    assert simulated.together(1000, 1000) == pytest.approx(alone, rel=1e-6)
-    assert simulated.together(1000, 4000) == pytest.approx(4.0 * full, rel=1e-6)
-    assert simulated.lone_step_seconds is not None
-    assert simulated.lone_step_seconds(4, 1000.0) > simulated.decode_step_seconds(4, 1000.0)
+    assert simulated.times.together(1000, 1000) == pytest.approx(alone, rel=1e-6)
+    assert simulated.times.together(1000, 4000) == pytest.approx(4.0 * full, rel=1e-6)
+    assert simulated.times.lone_step_seconds is not None
+    assert simulated.times.lone_step_seconds(4, 1000.0) > simulated.times.decode_step_seconds(4, 1000.0)
     found = rehearse(one, 0.05 * one.most_requests_per_second, count=500)
     assert found.ttft.min() >= one.prefill_seconds * (1.0 - 1e-6)
 

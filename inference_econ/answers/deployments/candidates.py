@@ -25,8 +25,11 @@ from inference_econ.engine import (
     Space,
     Speculation,
     attention_groups,
+    has_recipes,
     layout_keys,
     node,
+    run_by,
+    with_cache,
 )
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
@@ -399,15 +402,15 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:
     """Every practice that a question leaves open."""
     proposed = speculation if isinstance(speculation, Speculation) else None
     engines = setup.engines or engines_for(setup.model, setup.hardware, setup.precision)
-    if not setup.has_recipes or not engines:
+    if not has_recipes(setup) or not engines:
         yield Practised(setup, proposed, None)
         return
     for engine in engines:
-        run = setup.run_by(engine)
+        run = run_by(setup, engine)
         seen: list[tuple[str, Speculation | None]] = []
         for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision):
             try:
-                cached = run.with_cache(practice.kv)
+                cached = with_cache(run, practice.kv)
                 proposer = _proposer(practice, cached) if speculation == RECIPE else proposed
             except InputError:
                 # A recipe for another chip or checkpoint.
@@ -469,8 +472,8 @@ def _arranged(
 def _decoding(practised: Practised, decode: Setup) -> Practised:
     """A practice on the chip that decodes: with the engine, the cache and the proposer of the prefill pool."""
     setup = practised.setup
-    if setup.has_recipes and setup.engines:
-        decode = decode.run_by(setup.engines[0]).with_cache(setup.precision.kv)
+    if has_recipes(setup) and setup.engines:
+        decode = with_cache(run_by(decode, setup.engines[0]), setup.precision.kv)
     return practised._replace(setup=decode)
 
 

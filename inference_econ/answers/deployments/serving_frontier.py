@@ -127,8 +127,8 @@ _NUMBERS = ServicePoint.__slots__[: ServicePoint.__slots__.index("layout")]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ServiceFrontier(Shown, Choosable[ServicePoint]):
-    """Steady states of services that no other one beats in both speed and cost, the slowest and cheapest first.
+class _ServiceStates:
+    """Steady states of candidates, with their metrics.
 
     All arrays have shape (n,). Cost and tokens per accelerator or megawatt order them alike: the price and the power of
     a chip are the same for all.
@@ -152,8 +152,6 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         Of layouts that no engine can start, what they save over those that one can, if that is compared.
     """
 
-    page = "report.questions.frontier:ServingFrontierPage"
-
     candidates: tuple[Candidate, ...]
     which: Indices
     rows: Indices
@@ -171,34 +169,19 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
     def __len__(self) -> int:
         return self.batch.size
 
-    @property
-    def setup(self) -> Setup:
-        """Model, chip and formats of the preferred point; model, chip, price and weights are those of all."""
-        return self.candidate(self.preferred_index()).setup
-
-    @property
-    def setups(self) -> Sequence[Setup]:
-        """Setups of every candidate that has a point."""
-        return [setup for number in self.shown for setup in self.candidates[number].setups]
+    def candidate(self, index: int) -> Candidate:
+        """Who serves a point."""
+        return self.candidates[int(self.which[index])]
 
     @property
     def shown(self) -> list[int]:
         """The candidates that have a point, by number."""
         return sorted(set(self.which.tolist()))
 
-    def candidate(self, index: int) -> Candidate:
-        """Who serves a point."""
-        return self.candidates[int(self.which[index])]
-
     @property
     def requests(self) -> Requests:
         """Requests of users."""
         return self.candidates[0].requests
-
-    @property
-    def speculation(self) -> Speculation | None:
-        """Who proposes tokens to the preferred point, if anybody."""
-        return self.candidate(self.preferred_index()).speculation
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
@@ -287,38 +270,6 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             joules[mine] = watts / rate / self.requests.osl.mean
         return joules
 
-    def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances, ...]:
-        """Points as instances that may be unlike what was measured, by candidate, labelled if there are several."""
-        chosen = np.arange(len(self)) if points is None else self._positions(points)
-        shown = np.unique(self.which[chosen]).tolist()
-        labels = [self.candidates[number].label if len(shown) > 1 else "" for number in shown]
-        return tuple(
-            self._instances(number, chosen[self.which[chosen] == number], label)
-            for number, label in zip(shown, labels, strict=True)
-        )
-
-    def _positions(self, points: Sequence[ServicePoint]) -> Indices:
-        """Where some points are; speeds tell them apart."""
-        return np.array([int(np.argmin(np.abs(self.tpot_seconds - point.tpot_seconds))) for point in points])
-
-    def _instances(self, number: int, at: Indices, label: str = "") -> Instances:
-        """Points of a candidate as instances; of pools those that decode."""
-        return self._as_instances(number, self.rows[at], self.states[at], self.concurrency[at], label)
-
-    def _as_instances(self, number: int, rows: Indices, columns: Indices, concurrency: Array, label: str) -> Instances:
-        """States of a candidate with so many requests in flight [1] as instances; of pools those that decode."""
-        candidate = self.candidates[number]
-        return Instances(
-            candidate.setup,
-            candidate.plans.accelerators[rows].tolist(),
-            (concurrency / candidate.decoders(rows, columns)).tolist(),
-            self.requests.isl.mean,
-            self.requests.osl.mean,
-            speculates=candidate.speculation is not None,
-            label=label,
-            layouts=candidate.keys(rows),
-        )
-
     def metrics(self) -> dict[Metric, Callable[[], Array | None]]:
         """Functions of what can be held against speed, shape (n,) each; None without watts in the hardware file."""
         return {
@@ -335,75 +286,31 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         others = {"tokens_per_second_per_user": "tokens_per_second", "dollars_per_million_output_tokens": "dollars"}
         return {name: getattr(self, others.get(name, name)) for name in _NUMBERS}
 
-    def points(self, chosen: Sequence[int] | None = None) -> list[ServicePoint]:
-        """Every point with its layout, the fastest last; or some of them, by position."""
-        at = np.arange(len(self)) if chosen is None else np.asarray(chosen, dtype=np.intp)
-        columns = {name: values for name, values in self.columns().items() if values is not None}
-        rows = zip(*(values[at].tolist() for values in columns.values()), strict=True)
-        none: dict[str, Any] = dict.fromkeys(("tokens_per_second_per_megawatt", "joules_per_output_token"))
-        named = [none | dict(zip(columns, row, strict=True)) for row in rows]
-        return [
-            ServicePoint(
-                **row,
-                layout=layout,
-                practice=candidate.practice,
-                kv=candidate.setup.precision.kv,
-                speculation=None if candidate.speculation is None else candidate.speculation.record(),
-            )
-            for row, layout, candidate in zip(named, self._layouts(at), map(self.candidate, at.tolist()), strict=True)
-        ]
-
     def plan(self, index: int) -> Plans:
         """The layout of a point, of shape (1,); of pools that of an instance that decodes."""
         at = np.array([index])
         return replace(self.candidate(index).plans.at((self.rows[at],)), batch=self.batch[at])
 
-    def _layouts(self, at: Indices) -> list[dict[str, float | str]]:
-        """The degrees of some points, under the names that people use."""
-        layouts: dict[int, dict[str, float | str]] = {}
-        for number in np.unique(self.which[at]).tolist():
-            mine = at[self.which[at] == number]
-            records = self.candidates[number].layouts(self.rows[mine], self.states[mine])
-            layouts.update(zip(mine.tolist(), records, strict=True))
-        return [layouts[index] for index in at.tolist()]
+    def _instances(
+        self, number: int, rows: Indices, columns: Indices, concurrency: Array, label: str = ""
+    ) -> Instances:
+        """States of a candidate with so many requests in flight [1] as instances; of pools those that decode."""
+        candidate = self.candidates[number]
+        return Instances(
+            candidate.setup,
+            candidate.plans.accelerators[rows].tolist(),
+            (concurrency / candidate.decoders(rows, columns)).tolist(),
+            self.requests.isl.mean,
+            self.requests.osl.mean,
+            speculates=candidate.speculation is not None,
+            label=label,
+            layouts=candidate.keys(rows),
+        )
 
-    @property
-    def sources(self) -> tuple[UsedSource, ...]:
-        """Every source that the frontier rests on."""
-        shown = [self.candidates[number] for number in self.shown]
-        priced = [(setup, candidate.speculation) for candidate in shown for setup in candidate.setups]
-        every = [used for setup, speculation in priced for used in priced_sources(setup, speculation)]
-        drawn = [used for setup in self.candidates[0].setups for used in power_sources(setup.hardware)]
-        return tuple(dict.fromkeys([*every, *drawn]))
 
-    def record(self) -> dict[str, Any]:
-        """Return every point as plain data, the fastest last; null where the hardware file has no watts."""
-        return {
-            **facts(
-                self.setup,
-                *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached", "shared_prefix"),
-                requests=self.requests,
-            ),
-            **bound(*self.candidate(self.preferred_index()).setups),
-            "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
-            "speculation": None if self.speculation is None else self.speculation.record(),
-            "promises": self.promises.record(),
-            "calibration": {instances.label: calibration_record(instances, SERVED) for instances in self.subjects()},
-            "summary": self.summary_record(),
-            "points": [record for record, _ in self.bounded_points()],
-            "sources": source_records(self.sources),
-            **self.saving_record(),
-        }
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return one record per point, with low and high beside what is uncertain."""
-        rows = [{**record, **layout} for record, layout in self.bounded_points()]
-        return [{name: value for name, value in row.items() if name not in ("layout", "speculation")} for row in rows]
-
-    def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
-        """Every point as plain data with low and high beside what is uncertain, and its layout."""
-        for point, factors in zip(self.points(), self.ends_each(), strict=True):
-            yield bounds.bounded(point.record(), factors), point.layout
+@dataclass(frozen=True, slots=True, repr=False)
+class _SpeedCosts(_ServiceStates):
+    """States with the least cost of every speed, between batches that were calculated as well."""
 
     def at_speed(self, tokens_per_second: float) -> Likely | None:
         """The least cost of a speed, between batches that were calculated as well, and where it probably is.
@@ -451,6 +358,143 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         # What is on the frontier beats what is slower and dearer, by however little.
         whole = np.append(self.dollars, np.inf)[np.searchsorted(self.tokens_per_second, speeds)]
         return np.asarray(np.minimum(best, whole))
+
+    def _least(self, tokens_per_second: float, measured: bool = False) -> tuple[float, Instances] | None:
+        """The least cost of a speed [USD per 1e6 output tokens], and whose it is; of measured layouts alone if so."""
+        least = self._place(tokens_per_second, measured=measured)
+        if least is None:
+            return None
+        candidate, at = self.candidates[least.number], (np.array([least.row]), np.array([least.column]))
+        concurrency = candidate.seen.concurrency[at]
+        return least.dollars, self._instances(least.number, *at, concurrency, candidate.label)
+
+    def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
+        """Where the least cost of a speed is; pools must be cheaper by 5 % than anything as fast.
+
+        Of layouts alone that some measured server had, if they are meant.
+        """
+        best: tuple[float, _Place] | None = None
+        for number, candidate in enumerate(self.candidates):
+            speeds = 1.0 / candidate.seen.tpot_seconds
+            costs = candidate.kept_dollars(self.promises)
+            if measured:
+                costs = np.where(candidate.measured_rows[:, None], costs, np.nan)
+            least = pareto.least_from(speeds, costs, tokens_per_second)
+            if least is None:
+                continue
+            dollars, row, place = least
+            handicapped = dollars * (1.0 + NOTICED * (candidate.pools is not None))
+            if best is None or handicapped < best[0]:
+                between, column = divmod(place, speeds.shape[1])
+                share = None
+                if between:
+                    low, high, at = np.log([*speeds[row, column : column + 2], tokens_per_second])
+                    share = float((at - low) / (high - low))
+                best = handicapped, _Place(number, row, column, share, dollars)
+        if best is None or measured:
+            return None if best is None else best[1]
+        # What is on the frontier beats what is slower and dearer, by however little.
+        for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
+            if self.dollars[at] < best[1].dollars:
+                number, row, column = (int(places[at]) for places in (self.which, self.rows, self.states))
+                return _Place(number, row, column, None, float(self.dollars[at]))
+        return best[1]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
+    """Steady states of services that no other one beats in both speed and cost, the slowest and cheapest first."""
+
+    page = "report.questions.frontier:ServingFrontierPage"
+
+    @property
+    def setup(self) -> Setup:
+        """Model, chip and formats of the preferred point; model, chip, price and weights are those of all."""
+        return self.candidate(self.preferred_index()).setup
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setups of every candidate that has a point."""
+        return [setup for number in self.shown for setup in self.candidates[number].setups]
+
+    @property
+    def speculation(self) -> Speculation | None:
+        """Who proposes tokens to the preferred point, if anybody."""
+        return self.candidate(self.preferred_index()).speculation
+
+    def subjects(self, points: Sequence[ServicePoint] | None = None) -> tuple[Instances, ...]:
+        """Points as instances that may be unlike what was measured, by candidate, labelled if there are several."""
+        chosen = np.arange(len(self))
+        if points is not None:
+            # Speeds tell them apart.
+            chosen = np.array([int(np.argmin(np.abs(self.tpot_seconds - point.tpot_seconds))) for point in points])
+        shown = np.unique(self.which[chosen]).tolist()
+        labels = [self.candidates[number].label if len(shown) > 1 else "" for number in shown]
+        return tuple(
+            self._instances(number, self.rows[at], self.states[at], self.concurrency[at], label)
+            for number, label in zip(shown, labels, strict=True)
+            for at in (chosen[self.which[chosen] == number],)
+        )
+
+    def points(self, chosen: Sequence[int] | None = None) -> list[ServicePoint]:
+        """Every point with its layout, the fastest last; or some of them, by position."""
+        at = np.arange(len(self)) if chosen is None else np.asarray(chosen, dtype=np.intp)
+        layouts: dict[int, dict[str, float | str]] = {}
+        for number in np.unique(self.which[at]).tolist():
+            mine = at[self.which[at] == number]
+            records = self.candidates[number].layouts(self.rows[mine], self.states[mine])
+            layouts.update(zip(mine.tolist(), records, strict=True))
+        columns = {name: values for name, values in self.columns().items() if values is not None}
+        rows = zip(*(values[at].tolist() for values in columns.values()), strict=True)
+        none: dict[str, Any] = dict.fromkeys(("tokens_per_second_per_megawatt", "joules_per_output_token"))
+        return [
+            ServicePoint(
+                **(none | dict(zip(columns, row, strict=True))),
+                layout=layouts[index],
+                practice=candidate.practice,
+                kv=candidate.setup.precision.kv,
+                speculation=None if candidate.speculation is None else candidate.speculation.record(),
+            )
+            for row, index, candidate in zip(rows, at.tolist(), map(self.candidate, at.tolist()), strict=True)
+        ]
+
+    @property
+    def sources(self) -> tuple[UsedSource, ...]:
+        """Every source that the frontier rests on."""
+        shown = [self.candidates[number] for number in self.shown]
+        priced = [(setup, candidate.speculation) for candidate in shown for setup in candidate.setups]
+        every = [used for setup, speculation in priced for used in priced_sources(setup, speculation)]
+        drawn = [used for setup in self.candidates[0].setups for used in power_sources(setup.hardware)]
+        return tuple(dict.fromkeys([*every, *drawn]))
+
+    def record(self) -> dict[str, Any]:
+        """Return every point as plain data, the fastest last; null where the hardware file has no watts."""
+        return {
+            **facts(
+                self.setup,
+                *(*HEAD, "weights", "expert_weights", "activations", "kv", "isl", "osl", "cached", "shared_prefix"),
+                requests=self.requests,
+            ),
+            **bound(*self.candidate(self.preferred_index()).setups),
+            "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
+            "speculation": None if self.speculation is None else self.speculation.record(),
+            "promises": self.promises.record(),
+            "calibration": {instances.label: calibration_record(instances, SERVED) for instances in self.subjects()},
+            "summary": self.summary_record(),
+            "points": [record for record, _ in self.bounded_points()],
+            "sources": source_records(self.sources),
+            **self.saving_record(),
+        }
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per point, with low and high beside what is uncertain."""
+        rows = [{**record, **layout} for record, layout in self.bounded_points()]
+        return [{name: value for name, value in row.items() if name not in ("layout", "speculation")} for row in rows]
+
+    def bounded_points(self) -> Iterator[tuple[dict[str, object], Mapping[str, float | str]]]:
+        """Every point as plain data with low and high beside what is uncertain, and its layout."""
+        for point, factors in zip(self.points(), self.ends_each(), strict=True):
+            yield bounds.bounded(point.record(), factors), point.layout
 
     def cheapest(self, tokens_per_second: float = 0.0) -> ServicePoint:
         """The cheapest service with a speed, between batches that were calculated as well.
@@ -505,48 +549,6 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
             slow, fast = (middle, fast) if least is not None and least.dollars <= dollars else (slow, middle)
         return self.cheapest(slow)
 
-    def _least(self, tokens_per_second: float, measured: bool = False) -> tuple[float, Instances] | None:
-        """The least cost of a speed [USD per 1e6 output tokens], and whose it is; of measured layouts alone if so."""
-        least = self._place(tokens_per_second, measured=measured)
-        return None if least is None else (least.dollars, self._state(least.number, least.row, least.column))
-
-    def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
-        """Where the least cost of a speed is; pools must be cheaper by 5 % than anything as fast.
-
-        Of layouts alone that some measured server had, if they are meant.
-        """
-        best: tuple[float, _Place] | None = None
-        for number, candidate in enumerate(self.candidates):
-            speeds = 1.0 / candidate.seen.tpot_seconds
-            costs = candidate.kept_dollars(self.promises)
-            if measured:
-                costs = np.where(candidate.measured_rows[:, None], costs, np.nan)
-            least = pareto.least_from(speeds, costs, tokens_per_second)
-            if least is None:
-                continue
-            dollars, row, place = least
-            handicapped = dollars * (1.0 + NOTICED * (candidate.pools is not None))
-            if best is None or handicapped < best[0]:
-                between, column = divmod(place, speeds.shape[1])
-                share = None
-                if between:
-                    low, high, at = np.log([*speeds[row, column : column + 2], tokens_per_second])
-                    share = float((at - low) / (high - low))
-                best = handicapped, _Place(number, row, column, share, dollars)
-        if best is None or measured:
-            return None if best is None else best[1]
-        # What is on the frontier beats what is slower and dearer, by however little.
-        for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
-            if self.dollars[at] < best[1].dollars:
-                number, row, column = (int(places[at]) for places in (self.which, self.rows, self.states))
-                return _Place(number, row, column, None, float(self.dollars[at]))
-        return best[1]
-
-    def _state(self, number: int, row: int, column: int) -> Instances:
-        """A state of a candidate as an instance; of pools one that decodes."""
-        candidate, at = self.candidates[number], (np.array([row]), np.array([column]))
-        return self._as_instances(number, *at, candidate.seen.concurrency[at], candidate.label)
-
     def ends(self) -> bounds.Ends:
         """Factors from columns to where measured values of each point probably lie, shape (n,) [1]; None if unknown."""
         every_end = self.ends_each()
@@ -558,17 +560,17 @@ class ServiceFrontier(Shown, Choosable[ServicePoint]):
         return factors
 
     def ends_at(self, index: int) -> bounds.Ends:
-        """Ends of one point."""
-        return self._ends_of(int(self.which[index]))
+        """Ends of one point, by all points of its candidate."""
+        number = int(self.which[index])
+        at = np.flatnonzero(self.which == number)
+        instances = self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
+        return bounds.ends(instances, bounds.FULL)
 
     def ends_each(self) -> list[bounds.Ends]:
         """Ends of every point."""
-        by_candidate = {number: self._ends_of(number) for number in self.shown}
-        return [by_candidate[number] for number in self.which.tolist()]
-
-    def _ends_of(self, number: int) -> bounds.Ends:
-        """The factors of one candidate, by all of its points."""
-        return bounds.ends(self._instances(number, np.flatnonzero(self.which == number)), bounds.FULL)
+        _, first, candidates = np.unique(self.which, return_index=True, return_inverse=True)
+        ends = [self.ends_at(index) for index in first.tolist()]
+        return [ends[number] for number in candidates.tolist()]
 
 
 @overload
@@ -647,7 +649,14 @@ def frontier(
                 f"frontier takes a model and a chip alone, got {reprlib.repr(space)} as well; give whatever else "
                 "after a setup: frontier(Setup.of('llama_3_70b', 'h100_sxm'), Traffic(3000, 800), Space(pins))"
             )
-        setup, traffic = _setup_of(setup, traffic), _USUAL
+        names = (str, PathLike)
+        if not (isinstance(traffic, (HardwareSpec, *names)) and isinstance(setup, (ModelSpec, *names))):
+            raise InputError(
+                f"frontier takes a Setup and a Traffic, or a model and a chip, got {reprlib.repr(setup)} and "
+                f"{reprlib.repr(traffic)}; write frontier('llama_3_70b', 'h100_sxm') or "
+                "frontier(Setup.of('llama_3_70b', 'h100_sxm'), Traffic(3000, 800))"
+            )
+        setup, traffic = Setup.of(setup, traffic), _USUAL
     if not isinstance(traffic, (Traffic, Requests)):
         raise InputError(
             f"traffic: got {reprlib.repr(traffic)}; give lengths after a setup, for example Traffic(2000, 500), or a "
@@ -659,23 +668,6 @@ def frontier(
         ttft_seconds=promised.ttft_seconds,
     )  # fmt: skip
     return service_frontier(offered, promised)
-
-
-def _setup_of(model: ModelSpec | Name, hardware: object) -> Setup:
-    """A model on a chip, everything else as usual.
-
-    Raises
-    ------
-    InputError
-        If the second is no chip.
-    """
-    if isinstance(hardware, (HardwareSpec, str, PathLike)) and isinstance(model, (ModelSpec, str, PathLike)):
-        return Setup.of(model, hardware)
-    raise InputError(
-        f"frontier takes a Setup and a Traffic, or a model and a chip, got {reprlib.repr(model)} and "
-        f"{reprlib.repr(hardware)}; write frontier('llama_3_70b', 'h100_sxm') or "
-        "frontier(Setup.of('llama_3_70b', 'h100_sxm'), Traffic(3000, 800))"
-    )
 
 
 def service_frontier(
@@ -722,7 +714,8 @@ def service_frontier(
         usual = [mask & (times["tpot"] <= SLOWEST) for mask, times in zip(kept, seen, strict=True)]
         kept = usual if any(mask.any() for mask in usual) else kept
     if not any(mask.any() for mask in kept):
-        raise NothingFitsError(why_none_is_kept(candidates[0].setup, _joined(seen), promised))
+        every = {name: np.concatenate([times[name].ravel() for times in seen]) for name in seen[0]}
+        raise NothingFitsError(why_none_is_kept(candidates[0].setup, every, promised))
     best = _undominated(candidates, kept)
     which, rows, columns = (np.array(column, dtype=np.intp) for column in zip(*best, strict=True))
     waits = np.empty(which.size)
@@ -764,11 +757,6 @@ def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[
         return bool(np.any((chips[near] < chips[at]) & (2.0 * deployed[near] <= deployed[at])))
 
     return [places[at] for at in best.tolist() if not (handicap[at] > 1.0 and as_good(at))]
-
-
-def _joined(seen: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Latencies and rates of all candidates, as one list of states."""
-    return {name: np.concatenate([times[name].ravel() for times in seen]) for name in seen[0]}
 
 
 #: What waiting for the prompts of others is called among the parts of a step.

@@ -57,17 +57,24 @@ def written(
             f"{engine.label} does not run on {service.setup.hardware.name}: it has {' and '.join(launch.vendors)}"
         )
     degrees = LaunchDegrees.of(service)
-    _check(engine, service.setup, degrees)
+    shared = groups_share_work(
+        catalog.engine(engine.name).at(engine.options.version), service.setup.model, service.setup.hardware.generation
+    )
+    if degrees.dp > 1 and not (has_experts(service.setup.model) or shared):
+        raise InputError(
+            f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a whole "
+            f"replica; ask again with --dp 1, and replicas come by themselves",
+            option="dp",
+        )
     formats = _format(engine, service, own_weights=served.own)
     arguments, file = _TABLES[engine.name](engine, service, degrees, limits, served, formats)
-    of_role = _ROLES[engine.name](role, limits) if role != "both" else {}
-    if _takes_turns(engine, service, limits, role):
-        arguments |= _TURNS[engine.name](engine, role)
+    of_role, file_of_role = _of_role(engine, role, limits)
+    arguments |= _turns(engine, service, limits, role)
     options, keys = holding.told(engine, holding.priced(service, role), degrees.pp, service.speculation)
     arguments, file = arguments | options, file | keys
     for options, keys in (_kernels(engine, service), _adapters(engine, service.setup)):
         arguments, file = arguments | options, file | keys
-    return ({**arguments, **of_role}, file) if engine.name != "trtllm" else (arguments, {**file, **of_role})
+    return {**arguments, **of_role}, {**file, **file_of_role}
 
 
 def _kernels(engine: LaunchEngine, service: Service) -> Written:
@@ -113,8 +120,8 @@ def _adapters(engine: LaunchEngine, setup: Setup) -> Written:
     return {"--enable-lora": True, slots: wanted.loras, "--max-lora-rank": rank, **targets}, {}
 
 
-def _takes_turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role: Role) -> bool:
-    """Whether full steps of an instance, of prompts or of answers, are quicker as two halves in turn."""
+def _turns(engine: LaunchEngine, service: Service, limits: InstanceLimits, role: Role) -> dict[str, Any]:
+    """Options that let two halves of a batch take turns, if full steps, of prompts or of answers, are quicker so."""
     facts = ServingEngine(engine.name, catalog.engine(engine.name).at(engine.options.version))
     setup, plans = replace(service.setup, engines=(facts,)), service.plans
     whole = replace(setup, assumptions=setup.assumptions.changed({"network.two_batch_overlap": "never"}))
@@ -122,52 +129,39 @@ def _takes_turns(engine: LaunchEngine, service: Service, limits: InstanceLimits,
     reading = replace(plans, batch=groups * np.ones(1), new_tokens=limits.step_tokens, prefill=True)
     writing = replace(plans, batch=groups * float(limits.sequences))
     steps = {"prefill": [reading], "decode": [writing]}.get(role, [reading, writing])
-    return any(np.min(step_seconds(setup, step)) < np.min(step_seconds(whole, step)) for step in steps)
-
-
-def _vllm_turns(engine: LaunchEngine, role: Role) -> dict[str, Any]:
-    """Only with DeepEP, whose option versions before 0.12 have not: there it is a variable of the environment."""
-    if engine.first("--all2all-backend") is None:
+    if not any(np.min(step_seconds(setup, step)) < np.min(step_seconds(whole, step)) for step in steps):
         return {}
-    return {
-        "--all2all-backend": "deepep_low_latency" if role == "decode" else "deepep_high_throughput",
-        "--enable-dbo": True,
-    }
+    if engine.name == "sglang":
+        # In all steps, with the kernels of DeepEP that each phase needs.
+        return {"--moe-a2a-backend": "deepep", "--enable-two-batch-overlap": True}
+    # Only with DeepEP: for versions of vLLM before 0.12 it is a variable of the environment. TensorRT-LLM has none.
+    if engine.name != "vllm" or engine.first("--all2all-backend") is None:
+        return {}
+    backend = "deepep_low_latency" if role == "decode" else "deepep_high_throughput"
+    return {"--all2all-backend": backend, "--enable-dbo": True}
 
 
-def _sglang_turns(engine: LaunchEngine, role: Role) -> dict[str, Any]:
-    """In all steps, with the kernels of DeepEP that each phase needs."""
-    del engine, role
-    return {"--moe-a2a-backend": "deepep", "--enable-two-batch-overlap": True}
+def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Written:
+    """Options and keys of an instance that only prefills, or only decodes.
 
-
-def _vllm_role(role: Role, limits: InstanceLimits) -> dict[str, Any]:
-    """Every instance sends and receives caches, and the router says which."""
-    del role, limits
-    return {"--kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}
-
-
-def _sglang_role(role: Role, limits: InstanceLimits) -> dict[str, Any]:
-    del limits
-    return {"--disaggregation-mode": role, "--disaggregation-transfer-backend": "nixl"}
-
-
-def _trtllm_role(role: Role, limits: InstanceLimits) -> dict[str, Any]:
-    """Buffers hold the longest request; prompts are read without steps ahead, which only answers gain from."""
-    ahead = {"disable_overlap_scheduler": True} if role == "prefill" else {}
-    return {**ahead, "cache_transceiver_config": {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}}
-
-
-def _check(engine: LaunchEngine, setup: Setup, degrees: LaunchDegrees) -> None:
-    """Refuse groups of attention ranks that would be replicas."""
-    model, facts = setup.model, catalog.engine(engine.name).at(engine.options.version)
-    shared = has_experts(model) or groups_share_work(facts, model, setup.hardware.generation)
-    if degrees.dp > 1 and not shared:
-        raise InputError(
-            f"{engine.label} has no {degrees.text} of a dense model: each of its data-parallel ranks is a whole "
-            f"replica; ask again with --dp 1, and replicas come by themselves",
-            option="dp",
-        )
+    Raises
+    ------
+    InputError
+        If the engine hands no cache to another server.
+    """
+    if role == "both":
+        return {}, {}
+    if engine.name == "vllm":
+        # Every instance sends and receives caches, and the router decides which.
+        return {"--kv-transfer-config": {"kv_connector": "NixlConnector", "kv_role": "kv_both"}}, {}
+    if engine.name == "sglang":
+        return {"--disaggregation-mode": role, "--disaggregation-transfer-backend": "nixl"}, {}
+    if engine.name == "trtllm":
+        # Buffers hold the longest request; prompts are read without steps ahead, which only answers gain from.
+        ahead = {"disable_overlap_scheduler": True} if role == "prefill" else {}
+        transfer = {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}
+        return {}, {**ahead, "cache_transceiver_config": transfer}
+    raise InputError(f"there are no servers of this engine that only {role}; ask again with --together")
 
 
 def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str | None:
@@ -460,12 +454,6 @@ def _check_plain(engine: LaunchEngine, service: Service, degrees: LaunchDegrees)
         )
 
 
-def _no_role(role: Role, limits: InstanceLimits) -> dict[str, Any]:
-    """No engine of a desk hands a cache to another server."""
-    del limits
-    raise InputError(f"there are no servers of this engine that only {role}; ask again with --together")
-
-
 def _draft(engine: LaunchEngine, service: Service, speculation: Speculation, served: Weights) -> str:
     """Where the weights of the draft model, or of the head, are.
 
@@ -511,15 +499,6 @@ def _given(chosen: dict[str | None, Any]) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if name is not None and value is not None}
 
 
-_ROLES: Mapping[str, Callable[[Role, InstanceLimits], dict[str, Any]]] = {
-    "vllm": _vllm_role,
-    "sglang": _sglang_role,
-    "trtllm": _trtllm_role,
-    "llama_cpp": _no_role,
-    "mlx": _no_role,
-}
-#: What lets two halves of a batch take turns; TensorRT-LLM has nothing of it.
-_TURNS: Mapping[str, Callable[[LaunchEngine, Role], dict[str, Any]]] = {"vllm": _vllm_turns, "sglang": _sglang_turns}
 _TABLES: Mapping[
     str, Callable[[LaunchEngine, Service, LaunchDegrees, InstanceLimits, Weights, str | None], Written]
 ] = {

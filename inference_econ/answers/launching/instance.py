@@ -283,7 +283,10 @@ class InstanceLimits:
         needed_tokens = longest or math.ceil(requests.isl.mean + requests.osl.mean)
         if most is not None and needed_tokens > most:
             raise InputError(f"{service.setup.model.name} is made for at most {most} tokens, got {needed_tokens}")
-        tokens = longest or _with_room(math.ceil(requests.longest), most)
+        # Templates and tokenizers add some tokens to those that were asked for.
+        asked = math.ceil(requests.longest)
+        roomy = asked + max(_LEAST_ROOM, math.ceil(_ROOM * asked))
+        tokens = longest or (roomy if most is None else min(roomy, most))
         if requests.longest_turn:
             service = replace(service, slots=service.slots_of_blocks)
         sequences = sequences_of_a_group(service)
@@ -295,12 +298,6 @@ class InstanceLimits:
         counted = catalog.engine(engine.name).at(engine.options.version).decoding_in_step_tokens
         decoding = 0 if role == "prefill" or not counted else sequences * (1 + drafted)
         return cls(tokens, sequences, chunk + decoding if role == "both" else max(chunk, decoding), needed)
-
-
-def _with_room(tokens: int, most: int | None) -> int:
-    """Tokens of the longest request that is let in: templates and tokenisers add some to those that were asked for."""
-    roomy = tokens + max(_LEAST_ROOM, math.ceil(_ROOM * tokens))
-    return roomy if most is None else min(roomy, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,20 +512,17 @@ def commands_per_machine(instance: Instance, size: int, machine: InstanceMachine
         address = {"--dist-init-addr": Expanded(f"{machine.leader}:{_MEETING}")}
         return words({"--nnodes": count, "--node-rank": machine.rank, **address})
     degrees = LaunchDegrees.of(instance.service)
-    if degrees.dp > 1 and size % (degrees.tp * degrees.pp) == 0:
-        return words(_data_parallel(size // (degrees.tp * degrees.pp), machine))
+    local, rest = divmod(size, degrees.tp * degrees.pp)
+    if degrees.dp > 1 and not rest:
+        # vLLM's data-parallel ranks of one machine.
+        ranks = {
+            "--data-parallel-size-local": local,
+            "--data-parallel-start-rank": Expanded("0" if machine.rank == "0" else f"$(({machine.rank} * {local}))"),
+            "--data-parallel-address": machine.leader,
+            "--data-parallel-rpc-port": _DATA_PARALLEL,
+        }
+        return words(ranks)
     return words({"--nnodes": count, "--node-rank": machine.rank, "--master-addr": machine.leader})
-
-
-def _data_parallel(local: int, machine: InstanceMachine) -> Mapping[str, Any]:
-    """VLLM's data-parallel ranks of one machine."""
-    first = Expanded("0" if machine.rank == "0" else f"$(({machine.rank} * {local}))")
-    return {
-        "--data-parallel-size-local": local,
-        "--data-parallel-start-rank": first,
-        "--data-parallel-address": machine.leader,
-        "--data-parallel-rpc-port": _DATA_PARALLEL,
-    }
 
 
 def headless(instance: Instance, rank: str) -> str | None:

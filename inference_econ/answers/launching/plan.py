@@ -127,7 +127,7 @@ class OfferedLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkRun:
+class LoadTestRun:
     """A run of a load generator.
 
     Attributes
@@ -162,7 +162,7 @@ def run(
     load: OfferedLoad,
     server: str = "",
     statistics: Collection[str] = (),
-) -> BenchmarkRun:
+) -> LoadTestRun:
     """The run of a load generator against a server.
 
     Parameters
@@ -196,7 +196,7 @@ def run(
             name.removeprefix("p") for name in percentiles.in_order({*STATISTICS, *statistics} - {percentiles.MEAN})
         ]
         arguments = {**arguments, _PERCENTILES: ",".join(shares)}
-    made = BenchmarkRun(options, command, arguments)
+    made = LoadTestRun(options, command, arguments)
     made.check()
     return made
 
@@ -220,7 +220,13 @@ def simplified(generator: Generator, requests: Requests) -> list[str]:
 
 
 def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
-    prefix = round(requests.cached)
+    isl, prefix = requests.isl.mean, round(requests.cached)
+    # How far lengths are from their mean at most, over the mean, of prompts behind their prefix and of answers.
+    # Versions that read one number for both get the smaller one.
+    output = _half_width(requests.osl) / requests.osl.mean
+    widths = {"input": _half_width(requests.isl) / (isl - prefix), "output": output}
+    ratios = {name: round(min(width, _MOST_SPREAD), 3) for name, width in widths.items()}
+    both = options.option("vllm bench serve", "--random-range-ratio").type != "str" or len(set(ratios.values())) == 1
     offered: dict[str, Any] = {"--max-concurrency": load.concurrency}
     if load.requests_per_second is not None:
         offered = {"--request-rate": float(load.requests_per_second)}
@@ -232,9 +238,9 @@ def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load
         "--model": model,
         "--dataset-name": "random",
         **({"--random-prefix-len": prefix} if prefix else {}),
-        "--random-input-len": round(requests.isl.mean) - prefix,
+        "--random-input-len": round(isl) - prefix,
         "--random-output-len": round(requests.osl.mean),
-        "--random-range-ratio": _range_ratio(options, requests, prefix),
+        "--random-range-ratio": min(ratios.values()) if both else ratios,
         **offered,
         "--num-prompts": load.requests,
         "--ignore-eos": True,
@@ -243,24 +249,6 @@ def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load
         "--save-result": True,
         "--result-filename": RESULT,
     }
-
-
-def _range_ratio(options: EngineOptions, requests: Requests, prefix: int) -> float | dict[str, float]:
-    """How far lengths are from their mean at most, over the mean, of prompts behind their prefix and of answers [1].
-
-    Versions that read one number for both get the smaller one.
-    """
-    isl = requests.isl.mean
-    ratios = {
-        "input": _share(_half_width(requests.isl) / (isl - prefix)),
-        "output": _share(_half_width(requests.osl) / requests.osl.mean),
-    }
-    apart = options.option("vllm bench serve", "--random-range-ratio").type == "str"
-    return ratios if apart and len(set(ratios.values())) > 1 else min(ratios.values())
-
-
-def _share(ratio: float) -> float:
-    return round(min(ratio, _MOST_SPREAD), 3)
 
 
 def _half_width(length: Length) -> float:
@@ -480,18 +468,14 @@ class LaunchPlan:
         """Whether prompts and answers are on instances of their own."""
         return len(self.instances) > 1
 
-    def run(self, url: str, share: float = 1.0) -> BenchmarkRun:
+    def run(self, url: str, share: float = 1.0) -> LoadTestRun:
         """The run of the load generator against an address that gets a share of the load [1]."""
         first = self.instances[0]
         version = self.engine.options.version if self.engine.name == "vllm" else ""
-        load, seen = _part(self.load, share), {entry.statistic for entry in self.expected}
+        load, seen = self.load, {entry.statistic for entry in self.expected}
+        if load.requests_per_second is not None:
+            load = OfferedLoad(load.requests_per_second * share, None, load.arrival_scv)
         return run(self.generator, first.model, url, first.service.requests, load, version, seen)
-
-
-def _part(load: OfferedLoad, share: float) -> OfferedLoad:
-    if load.requests_per_second is None:
-        return load
-    return OfferedLoad(load.requests_per_second * share, None, load.arrival_scv)
 
 
 def engine(name: str, version: str | None = None, image: str | None = None) -> LaunchEngine:

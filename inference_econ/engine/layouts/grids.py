@@ -48,11 +48,6 @@ def node(hardware: HardwareSpec) -> int:
     return _TRAY if hardware.link_domain > MACHINE else MACHINE
 
 
-def tensor_degrees(degrees: Array, hardware: HardwareSpec) -> Array:
-    """Those of some numbers of attention ranks that engines' documents tell one to use: powers of two in a machine."""
-    return np.asarray(degrees[(np.mod(np.log2(degrees), 1) == 0) & (degrees <= machine(hardware))])
-
-
 def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
     """Sizes of instances up to the largest [1], shape (n,): powers of two inside a machine, and of machines.
 
@@ -224,8 +219,11 @@ class WholeLayouts:
         return np.minimum(_column(self._inside(attention_degrees(model)), stage) if ranks is None else ranks, stage)
 
     def _inside(self, degrees: Array) -> Array:
-        """Those of some numbers of attention ranks that stay in a machine."""
-        return degrees if self.hardware is None else tensor_degrees(degrees, self.hardware)
+        """Those of some numbers of attention ranks that engines' documents tell one to use in a machine."""
+        if self.hardware is None:
+            return degrees
+        powers_of_two = np.mod(np.log2(degrees), 1) == 0
+        return np.asarray(degrees[powers_of_two & (degrees <= machine(self.hardware))])
 
     def _only_ranks(self, assumed: LayoutAssumptions, stage: Array) -> Array | None:
         """The chips that attention runs on [1], shape (1, *stage.shape), where nothing is left to choose."""
@@ -332,7 +330,16 @@ def whole_grid(
     fixed = Pins() if pins is None else pins
     whole = 0 if hardware is None else machine(hardware)
     top = max(64, whole, 4 * int(np.ceil(smallest)), fixed.chips) if largest is None else largest
-    sizes = np.array([float(fixed.size)]) if fixed.size is not None else _sizes(fixed, smallest, top, hardware)
+    if fixed.size is not None:
+        sizes = np.array([float(fixed.size)])
+    else:
+        rented = np.empty(0) if hardware is None else instance_sizes(hardware, max(top, fixed.chips))
+        sizes = rented[rented % fixed.chips == 0]
+        if fixed.chips not in rented:
+            counts = np.concatenate([_EVERY_SIZE, _whole_steps(21), [int(np.ceil(smallest / fixed.chips))]])
+            sizes = np.unique(np.append(counts * fixed.chips, top // fixed.chips * fixed.chips)).astype(float)
+        # Those that hold the weights and go with what is pinned.
+        sizes = sizes[(sizes >= smallest) & (sizes <= top)]
     if fixed.batch is not None:
         batches = np.array([fixed.batch], dtype=float)
     else:
@@ -343,16 +350,6 @@ def whole_grid(
         batches = np.unique(np.concatenate([steps * fixed.groups, steps * unit])).astype(float)
         batches = batches[batches <= max(largest_batch, fixed.groups)]
     return InstanceGrid(sizes, batches, WholeLayouts(pipeline, fixed, hardware, smallest))
-
-
-def _sizes(fixed: Pins, smallest: float, top: int, hardware: HardwareSpec | None) -> Array:
-    """Instances that hold the weights and go with what is pinned [1]."""
-    rented = np.empty(0) if hardware is None else instance_sizes(hardware, max(top, fixed.chips))
-    if fixed.chips in rented:
-        return np.asarray(rented[(rented >= smallest) & (rented <= top) & (rented % fixed.chips == 0)])
-    counts = np.concatenate([_EVERY_SIZE, _whole_steps(21), [int(np.ceil(smallest / fixed.chips))]])
-    every = np.unique(np.append(counts * fixed.chips, top // fixed.chips * fixed.chips)).astype(float)
-    return np.asarray(every[(every >= smallest) & (every <= top)])
 
 
 def _whole_steps(doublings: int) -> npt.NDArray[np.intp]:

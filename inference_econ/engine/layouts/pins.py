@@ -279,18 +279,15 @@ def instance_pins(
     degrees_set = {name: value for name, value in degrees.items() if value is not None}
     pins = Pins(**degrees_set, batch=batch, accelerators=instance_gpus, dcp=dcp)  # type: ignore[arg-type]
     if instance_gpus is not None and pins.complete and pins.chips != instance_gpus:
-        raise InputError(_contradiction(degrees_set, pins.chips, instance_gpus, write), option=next(iter(degrees_set)))
+        given = ", ".join(write(name, value) for name, value in degrees_set.items())
+        left = [name for name in ("dp", "pp", "tp") if name not in degrees_set]
+        opened = f", or open a degree that is 1 unless it is given: {write(left[0], ANY)}" if left else ""
+        size = write("instance_gpus", f"{instance_gpus:g}")
+        raise InputError(
+            f"{given} is an instance of {pins.chips}, which contradicts {size}; leave one of them out{opened}",
+            option=next(iter(degrees_set)),
+        )
     return pins
-
-
-def _contradiction(
-    degrees: Mapping[str, object], chips: int, instance_gpus: float, write: Callable[[str, object], str]
-) -> str:
-    named = ", ".join(write(name, value) for name, value in degrees.items())
-    left = [name for name in ("dp", "pp", "tp") if name not in degrees]
-    opened = f", or open a degree that is 1 unless it is given: {write(left[0], ANY)}" if left else ""
-    size = write("instance_gpus", f"{instance_gpus:g}")
-    return f"{named} is an instance of {chips}, which contradicts {size}; leave one of them out{opened}"
 
 
 #: A degree in a :func:`layout_key`.

@@ -332,10 +332,8 @@ def depths(layers: int, assumed: LayoutAssumptions) -> list[int]:
     """
     if assumed.pipeline_stages == "even":
         return [depth for depth in range(1, layers + 1) if layers % depth == 0]
-    return [depth for depth in range(1, min(layers, _DEEPEST) + 1) if _worth_trying(layers, depth)]
-
-
-def _worth_trying(layers: int, depth: int) -> bool:
-    if layers % depth == 0:
-        return True
-    return math.log2(depth).is_integer() and math.ceil(layers / depth) * (depth - 1) < layers
+    return [
+        depth
+        for depth in range(1, min(layers, _DEEPEST) + 1)
+        if layers % depth == 0 or (math.log2(depth).is_integer() and math.ceil(layers / depth) * (depth - 1) < layers)
+    ]

@@ -18,7 +18,6 @@ from inference_econ.inputs import (
     EngineFacts,
     ExpertAssumptions,
     FeedForward,
-    LayoutAssumptions,
     ModelSpec,
     ServingEngine,
     TensorLayout,
@@ -203,11 +202,7 @@ class UnevenSplit(NamedTuple):
 
 
 def indivisible(
-    model: ModelSpec,
-    plans: Plans,
-    layout: TensorLayout,
-    assumed: Assumptions,
-    blocks: tuple[int, int] = (1, 1),
+    model: ModelSpec, plans: Plans, layout: TensorLayout, assumed: Assumptions, blocks: tuple[int, int] = (1, 1)
 ) -> list[UnevenSplit]:
     """Return the parts that whole-number plans would have to split unevenly.
 
@@ -229,10 +224,14 @@ def indivisible(
     list of Problem
         Everything that has to divide, with where it does not.
     """
-    stage, ranks = plans.stage, plans.attention_ranks
+    stage, ranks, layers = plans.stage, plans.attention_ranks, model.layers
+    filled = UnevenSplit("layers", (layers,), _uneven(layers, plans.pp))
+    if assumed.layout.pipeline_stages != "even":
+        # A pipeline leaves no stage without a layer.
+        filled = UnevenSplit("stages", (layers,), (plans.pp > layers) | (np.mod(plans.pp, 1) != 0))
     problems = [
         UnevenSplit("batch", (), _uneven(plans.batch, plans.pp)),
-        _unfilled_stages(model.layers, plans.pp, assumed.layout),
+        filled,
         UnevenSplit("accelerators", (), _uneven(plans.accelerators, plans.pp)),
         UnevenSplit("stage", (), _uneven(stage, ranks)),
     ]
@@ -251,38 +250,23 @@ def indivisible(
     return problems
 
 
-def _unfilled_stages(layers: int, depth: Array, assumed: LayoutAssumptions) -> UnevenSplit:
-    """Depths of a pipeline that some layers do not split into, or leave without a layer in some stage."""
-    if assumed.pipeline_stages == "even":
-        return UnevenSplit("layers", (layers,), _uneven(layers, depth))
-    return UnevenSplit("stages", (layers,), (depth > layers) | (np.mod(depth, 1) != 0))
-
-
 def _indivisible_feed_forward(
-    spec: FeedForward,
-    plans: Plans,
-    assumed: ExpertAssumptions,
-    blocks: tuple[int, int],
-    *,
-    mixture: bool,
+    spec: FeedForward, plans: Plans, assumed: ExpertAssumptions, blocks: tuple[int, int], *, mixture: bool
 ) -> list[UnevenSplit]:
     """Return what a feed-forward part would have to split unevenly; engines keep dense layers of a mixture whole."""
     problems, ranks, experts = [], plans.stage, spec.routed_experts
     if experts and plans.ep is not None:
-        problems.append(UnevenSplit("experts", (experts,), _without_expert(experts, plans.ep, assumed)))
+        without = _uneven(experts, plans.ep)
+        if assumed.redundant is not None:
+            # Copies fill what is left, while each rank has an expert of its own.
+            without = np.asarray((np.mod(plans.ep, 1) != 0) | (plans.ep > experts + assumed.redundant))
+        problems.append(UnevenSplit("experts", (experts,), without))
         problems.append(UnevenSplit("expert_ranks", (), _uneven(ranks, plans.ep)))
         ranks = ranks / plans.ep
     width, unit = spec.cut_width, blocks[bool(experts)]
     if unit > 1 and not width % unit and not (mixture and not experts):
         return [*problems, UnevenSplit("blocks", (width, unit), _uneven(width / unit, ranks))]
     return [*problems, UnevenSplit("width", (width,), _uneven(width, ranks))]
-
-
-def _without_expert(experts: int, ranks: Array, assumed: ExpertAssumptions) -> npt.NDArray[np.bool_]:
-    """Return whether experts do not split over ranks; copies fill what is left, while each has one of its own."""
-    if assumed.redundant is None:
-        return _uneven(experts, ranks)
-    return np.asarray((np.mod(ranks, 1) != 0) | (ranks > experts + assumed.redundant))
 
 
 def _indivisible_heads(spec: Attention, ranks: Array) -> list[UnevenSplit]:
@@ -327,14 +311,14 @@ def expert_degrees(model: ModelSpec, assumed: ExpertAssumptions) -> Array:
     """
     experts = [mixture.experts for mixture in model.mixtures]
     most = max(experts, default=1)
-    return _even([_uneven(count, _up_to(most)) & ~_few_copies(count, _up_to(most), assumed) for count in experts], most)
-
-
-def _few_copies(experts: int, ranks: Array, assumed: ExpertAssumptions) -> npt.NDArray[np.bool_]:
-    if assumed.redundant is None:
-        return np.zeros(ranks.shape, dtype=bool)
-    copies = expert_slots(experts, ranks, assumed) - experts - assumed.redundant
-    return np.asarray((copies <= _MOST_COPIES * experts) & (ranks % MACHINE == 0))
+    ranks, uneven = _up_to(most), []
+    for count in experts:
+        where = _uneven(count, ranks)
+        if assumed.redundant is not None:
+            copies = expert_slots(count, ranks, assumed) - count - assumed.redundant
+            where = where & ~((copies <= _MOST_COPIES * count) & (ranks % MACHINE == 0))
+        uneven.append(where)
+    return _even(uneven, most)
 
 
 def _up_to(most: float) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from inference_econ.engine.layouts.startable import (
 )
 from inference_econ.engine.served import Served
 from inference_econ.errors import InputError
-from inference_econ.inputs import Attention, ModelSpec, ServingEngine, TensorLayout
+from inference_econ.inputs import ModelSpec, ServingEngine, TensorLayout
 
 #: Degrees that are tried in the place of those that are not pinned, or cannot be started [1].
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)
@@ -56,9 +56,16 @@ def check_startable(setup: Served, pins: Pins, cut: TensorLayout = "1d") -> None
     kept = _layouts(setup, {name: (int(value),) for name, value in _degrees(pins).items()}, pins.dcp)
     if kept is None or _able(setup, kept).any():
         return
+    # The rule that each engine breaks most often, with all engines that do.
+    broken: dict[RuleCode, list[ServingEngine]] = {}
+    for engine in setup.engines:
+        rules = rules_of(engine, setup.model, setup.hardware.generation, kept)
+        worst = max(rules, key=lambda rule: np.broadcast_to(rule.where, kept.shape).sum())
+        broken.setdefault(worst.code, []).append(engine)
+    why = "; ".join(rule_text(code, engines, setup.model) for code, engines in broken.items())
     free = _layouts(setup, {name: (*_DEGREES, int(value)) for name, value in _degrees(pins).items()}, 1)
     raise InputError(
-        f"{_text(_degrees(pins), pins.dcp)}: no layout with that can be started; {_rules(setup, kept)}. "
+        f"{_text(_degrees(pins), pins.dcp)}: no layout with that can be started; {why}. "
         f"{_nearest(setup, free, pins)}; any layout is answered with --any-layout",
         option=next(iter(_degrees(pins)), "any_layout"),
     )
@@ -95,16 +102,6 @@ def _able(setup: Served, plans: Plans) -> Array:
     """Which plans an engine can start."""
     able = any_can_start(setup.engines, setup.model, setup.hardware.generation, plans)
     return np.asarray(np.broadcast_to(able, plans.shape))
-
-
-def _rules(setup: Served, plans: Plans) -> str:
-    """The rule that each engine breaks most often, with all engines that do."""
-    broken: dict[RuleCode, list[ServingEngine]] = {}
-    for engine in setup.engines:
-        rules = rules_of(engine, setup.model, setup.hardware.generation, plans)
-        worst = max(rules, key=lambda rule: np.broadcast_to(rule.where, plans.shape).sum())
-        broken.setdefault(worst.code, []).append(engine)
-    return "; ".join(rule_text(code, engines, setup.model) for code, engines in broken.items())
 
 
 def _nearest(setup: Served, plans: Plans | None, pins: Pins) -> str:
@@ -154,25 +151,23 @@ def check_pins(model: ModelSpec, pins: Pins) -> None:
                 f"ep={pins.ep}: the {stage} accelerators of a stage, tp x dp, do not split over {pins.ep} "
                 f"expert-parallel ranks; nearest: {nearest(int(pins.ep), divisors(int(pins.tp), int(pins.dp)))}"
             )
-    if pins.dcp is not None and pins.tp is not None:
-        _check_context(model, pins.dcp, pins.tp)
-
-
-def _check_context(model: ModelSpec, dcp: int, tp: int) -> None:
-    """Refuse more ranks that share the tokens of a sequence than there would be copies of its cache."""
-    specs = [block.attention for block in model.blocks]
-    possible = [degree for degree in divisors(tp) if degree == 1 or _can_share(specs, degree, tp)]
-    if dcp in possible:
+    if pins.dcp is None or pins.tp is None:
         return
-    heads = max(spec.cache.heads for spec in specs)
-    copies = max(tp // heads, 1.0)
-    raise InputError(
-        f"dcp={dcp} on tp={tp}: {model.name} has {heads:g} KV head{'' if heads == 1 else 's'}, so that its ranks hold "
-        f"{copies:g} cop{'y' if copies == 1 else 'ies'} of a sequence's cache to share; "
-        f"nearest: {nearest(dcp, possible)}"
-    )
-
-
-def _can_share(specs: Iterable[Attention], dcp: int, tp: int) -> bool:
-    ranks = np.asarray(float(tp))
-    return not any(np.any(problem.where) for spec in specs for problem in indivisible_context(spec, ranks, dcp))
+    dcp, specs, ranks = pins.dcp, [block.attention for block in model.blocks], np.asarray(float(pins.tp))
+    problems = {
+        degree: [problem for spec in specs for problem in indivisible_context(spec, ranks, degree)]
+        for degree in divisors(pins.tp)
+    }
+    possible = [
+        degree
+        for degree, found in problems.items()
+        if degree == 1 or not any(np.any(problem.where) for problem in found)
+    ]
+    if dcp not in possible:
+        heads = max(spec.cache.heads for spec in specs)
+        copies = max(pins.tp // heads, 1.0)
+        raise InputError(
+            f"dcp={dcp} on tp={pins.tp}: {model.name} has {heads:g} KV head{'' if heads == 1 else 's'}, so that its "
+            f"ranks hold {copies:g} cop{'y' if copies == 1 else 'ies'} of a sequence's cache to share; "
+            f"nearest: {nearest(dcp, possible)}"
+        )

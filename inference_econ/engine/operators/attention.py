@@ -164,7 +164,14 @@ def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed
     shared = 0.0 if limited else table.read_once
     yield table.projection("qkv", [(projected, table.hidden)], reduced=projected, only_2d=True, adapters=3)
     if table.assumptions.chip.pointwise == "counted" and spec.qk_norm != "none":
-        yield _head_norms(table, over_ranks=spec.qk_norm == "full")
+        # Norms of each head by itself, or of the whole width, whose sums of squares ranks add up: two numbers of 32
+        # bits per token, one of the queries and one of the keys.
+        norms = _fused(table, "query and key norms")
+        if spec.qk_norm == "full":
+            size = 2.0 * BYTES_PER_ELEMENT["fp32"] * table.ranks / (table.ranks * table.groups)
+            sums = Collective("all_reduce", table.ranks, table.domains(table.ranks), size)
+            norms = replace(norms, name="norms over ranks", collectives=table.waited_for(sums))
+        yield norms
     if spec.index_heads is not None and spec.index_head_dim is not None:
         yield scores(
             table,
@@ -186,19 +193,6 @@ def grouped_query_rows(table: OperatorTable, spec: GroupedQueryAttention, summed
     if table.assumptions.chip.pointwise == "counted" and (spec.output_gate or spec.head_gate):
         yield _fused(table, "output gate")
     yield table.projection("attention output", [(table.hidden, float(values))], reduced=summed, output=True)
-
-
-def _head_norms(table: OperatorTable, *, over_ranks: bool) -> Operator:
-    """Norms of queries and keys: of each head by itself, or of the whole width, whose sums of squares ranks add up.
-
-    They are two numbers of 32 bits per token, one of the queries and one of the keys.
-    """
-    if not over_ranks:
-        return _fused(table, "query and key norms")
-    norms = _fused(table, "norms over ranks")
-    size = 2.0 * BYTES_PER_ELEMENT["fp32"] * table.ranks / (table.ranks * table.groups)
-    sums = Collective("all_reduce", table.ranks, table.domains(table.ranks), size)
-    return replace(norms, collectives=table.waited_for(sums))
 
 
 def _fused(table: OperatorTable, name: str) -> Operator:

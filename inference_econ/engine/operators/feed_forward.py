@@ -124,7 +124,12 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
     different, active, kept = _routed(spec, assumptions.experts)
     spread = expert_ranks(table.plans, spec.experts, kept, assumptions.experts)
     ranks = np.maximum(1.0, table.stage / np.maximum(1.0, spread))
-    routed, sparsity = _with_copies(different, kept, spread, assumptions.experts)
+    routed: Array | float = different
+    sparsity: Array | float = kept
+    if assumptions.experts.redundant is not None:
+        # Ranks hold copies, too.
+        routed = expert_slots(different, spread, assumptions.experts)
+        sparsity = kept * routed / different
     touched = touched_fraction(sparsity, table.tokens, assumptions.experts.popularity_scv) * routed
     hidden = table.hidden if spec.latent_size is None else float(spec.latent_size)
     width = float(spec.intermediate_size)
@@ -133,19 +138,27 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
     busiest = np.where(spread > 1.0, assumptions.experts.imbalance, 1.0) if assumptions.experts.imbalance > 1 else 1.0
     if assumptions.experts.spread == "random":
         busiest = busiest * _busiest_tokens(table, routed, active, spread)
-        touched = _touched_by_busiest(touched, routed, spread)
+        # As if every rank touched as many of its experts as the one that touches most: about binomial.
+        held, share = routed / spread, touched / routed
+        most = held * share + expected_largest(spread) * np.sqrt(held * share * (1.0 - share))
+        touched = np.asarray(spread * np.minimum(most, held))
     summing, exchanging = ranks, spread
     summed = table.summed
     if summed is not None:
         if assumptions.experts.replicated_tokens == "gathered":
             summed = summed | (spread < table.stage)
         summing, exchanging = np.where(summed, table.stage, ranks), np.where(summed, 1.0, spread)
-    stride = _strides(table, ranks, spread)
-    copies = _summed_copies(table, active, exchanging)
+    # How far apart the chips lie that hold the parts of an expert, and those that hold experts of their own.
+    stride = (1.0, ranks) if assumptions.network.inner_group == "tensor" else (spread, 1.0)
+    copies: Array | float = active if assumptions.experts.all_reduce == "every_active_expert" else 1.0
+    if assumptions.experts.all_reduce == "every_copy":
+        copies = np.minimum(active, exchanging)
     dtype = table.precision.experts
     kernel = assumptions.experts.kernel(dtype)
     curve = None if kernel is None else _curve(kernel, np.asarray(exchanging) > 1.0, prompts=table.plans.prefill)
     rows = np.maximum(table.tokens * active * busiest, 1.0) / touched
+    # Products without a curve multiply tiles that are not full.
+    tiled = 1.0 + assumptions.experts.tile / 2.0 / rows if assumptions.experts.tile else 1.0
     vendor = kernel.unit.vendor if kernel is not None and kernel.unit is not None else ""
     for side, matrices, output in sides(spec, width, hidden):
         collectives = table.all_reduces(
@@ -173,34 +186,9 @@ def _routed_experts(table: OperatorTable, spec: ExpertFeedForward) -> Iterator[O
             collectives=collectives,
             # Tokens are sorted by expert, or their parts added up, beside the grouped matrices.
             launches=2.0 if curve is None else 1.0,
-            padding=_tiled(assumptions.experts, rows) if curve is None else curve.padding(rows, *shape),
+            padding=tiled if curve is None else curve.padding(rows, *shape),
             rates=None if curve is None else curve.rates(vendor, rows, *shape),
         )
-
-
-def _with_copies(
-    routed: float, sparsity: float, spread: Array, assumed: ExpertAssumptions
-) -> tuple[Array | float, Array | float]:
-    """Routed experts that ranks hold, copies included, and their number over the active ones [1]."""
-    if assumed.redundant is None:
-        return routed, sparsity
-    slots = expert_slots(routed, spread, assumed)
-    return slots, sparsity * slots / routed
-
-
-def _strides(table: OperatorTable, cut: Array, spread: Array) -> tuple[Array | float, Array | float]:
-    """How far apart the chips lie that hold the parts of an expert, and those that hold experts of their own [1]."""
-    if table.assumptions.network.inner_group == "tensor":
-        return 1.0, cut
-    return spread, 1.0
-
-
-def _summed_copies(table: OperatorTable, active: float, spread: Array) -> Array | float:
-    """Outputs per token that chips which share experts sum: the study's choices, or one per copy of the token."""
-    kind = table.assumptions.experts.all_reduce
-    if kind == "every_copy":
-        return np.minimum(active, spread)
-    return active if kind == "every_active_expert" else 1.0
 
 
 def _dispatched_width(table: OperatorTable) -> float:
@@ -252,21 +240,6 @@ def _curve(kernel: ExpertKernel, exchanged: npt.NDArray[np.bool_], *, prompts: b
     return _Curve(*(np.where(exchanged, theirs, ours) for ours, theirs in zip(curve, other, strict=True)))
 
 
-def _tiled(assumed: ExpertAssumptions, tokens: Array) -> Array | float:
-    """Arithmetic that products without a curve do over what is needed, by the tokens of an expert [1]."""
-    return 1.0 + assumed.tile / 2.0 / tokens if assumed.tile else 1.0
-
-
-def _touched_by_busiest(touched: Array, routed: Array | float, spread: Array) -> Array:
-    """Experts touched in all if every rank touched as many as the one that touches most [1].
-
-    Each of a rank's experts is touched or not, so that their number is about binomial.
-    """
-    held, share = routed / spread, touched / routed
-    most = held * share + expected_largest(spread) * np.sqrt(held * share * (1.0 - share))
-    return np.asarray(spread * np.minimum(most, held))
-
-
 def _busiest_tokens(table: OperatorTable, routed: Array | float, active: float, spread: Array) -> Array:
     """Tokens of the rank that gets most of them over the mean [1]: chance, and what its experts are chosen more."""
     assumed, mean = table.assumptions.experts, np.maximum(table.tokens, 1.0) * active / spread
@@ -288,54 +261,38 @@ def _exchange(
     """Dispatch or combine: an all-to-all of one copy of a token per rank that it reaches."""
     reached = np.minimum(active, spread)
     ranks = reached if table.assumptions.experts.all_to_all_ranks == "reached" else spread
-    copies = _copies_sent(table, active, spread)
+    # Copies of a token that leave its rank, or would if none stayed.
+    kind, prefill = table.assumptions.experts.all_to_all_copies, table.plans.prefill
+    copies: Array = np.full((), active)
+    if kind == "reached":
+        copies = np.asarray(np.minimum(active, spread))
+    elif kind == "by_phase" and prefill:
+        copies = np.asarray(spread * touched_fraction(spread, active))
     size = token_bytes * copies / table.stage
     domains = table.domains(ranks, stride)
     own_link = table.assumptions.experts.all_to_all_traffic == "own_link"
     crossing: Array | float = 1.0
     once = table.assumptions.experts.all_to_all_crossing
-    if once == "per_domain" or (once == "by_phase" and table.plans.prefill):
-        crossing = np.minimum(_domains_reached(spec, active, domains) / copies, 1.0)
+    if once == "per_domain" or (once == "by_phase" and prefill):
+        # Domains that hold the experts of a token, as if these were drawn evenly from all domains: up to 16 % too many
+        # where node-limited routing caps them and a domain holds several groups or a part of one.
+        of_token = domains * touched_fraction(domains, active)
+        if spec.routing_groups is not None and spec.active_groups is not None:
+            # A domain holds whole groups, or a part of one.
+            of_token = np.minimum(of_token, spec.active_groups * np.maximum(domains / spec.routing_groups, 1.0))
+        crossing = np.minimum(of_token / copies, 1.0)
     return Collective("all_to_all", ranks, domains, size, own_link=own_link, crossing=crossing)
-
-
-def _copies_sent(table: OperatorTable, active: float, spread: Array) -> Array:
-    """Copies of a token that leave its rank, or would if none stayed [1]."""
-    kind = table.assumptions.experts.all_to_all_copies
-    if kind == "reached":
-        return np.asarray(np.minimum(active, spread))
-    if kind == "by_phase" and table.plans.prefill:
-        return np.asarray(spread * touched_fraction(spread, active))
-    return np.full((), active)
-
-
-def _domains_reached(spec: ExpertFeedForward, active: float, domains: Array) -> Array:
-    """Link domains that hold the experts of a token, on average; node-limited routing caps them [1].
-
-    As if experts were drawn evenly from all domains, and then capped: up to 16 % too many where a domain holds
-    several groups or a part of one.
-    """
-    reached = domains * touched_fraction(domains, active)
-    if spec.routing_groups is None or spec.active_groups is None:
-        return reached
-    # A domain holds whole groups, or a part of one.
-    most: Array = spec.active_groups * np.maximum(domains / spec.routing_groups, 1.0)
-    return np.minimum(reached, most)
 
 
 def largest_sparsity(model: ModelSpec, assumed: ExpertAssumptions) -> float:
     """Experts over active experts of the sparsest block, as the assumptions count them; 1 for a dense model [1]."""
-    return max([1.0, *_sparsities(model, assumed)])
+    return max([1.0, *(_routed(spec, assumed)[2] for spec in model.mixtures)])
 
 
 def expert_thresholds(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
     """Micro-batches at which expert parallelism starts, over the blocks of a model [1]."""
     requests = assumed.parallel_min_requests_per_sparsity
-    return [requests * sparsity for sparsity in _sparsities(model, assumed)]
-
-
-def _sparsities(model: ModelSpec, assumed: ExpertAssumptions) -> list[float]:
-    return [_routed(spec, assumed)[2] for spec in model.mixtures]
+    return [requests * _routed(spec, assumed)[2] for spec in model.mixtures]
 
 
 def _routed(spec: ExpertFeedForward, assumed: ExpertAssumptions) -> tuple[float, float, float]:

@@ -71,8 +71,10 @@ def fullest_tokens(contexts: Contexts, groups: int) -> float:
 
 def _mixed(rows: Sequence[Operator], shares: npt.NDArray[np.float64], longer: float) -> Operator:
     """A row whose amounts are means over sequences, as far as they differ."""
-    first, *others = rows
-    if first.kind != "scores" or all(_amounts(row) == _amounts(first) for row in others):
+    first = rows[0]
+    columns = ((row.flop_per_token, row.flop_per_sequence, row.kv_bytes_per_sequence) for row in rows)
+    amounts = (tuple(float(np.ravel(value)[0]) for value in column) for column in columns)
+    if first.kind != "scores" or len(set(amounts)) == 1:
         return first
     changed: dict[str, Array] = {}
     for amount, padding in (
@@ -87,8 +89,3 @@ def _mixed(rows: Sequence[Operator], shares: npt.NDArray[np.float64], longer: fl
         if np.any(mean):
             changed[padding] = np.asarray(taken / mean)
     return replace(first, **changed)  # type: ignore[arg-type]
-
-
-def _amounts(row: Operator) -> tuple[float, ...]:
-    values = (row.flop_per_token, row.flop_per_sequence, row.kv_bytes_per_sequence)
-    return tuple(float(np.ravel(value)[0]) for value in values)

@@ -414,50 +414,43 @@ def held_bytes(table: OperatorTable, rows: Iterable[Operator]) -> Array | float:
 def pointwise(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
     """Norms and activation functions of every layer: memory traffic and launches, no arithmetic to speak of.
 
-    ``pace`` are layers that are waited for over those that are passed [1].
+    Every rank of a group works on the residual streams of all of the group's tokens, or of its part of them. ``pace``
+    are layers that are waited for over those that are passed [1].
     """
-    for block in table.model.blocks:
-        rows = [_norms(table, 1 if block.parallel else block.parts, block.attention.kind)]
-        rows += (_activation(table, name, *sizes) for name, sizes in block.feed_forward.activated.items())
-        yield from repeated(rows, block.layers * pace)
-    if table.model.residual_span is not None:
-        yield _residual_attention(table, pace, table.model.residual_span)
-    streams = table.model.residual_streams
+    model, dtype, width = table.model, table.precision.activations, table.activation_width
+    for block in model.blocks:
+        # A norm before each part, fused with the residual sum: two vectors read, two written.
+        count = 1 if block.parallel else block.parts
+        norms = Operator(
+            "norms",
+            dtype,
+            activation_bytes_per_token=4.0 * count * table.hidden * width / table.stream_owners,
+            launches=float(count),
+            grouped=True,
+            mixer=block.attention.kind,
+            parts=float(count),
+        )
+        # What comes out of the input matrices is read, gated and written once.
+        activations = (
+            Operator(name, dtype, activation_bytes_per_token=(matrices + 1.0) * columns * width / table.stage)
+            for name, (columns, matrices) in block.feed_forward.activated.items()
+        )
+        yield from repeated((norms, *activations), block.layers * pace)
+    if model.residual_span is not None:
+        # Entries of earlier layers that are read before each part, by the kernel that norms what they add up to: one
+        # for each whole or begun span before a layer (SGLang 0.5.23, ``prev_valid_blocks`` of Kimi-K3).
+        entries = sum(-(-layer // model.residual_span) for layer in range(model.layers))
+        moved = 2.0 * entries * table.hidden * width / table.stream_owners
+        yield Operator(
+            "residual attention", dtype, "dense", pace, activation_bytes_per_token=moved, launches=0.0, grouped=True
+        )
+    streams = model.residual_streams
     if streams > 1:
         # Before each part of a layer: what enters it, what it adds to each copy, and how copies are mixed; then once
         # what leaves the last layer, unless a mixing of that layer says so.
-        yield _mixing(table, 2.0 * table.model.layers * pace, streams, outputs=streams * (streams + 2))
-        if table.model.residual_fold:
+        yield _mixing(table, 2.0 * model.layers * pace, streams, outputs=streams * (streams + 2))
+        if model.residual_fold:
             yield _mixing(table, pace, streams, outputs=streams)
-
-
-def _norms(table: OperatorTable, count: int, mixer: str) -> Operator:
-    """A norm before each part, fused with the residual sum: two vectors read, two written.
-
-    Every rank of a group works on all of the group's tokens, or on its part of them.
-    """
-    return Operator(
-        "norms",
-        table.precision.activations,
-        activation_bytes_per_token=4.0 * count * table.hidden * table.activation_width / table.stream_owners,
-        launches=float(count),
-        grouped=True,
-        mixer=mixer,
-        parts=float(count),
-    )
-
-
-def _residual_attention(table: OperatorTable, pace: Array | float, span: int) -> Operator:
-    """Entries of earlier layers that are read before each part, by the kernel that norms what they add up to.
-
-    A layer has one entry for each whole or begun span before it (SGLang 0.5.23, ``prev_valid_blocks`` of Kimi-K3).
-    """
-    entries = sum(-(-layer // span) for layer in range(table.model.layers))
-    moved = 2.0 * entries * table.hidden * table.activation_width / table.stream_owners
-    dtype = table.precision.activations
-    return Operator(
-        "residual attention", dtype, "dense", pace, activation_bytes_per_token=moved, launches=0.0, grouped=True
-    )
 
 
 def _mixing(table: OperatorTable, repeats: Array | float, streams: int, outputs: int) -> Operator:
@@ -477,9 +470,3 @@ def _mixing(table: OperatorTable, repeats: Array | float, streams: int, outputs:
         activation_bytes_per_token=2.0 * (streams - 1) * table.hidden * table.activation_width / table.stream_owners,
         grouped=True,
     )
-
-
-def _activation(table: OperatorTable, name: str, width: float, matrices: int) -> Operator:
-    """Operator that reads, gates and writes what comes out of the input matrices once; of a shared expert apart."""
-    moved = (matrices + 1.0) * width * table.activation_width / table.stage
-    return Operator(name, table.precision.activations, activation_bytes_per_token=moved)

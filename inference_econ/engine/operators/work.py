@@ -173,7 +173,19 @@ def decode_work(setup: Served, plans: Plans) -> Work:
     pace = fullest_over_mean(model.layers, plans, assumptions.layout)
     layers = rows_of_layers(table, pace)
     embedding, *sampling = after_layers(table)
-    operators = [*layers, *_unknown(table, pace), *adapters(table, layers), embedding, _pipeline(table)]
+    operators = [*layers]
+    count, dtype = model.unknown_parameters, setup.precision.weights
+    if count:
+        # What is unknown of the model is read once per step and multiplied with every token. It is cut over the chips
+        # of a stage, or over those of a group that holds copies.
+        held = count * BYTES_PER_ELEMENT[dtype] / (table.ranks if table.copied else table.stage)
+        flop = 2.0 * count / table.stage
+        operators.append(
+            Operator(
+                "unknown blocks", dtype, repeats=pace, flop_per_token=flop, weight_bytes=held, grouped=table.copied
+            )
+        )
+    operators += [*adapters(table, layers), embedding, _pipeline(table)]
     if assumptions.chip.pointwise == "counted":
         operators += pointwise(table, pace)
     operators += sampling
@@ -193,20 +205,6 @@ def rows_of_layers(table: OperatorTable, pace: Array | float) -> list[Operator]:
     return [row for b in table.model.blocks for row in (*mixer(table, b, pace), *feed_forward(table, b, pace))]
 
 
-def _unknown(table: OperatorTable, pace: Array | float) -> Iterator[Operator]:
-    """Operator of what is unknown of the model, if anything is: read once per step and multiplied with every token.
-
-    It is cut over the chips of a stage, or over those of a group that holds copies.
-    """
-    count, dtype = table.model.unknown_parameters, table.precision.weights
-    if count:
-        held = count * BYTES_PER_ELEMENT[dtype] / (table.ranks if table.copied else table.stage)
-        flop = 2.0 * count / table.stage
-        yield Operator(
-            "unknown blocks", dtype, repeats=pace, flop_per_token=flop, weight_bytes=held, grouped=table.copied
-        )
-
-
 def adapter_bytes(setup: Served, plans: Plans) -> Array | float:
     """Room of adapters of low rank in the memory of an instance [B], shape (...)."""
     pace = fullest_over_mean(setup.model.layers, plans, setup.assumptions.layout)
@@ -216,36 +214,30 @@ def adapter_bytes(setup: Served, plans: Plans) -> Array | float:
 
 def after_layers(table: OperatorTable) -> tuple[Operator, ...]:
     """Operators that a step has once, behind its last layer."""
-    embedding = _output_embedding(table)
-    return (embedding, _sampling(table)) if table.assumptions.chip.pointwise == "counted" else (embedding,)
-
-
-def _output_embedding(table: OperatorTable) -> Operator:
-    """Logits of every new token, or of the last one of a prompt."""
-    count = table.model.vocab_size * table.hidden
+    # Logits of every new token, or of the last one of a prompt.
+    count, plans, dtype = table.model.vocab_size * table.hidden, table.plans, table.precision.embeddings
     counted = 2.0 if table.assumptions.chip.embedding_flop == "both" else 1.0
     ranks = table.ranks if table.assumptions.layout.scale_down_repeats_embedding else table.stage
-    flop, plans = 2.0 * counted * count / ranks, table.plans
-    apart = plans.prefill or bool(np.any(plans.riding))
-    return Operator(
+    flop = 2.0 * counted * count / ranks
+    mixed = bool(np.any(plans.riding))
+    apart = plans.prefill or mixed
+    embedding = Operator(
         "output embedding",
-        table.precision.embeddings,
+        dtype,
         flop_per_token=0.0 if apart else flop,
         flop_per_sequence=flop * (1.0 if plans.prefill else plans.new_tokens) if apart else 0.0,
-        weight_bytes=count
-        * BYTES_PER_ELEMENT[table.precision.embeddings]
-        / (table.ranks if table.copied else table.stage),
+        weight_bytes=count * BYTES_PER_ELEMENT[dtype] / (table.ranks if table.copied else table.stage),
         grouped=table.copied,
     )
-
-
-def _sampling(table: OperatorTable) -> Operator:
-    """Logits in 32 bits: written, then read for the largest and for the sum. One rank per group samples."""
+    if table.assumptions.chip.pointwise != "counted":
+        return (embedding,)
+    # Logits in 32 bits: written, then read for the largest and for the sum. One rank per group samples.
     moved = 3.0 * table.model.vocab_size * BYTES_PER_ELEMENT["fp32"] / table.groups
-    share: Array | float = 1.0 / table.plans.new_tokens if table.plans.prefill else 1.0
-    if np.any(table.plans.riding):
-        share = 1.0 - table.plans.riding / table.tokens
-    return Operator("sampling", table.precision.activations, activation_bytes_per_token=moved * share, grouped=True)
+    share: Array | float = 1.0 / plans.new_tokens if plans.prefill else 1.0
+    if mixed:
+        share = 1.0 - plans.riding / table.tokens
+    activations = table.precision.activations
+    return embedding, Operator("sampling", activations, activation_bytes_per_token=moved * share, grouped=True)
 
 
 def _pipeline(table: OperatorTable) -> Operator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,6 +45,11 @@ from inference_econ.report.service import chances_column, fleet_label, fleet_nam
 #: What all tables say of agents, and which of it a narrow page leaves out.
 _UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_hour")
 _LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "in_flight_per_instance")
+#: How pools treat answers.
+_REREAD = (
+    "P: instances that read prompts and keep them, and read again what was answered; D: instances that decode, "
+    "which get the cache of each prompt whole.",
+)
 #: Requests of a session that a picture shows at most [1].
 _SHOWN = 40
 
@@ -75,12 +80,29 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of caches and waits by the number of agents, and of the turns of one session in time."""
-        points = self.answer.points
-        title = _title("A fleet of agents", self.setups(), points[0].use, self.answer.targets)
-        plots, middle = load_plots(self.answer), points[len(points) // 2]
+        points, targets = self.answer.points, self.answer.targets
+        agents = [float(point.use.agents) for point in points]
+        found = tuple(
+            PlotSeries(f"found in {name}", agents, [100.0 * point.use.trace.hit_rates[name] for point in points])
+            for name in points[0].use.trace.hit_rates
+        )
+        plots = [Plot("Found in caches", "agents", "% of prompt tokens", found, "", from_zero=True)]
+        for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token")):
+            lines = tuple(
+                PlotSeries(which, agents, [1e3 * getattr(point.load, f"{name}_seconds")[which] for point in points])
+                for which in _percentiles(name, targets)
+            )
+            limit = 1e3 * targets.every[name] if name in targets.given else None
+            promises = {} if limit is None else {f"promised: {limit:.4g} ms": limit}
+            plots.append(Plot(title, "agents", "milliseconds", lines, "y", promises=promises))
+        costs = [point.use.record(point.sheet, point.sheet.replicas)["dollars_per_task"] for point in points]
+        line = PlotSeries("$ per task", agents, costs)
+        plots.append(Plot("Cost", "agents", "US dollars per task", (line,), "y", dollars="y"))
+        heading = _title("A fleet of agents", self.setups(), points[0].use, targets)
+        session = [session_plot(points[len(points) // 2].use)]
         return {
-            "agents": charts.line_charts(plots, f"What do agents find and wait for as they become more?\n{title}"),
-            "session": charts.line_charts([session_plot(middle.use)], f"One session in time\n{title}"),
+            "agents": charts.line_charts(plots, f"What do agents find and wait for as they become more?\n{heading}"),
+            "session": charts.line_charts(session, f"One session in time\n{heading}"),
         }
 
     def question(self) -> str:
@@ -151,7 +173,7 @@ class AgentChoicesPage(RecommendationPage):
         notes = [
             f"Of {answer.layouts} layouts those that {promising} by closed forms were played with as many agents as "
             "keep the SLOs.",
-            *_reread([choice.fleet for choice in choices]),
+            *(_REREAD if any(choice.fleet for choice in choices) else ()),
             *_notes(*(choice.use for choice in choices)),
         ]
         title = _title(self._counted, setups, use, targets)
@@ -211,7 +233,7 @@ class AgentSheetPage(PricePage):
         rows = tuple((name, amount(count), dollars(sheet.dollars_per_hour / count)) for name, count in counts.items())
         title = _title(f"{use.agents:,.0f} agents", [sheet.service.setup], use, sheet.targets)
         notes = (
-            *_reread([sheet.fleet]),
+            *(_REREAD if sheet.fleet else ()),
             *_notes(use),
             f"{record['agents_per_accelerator']:.3g} agents per GPU; a task takes {record['task_seconds']:,.0f} s.",
         )
@@ -254,7 +276,7 @@ class AgentBuyPage(BuyPage):
         counted = "" if answer.agents is None else f" for {answer.agents:,} agents"
         title = _title(f"Buy tokens, rent or own{counted}", self.setups(), use, answer.targets)
         notes = (
-            *_reread(getattr(lot, "pools", None) for lot in answer.lots),
+            *(_REREAD if any(getattr(lot, "pools", None) for lot in answer.lots) else ()),
             "Both bills are of as many requests as agents send at the pace of a lot that is full of them; offers are "
             f"taken to find all in their caches that was there before, "
             f"{100 * requests.cached / requests.isl.mean:.1f} %, and charge it as input where it "
@@ -270,36 +292,6 @@ class AgentBuyPage(BuyPage):
         return (
             f"From how many agents ({self.answer.use.work.name}) on is {model} cheaper on machines than by the token?"
         )
-
-
-def load_plots(answer: AgentCurve) -> list[Plot]:
-    """Plots of prompts found in each memory, TTFT, TPOT and cost by the number of agents."""
-    points, targets = answer.points, answer.targets
-    agents = [float(point.use.agents) for point in points]
-    lines = tuple(
-        PlotSeries(f"found in {name}", agents, [100.0 * point.use.trace.hit_rates[name] for point in points])
-        for name in points[0].use.trace.hit_rates
-    )
-    times = [
-        Plot(
-            title, "agents", "milliseconds",
-            tuple(
-                PlotSeries(which, agents, [1e3 * getattr(point.load, f"{name}_seconds")[which] for point in points])
-                for which in _percentiles(name, targets)
-            ),
-            "y",
-            promises={f"promised: {1e3 * targets.every[name]:.4g} ms": 1e3 * targets.every[name]}
-            if name in targets.given
-            else {},
-        )
-        for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token"))
-    ]  # fmt: skip
-    costs = [point.use.record(point.sheet, point.sheet.replicas)["dollars_per_task"] for point in points]
-    return [
-        Plot("Found in caches", "agents", "% of prompt tokens", lines, "", from_zero=True),
-        *times,
-        Plot("Cost", "agents", "US dollars per task", (PlotSeries("$ per task", agents, costs),), "y", dollars="y"),
-    ]
 
 
 def session_plot(use: Use) -> Plot:
@@ -336,16 +328,6 @@ def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) ->
         f"{use.work.means.pause_seconds:.3g} s"
     )
     return heading(counted, setups, [label], promises=[targets])
-
-
-def _reread(pools: Iterable[object]) -> list[str]:
-    """Sentence on how pools treat answers; none where there are no pools."""
-    if not any(pools):
-        return []
-    return [
-        "P: instances that read prompts and keep them, and read again what was answered; D: instances that decode, "
-        "which get the cache of each prompt whole."
-    ]
 
 
 def _notes(*uses: Use) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
-from inference_econ.inputs._spec import Count, DollarsPerHour, Dtype, Fraction, Seconds, SourcedSpec, Spec
+from inference_econ.inputs._spec import Count, Date, DollarsPerHour, Dtype, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs._yaml import scalar
 from inference_econ.inputs.asks import Positive, Probability, ProposerName
 from inference_econ.inputs.offers import Offer, known_offers
@@ -127,7 +127,7 @@ class InferAsk(Spec):
     """Name or path of what is believed before."""
     samples: Annotated[int, Field(ge=64, le=65_536)] = 2048
     """Models drawn from the priors [1]."""
-    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
+    date: Date | None = None
     """Day of recorded offers; any if not given."""
     leave_out: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Providers whose recorded offers do not count."""

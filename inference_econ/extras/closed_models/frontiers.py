@@ -71,7 +71,12 @@ def points_of(case: Case) -> Array:
         See :data:`SPEED`; NaN where nothing fits.
     """
     try:
-        return reduced(_frontier(case))
+        model = sized(case.model, case.parameters, case.experts or None)
+        setup = Setup.of(model, case.chip, weights=case.weights, price=1.0)
+        requests = Requests.build({"isl": case.isl, "osl": case.osl}, origin="priors")
+        proposer = None if case.proposer is None else Speculation.of(case.proposer, case.acceptance, case.draft_length)
+        layouts = offer(setup, requests, Space(max_accelerators=case.largest), proposer)
+        return reduced(service_frontier([Candidate(layouts)], ends=False))
     except NothingFitsError:
         return np.full((POINTS, 4), np.nan)
 
@@ -83,15 +88,6 @@ def reduced(front: ServiceFrontier) -> Array:
     chip_seconds = front.accelerators / front.requests_per_second
     kept = [np.interp(places, speeds, np.log(row)) for row in (chip_seconds, front.ttft_seconds, front.concurrency)]
     return np.stack([places, *kept], axis=-1)
-
-
-def _frontier(case: Case) -> ServiceFrontier:
-    model = sized(case.model, case.parameters, case.experts or None)
-    setup = Setup.of(model, case.chip, weights=case.weights, price=1.0)
-    requests = Requests.build({"isl": case.isl, "osl": case.osl}, origin="priors")
-    proposer = None if case.proposer is None else Speculation.of(case.proposer, case.acceptance, case.draft_length)
-    layouts = offer(setup, requests, Space(max_accelerators=case.largest), proposer)
-    return service_frontier([Candidate(layouts)], ends=False)
 
 
 @dataclass(frozen=True, slots=True)

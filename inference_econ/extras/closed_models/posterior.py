@@ -16,7 +16,6 @@ from inference_econ._types import Array, Indices
 from inference_econ.errors import InputError
 from inference_econ.extras.closed_models.asks import ObservedOffer, Priors
 from inference_econ.extras.closed_models.draws import Draws, spread_of
-from inference_econ.extras.closed_models.frontiers import Manner
 from inference_econ.inputs import LEVELS, ModelSpec, number
 from inference_econ.records.plain import attributes, records_of
 
@@ -426,7 +425,8 @@ def _served(draws: Draws, offer: ObservedOffer, weights: Array, stray: float) ->
     model, column, place = np.unravel_index(_systematic(shares.ravel(), _SERVED), shares.shape)
     manners = [draws.manners[index] for index in column]
     speculates = np.array([manner.speculates for manner in manners])
-    sold = _sold(draws, offer, draws.cost[model, column, place], np.array([_hour(draws, way) for way in manners]))
+    hour = np.array([draws.priors.chips[manner.chip].hour_price for manner in manners])
+    sold = _sold(draws, offer, draws.cost[model, column, place], hour)
     return ServedOffer(
         offer,
         stray,
@@ -460,10 +460,6 @@ def _sold(
         share = (sigma / whole.sigma) ** 2
         parts.append(np.exp(mean + share * surprise + sigma * math.sqrt(1.0 - share) * draw))
     return _plain_interval(parts[0]), _plain_interval(hour * parts[1])
-
-
-def _hour(draws: Draws, manner: Manner) -> float:
-    return draws.priors.chips[manner.chip].hour_price
 
 
 def _systematic(weights: Array, draws: int) -> Indices:

@@ -40,7 +40,19 @@ def compare(ask: InferAsk, progress: Progress | None = None) -> Compared:
         if len(with_truth) > 1
         else ()
     )
-    return Compared((*sizes, _kinds(ask, labels, answers)), charts, (asks.priors(ask.priors),))
+    # Kinds of models, and how many offers and draws count.
+    families = tuple(answers[0].families)
+    rows = []
+    for label, answer in zip(labels, answers, strict=True):
+        shares = [100.0 * share for share in answer.families.values()]
+        strays = sum(stray > 0.5 for stray in answer.strays)
+        rows.append(CellRow((label,), (float(len(answer.offers)), *shares, float(strays), round(answer.effective))))
+    columns = ("offers", *(f"{name} %" for name in families), "strays", "effective draws")
+    return Compared(
+        (*sizes, CellTable("Kinds of models, and their offers", ("model",), columns, tuple(rows), ask.notes)),
+        charts,
+        (asks.priors(ask.priors),),
+    )
 
 
 def _of(answer: Inferred, index: int) -> CredibleInterval:
@@ -70,18 +82,6 @@ def _sizes(name: str, index: int, labels: Sequence[str], answers: Sequence[Infer
         notes.insert(0, f"{sum(inside)} of {len(inside)} true sizes lie in their interval of 80 %.")
     columns = ("truth", *_ENDS, "90 % over 10 %", "inside")
     return CellTable(f"{name} parameters (10^9)", ("model",), columns, tuple(rows), tuple(notes))
-
-
-def _kinds(ask: InferAsk, labels: Sequence[str], answers: Sequence[Inferred]) -> CellTable:
-    """Kinds of models, and how many offers and draws count."""
-    families = tuple(answers[0].families)
-    rows = []
-    for label, answer in zip(labels, answers, strict=True):
-        shares = [100.0 * share for share in answer.families.values()]
-        strays = sum(stray > 0.5 for stray in answer.strays)
-        rows.append(CellRow((label,), (float(len(answer.offers)), *shares, float(strays), round(answer.effective))))
-    columns = ("offers", *(f"{name} %" for name in families), "strays", "effective draws")
-    return CellTable("Kinds of models, and their offers", ("model",), columns, tuple(rows), ask.notes)
 
 
 def _chart(name: str, index: int, answers: Sequence[tuple[str, Inferred]]) -> Chart:

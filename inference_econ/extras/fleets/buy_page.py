@@ -104,7 +104,11 @@ class BuyPage(AnswerPage[Purchase]):
             PlotSeries(f"API: {name}", [low, high], [rate * seconds * answer.offers[name] for rate in (low, high)])
             for name in shown
         ]
-        for lot in self._drawn(_LINES - len(series) - (answer.request_rate is not None)):
+        cheap = sorted(self.answer.lots, key=lambda lot: lot.dollars_per_hour / lot.requests_per_second)
+        firsts = list({lot.chip: lot for lot in reversed(cheap)}.values())
+        others = [lot for lot in cheap if not any(lot is first for first in firsts)]
+        drawn = [*firsts, *others[: max((_LINES - len(series) - (answer.request_rate is not None)) - len(firsts), 0)]]
+        for lot in [lot for lot in self.answer.lots if any(lot is chosen for chosen in drawn)]:
             ends = [number * lot.requests_per_second for number in range(1, _STEPS)]
             further = np.geomspace(ends[-1], high, _STEPS)[1:].tolist() if high > ends[-1] else []
             # Just behind each end a further lot begins.
@@ -117,14 +121,6 @@ class BuyPage(AnswerPage[Purchase]):
             series.append(PlotSeries(f"asked: {rate:g} requests/s", [rate, rate], [min(bills), max(bills)]))
         title = f"{self.question()}\n{self.tables()[0].title}"
         return {"buy": charts.line_chart(Plot(title, "requests/s", "US dollars a month", tuple(series)))}
-
-    def _drawn(self, most: int) -> list[Lot]:
-        """So many lots, or one of each chip, in the order of the table: those whose full fleets cost the least."""
-        cheap = sorted(self.answer.lots, key=lambda lot: lot.dollars_per_hour / lot.requests_per_second)
-        firsts = list({lot.chip: lot for lot in reversed(cheap)}.values())
-        others = [lot for lot in cheap if not any(lot is first for first in firsts)]
-        drawn = [*firsts, *others[: max(most - len(firsts), 0)]]
-        return [lot for lot in self.answer.lots if any(lot is chosen for chosen in drawn)]
 
     def question(self) -> str:
         """Question about the traffic from which machines pay."""

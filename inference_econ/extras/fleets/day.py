@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -117,17 +117,13 @@ class DayOfFleet(Shown):
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per hour."""
-        autoscaled, planned = self.runs["autoscaled"], self.runs["planned"]
+        runs = {name: self.runs[name] for name in ("planned", "autoscaled")}
         return [
-            {
-                "hour": hour,
-                self.counted: rate,
-                "planned_gpus": float(planned.gpu_hours[hour]),
-                "planned_dollars": float(planned.dollars[hour]),
-                "planned_kept_share": float(planned.kept[hour]),
-                "autoscaled_gpus": float(autoscaled.gpu_hours[hour]),
-                "autoscaled_dollars": float(autoscaled.dollars[hour]),
-                "autoscaled_kept_share": float(autoscaled.kept[hour]),
+            {"hour": hour, self.counted: rate}
+            | {
+                f"{name}_{field}": float(values[hour])
+                for name, run in runs.items()
+                for field, values in (("gpus", run.gpu_hours), ("dollars", run.dollars), ("kept_share", run.kept))
             }
             for hour, rate in enumerate(self.rates)
         ]
@@ -278,7 +274,12 @@ def planned(
         Of the answer.
     """
     usual = catalog.elasticity() if elasticity is None else elasticity
-    demand, curve = needed(day), partial(_at, np.array(day))
+    demand, hours = needed(day), np.arange(len(day))
+
+    def curve(seconds: Array) -> Array:
+        """Requests per second at some times of the day, between the middles of its hours [1/s]."""
+        return np.asarray(np.interp(seconds / 3600.0 - 0.5, hours, np.array(day), period=len(day)))
+
     room = _stock(stock or {}, offers)
     tell = progress or (lambda *_: None)
     tell(0.4, "the cheapest mixture")
@@ -294,7 +295,11 @@ def planned(
         start = scaled.wanted(float(curve(np.zeros(1))[0]) / share)
         return playing(scaled, autoscaler(policy, share, scaled, largest / share), start, target=share)
 
-    share, best = (target, autoscaled(target)) if target is not None else _tuned(autoscaled)
+    # The cheapest day of those that keep enough promises; else the one that keeps most.
+    days = [(share, autoscaled(share)) for share in (TARGETS if target is None else (target,))]
+    enough = min(KEPT, max(day_played.kept_share for _, day_played in days))
+    kept = [tried for tried in days if tried[1].kept_share >= enough]
+    share, best = min(kept, key=lambda tried: float(tried[1].dollars.sum()))
 
     def fixed(counts: Array) -> Played:
         def decide(look: Look) -> Sequence[int]:
@@ -394,23 +399,8 @@ def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> 
     return limits
 
 
-def _at(day: Array, seconds: Array) -> Array:
-    """Requests per second at some times of a day, between the middles of its hours [1/s]."""
-    return np.interp(seconds / 3600.0 - 0.5, np.arange(day.size), day, period=day.size)
-
-
 def needed(day: Sequence[float]) -> list[float]:
     """The most that comes within each hour."""
     rates = np.array(day)
     before, after = ((rates + np.roll(rates, shift)) / 2.0 for shift in (1, -1))
     return [float(rate) for rate in np.maximum(np.maximum(before, after), rates)]
-
-
-def _tuned(autoscaled: Callable[[float], Played]) -> tuple[float, Played]:
-    """The target whose day costs the least of those that keep enough promises; else the one that keeps most."""
-    days = [(target, autoscaled(target)) for target in TARGETS]
-    most = max(day.kept_share for _, day in days)
-    return min(
-        ((target, day) for target, day in days if day.kept_share >= min(KEPT, most)),
-        key=lambda tried: float(tried[1].dollars.sum()),
-    )

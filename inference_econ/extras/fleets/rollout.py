@@ -467,7 +467,7 @@ class Learner:
                 f"{state / 1e9:,.0f} GB, at least {fewest} x {chip.name}; give --gpus {fewest} or more"
             )
         flops = terms.flop_per_parameter_and_token * model.active_parameters
-        return cls(terms, flops, terms.mfu * setup.peaks[setup.unit("bf16")], fewest)
+        return cls(terms, flops, terms.mfu * setup.peaks[setup.rates.unit("bf16")], fewest)
 
     def seconds(self, made: Generation, gpus: int) -> float:
         """To learn from all tokens of what ends in a batch [s]."""
@@ -498,6 +498,7 @@ def _split(way: Way, run: RolloutRun, generate: Callable[[int], Generation], lea
     """As many instances as are quickest beside a learner: more of them generate sooner, and leave it fewer chips."""
 
     @cache
+    @cache
     def with_instances(number: int) -> RolloutRun:
         made, rest = generate(number), run.accelerators - number * run.service.accelerators
         return replace(
@@ -505,18 +506,15 @@ def _split(way: Way, run: RolloutRun, generate: Callable[[int], Generation], lea
             learning_seconds=learner.seconds(made, rest),
         )  # fmt: skip
 
+    def learns_longer(number: int) -> bool:
+        split = with_instances(number)
+        return split.learning_seconds >= split.generation.seconds
+
     most = (run.accelerators - learner.fewest) // run.service.accelerators
     numbers = range(1, most + 1)
-    enough = bisect_left(numbers, True, key=lambda number: _learns_longer(with_instances(number)))
-    return min((with_instances(numbers[place]) for place in {max(enough - 1, 0), min(enough, most - 1)}), key=_batch)
-
-
-def _learns_longer(run: RolloutRun) -> bool:
-    return run.learning_seconds >= run.generation.seconds
-
-
-def _batch(run: RolloutRun) -> float:
-    return run.hours
+    enough = bisect_left(numbers, True, key=learns_longer)
+    splits = (with_instances(numbers[place]) for place in {max(enough - 1, 0), min(enough, most - 1)})
+    return min(splits, key=lambda split: split.hours)
 
 
 def _short(offers: Sequence[Services], batch: Batch, gpus: int) -> list[tuple[Services, int]]:

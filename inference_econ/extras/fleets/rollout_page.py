@@ -33,38 +33,16 @@ class RolloutPage(AnswerPage[Rollout]):
             "batch_seconds", "output_tokens_per_second", "busy_share", "tail_share", "hours_per_1000_trajectories",
             "dollars_per_1000_trajectories",
         )  # fmt: skip
-        subjects = [_instances(run) for run in runs]
-        table = view(
-            self._title(),
-            self.answer.records(),
-            columns,
-            kind="rollout_run",
-            notes=(*self._notes(), *doubts(setups, subjects)),
-            why=(
-                "Played request by request, prompts shared by their samples as far as blocks of the cache. Layouts are "
-                "those that closed forms say are the quickest, one of each size of instance.",
-                f"Assumptions: {assumptions_label(setups)}.",
-                *grounds(setups, subjects, ("tpot",)),
-            ),
-            least=(
-                "generation_seconds",
-                "learning_seconds",
-                "replicas",
-                "output_tokens_per_second",
-                "hours_per_1000_trajectories",
-            ),
-        )
-        table = with_engines(table, [layout_of(run.service) for run in runs], setups)
-        return (with_recipes(table, [practice_of(run.service.setup, run.service.speculation) for run in runs]),)
-
-    def _title(self) -> str:
-        batch = self.answer.batch
-        setups = list({setup.hardware.name: setup for setup in self.setups()}.values())
-        counted = f"{batch.prompts:,} prompts x {batch.samples} on {self.answer.runs[0].accelerators} GPUs"
-        proposers = [run.service.speculation for run in self.answer.runs]
-        return heading(counted, setups, [lengths_label(batch.requests)], speculations=proposers)
-
-    def _notes(self) -> list[str]:
+        # What is said of errors is of what is in flight on average.
+        subjects = [
+            Instances(
+                service.setup, [float(service.accelerators)],
+                [float(run.generation.curve.in_flight.mean()) / run.instances],
+                service.requests.isl.mean, service.requests.osl.mean, speculates=service.speculation is not None,
+            )
+            for run in runs
+            for service in [run.service]
+        ]  # fmt: skip
         batch = self.answer.batch
         answers = batch.drawn.left
         cut = "" if batch.max_tokens is None else f", cut at {batch.max_tokens:,}"
@@ -91,13 +69,45 @@ class RolloutPage(AnswerPage[Rollout]):
                 )
         if any(run.service.speculation for run in self.answer.runs):
             notes.append("A model in training leaves its proposer behind: fewer proposals are accepted than here.")
-        return notes
+        table = view(
+            self._title(),
+            self.answer.records(),
+            columns,
+            kind="rollout_run",
+            notes=(*notes, *doubts(setups, subjects)),
+            why=(
+                "Played request by request, prompts shared by their samples as far as blocks of the cache. Layouts are "
+                "those that closed forms say are the quickest, one of each size of instance.",
+                f"Assumptions: {assumptions_label(setups)}.",
+                *grounds(setups, subjects, ("tpot",)),
+            ),
+            least=(
+                "generation_seconds",
+                "learning_seconds",
+                "replicas",
+                "output_tokens_per_second",
+                "hours_per_1000_trajectories",
+            ),
+        )
+        table = with_engines(table, [layout_of(run.service) for run in runs], setups)
+        return (with_recipes(table, [practice_of(run.service.setup, run.service.speculation) for run in runs]),)
+
+    def _title(self) -> str:
+        batch = self.answer.batch
+        setups = list({setup.hardware.name: setup for setup in self.setups()}.values())
+        counted = f"{batch.prompts:,} prompts x {batch.samples} on {self.answer.runs[0].accelerators} GPUs"
+        proposers = [run.service.speculation for run in self.answer.runs]
+        return heading(counted, setups, [lengths_label(batch.requests)], speculations=proposers)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Trajectories in flight, and tokens that are written, over the time of a batch."""
         runs = self.answer.runs[:_DRAWN]
         several = len({run.service.setup.hardware.name for run in runs}) > 1
-        shown = {_in_short(run, chip=several): run.generation.curve for run in runs}
+        shown = {}
+        for run in runs:
+            layout, chip = layout_of(run.service), run.service.setup.hardware.name.split()
+            on = f" on {chip[1]}" if several else ""
+            shown[f"{_way(run)}{run.instances} x {layout_label(layout)}{on}{started(layout)}"] = run.generation.curve
         plots = []
         for title, unit, of in (
             ("In flight", "trajectories", "in_flight"),
@@ -117,28 +127,11 @@ class RolloutPage(AnswerPage[Rollout]):
         best = self.answer.runs[0]
         beside = "" if best.learner_gpus in (0, best.accelerators) else f" beside {best.learner_gpus} that learn"
         return (
-            f"{_label(best)}{beside}: $", dollars(best.dollars), f" and {amount(best.hours)} h per 1,000 trajectories; "
+            f"{_way(best)}{fleet_label(best.service, best.instances)}{beside}: $", dollars(best.dollars),
+            f" and {amount(best.hours)} h per 1,000 trajectories; "
             f"{100 * best.generation.curve.tail_share:.0f} % of the time of generation is the tail.",
         )  # fmt: skip
 
 
-def _label(run: RolloutRun) -> str:
-    """A deployment in words."""
-    way = "" if run.way == "generation" else f"{run.way.replace('_', ' ')}: "
-    return f"{way}{fleet_label(run.service, run.instances)}"
-
-
-def _in_short(run: RolloutRun, *, chip: bool) -> str:
-    """Label of a deployment in a legend."""
-    layout, way = layout_of(run.service), "" if run.way == "generation" else f"{run.way.replace('_', ' ')}: "
-    named = f" on {run.service.setup.hardware.name.split()[1]}" if chip else ""
-    return f"{way}{run.instances} x {layout_label(layout)}{named}{started(layout)}"
-
-
-def _instances(run: RolloutRun) -> Instances:
-    """A deployment with what is in flight on average, for what is said of errors."""
-    service, requests = run.service, run.service.requests
-    return Instances(
-        service.setup, [float(service.accelerators)], [float(run.generation.curve.in_flight.mean()) / run.instances],
-        requests.isl.mean, requests.osl.mean, speculates=service.speculation is not None,
-    )  # fmt: skip
+def _way(run: RolloutRun) -> str:
+    return "" if run.way == "generation" else f"{run.way.replace('_', ' ')}: "

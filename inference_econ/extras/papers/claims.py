@@ -31,7 +31,6 @@ from inference_econ.extras.papers.asks import (
     FrontierReading,
     Measure,
     PoolsReading,
-    Ratio,
     Reading,
     RoundReading,
     SquareRootReading,
@@ -201,7 +200,13 @@ def _of_frontier(reading: FrontierReading, settings: Settings) -> float:
     if not isinstance(front, Frontier):
         raise InputError(f"{reading.read} is known of decode steps only; add decode_only: true")
     if reading.read == "balance":
-        return _balance(front, index)
+        # Seconds of arithmetic over seconds of memory traffic at one point of a frontier without speculation.
+        setup, at = front.setup, [index]
+        best = fastest(setup, front.accelerators[at], front.batch[at], front.grid.layouts)
+        cut = setup.assumptions.layout.tensor_layouts[int(best.cut[0])]
+        busy = {name: float(np.ravel(part)[0]) for name, part in evaluate(setup, best.plans, cut).busy.items()}
+        compute = busy.pop("compute")
+        return compute / sum(busy.values())
     if reading.read == "share":
         return _share(front.point(index).parts, reading.parts)
     return float((front.batch if reading.read == "batch" else front.mfu)[index])
@@ -225,20 +230,10 @@ def _place(reading: FrontierReading, front: AnyFrontier) -> int:
     return index
 
 
-def _balance(front: Frontier, index: int) -> float:
-    """Seconds of arithmetic over seconds of memory traffic at one point of a frontier without speculation."""
-    setup, at = front.setup, [index]
-    best = fastest(setup, front.accelerators[at], front.batch[at], front.grid.layouts)
-    cut = setup.assumptions.layout.tensor_layouts[int(best.cut[0])]
-    busy = {name: float(np.ravel(part)[0]) for name, part in evaluate(setup, best.plans, cut).busy.items()}
-    compute = busy.pop("compute")
-    return compute / sum(busy.values())
-
-
 def _of_toy(reading: ToyReading, settings: Settings) -> float:
     setup = setup_of(with_defaults(settings))
     width, bandwidth = bytes_per_parameter(setup), setup.hardware.hbm_bytes_per_second
-    model, rate = setup.model, setup.flops_per_second(setup.precision.weights)
+    model, rate = setup.model, setup.rates.flops_per_second(setup.precision.weights)
     constants = {
         "bytes_per_parameter": width,
         "bytes_per_second": bandwidth,
@@ -353,7 +348,7 @@ def _of_pools(_: PoolsReading, settings: Settings) -> float:
 def _of_chain(reading: ChainReading, settings: Settings) -> float:
     if settings.model is None:
         raise InputError("a chain needs a model in its settings")
-    rate = None if settings.hardware is None else setup_of(with_defaults(settings)).flops_per_second("bf16")
+    rate = None if settings.hardware is None else setup_of(with_defaults(settings)).rates.flops_per_second("bf16")
     return of_a_chain(reading, catalog.model(settings.model), rate)
 
 
@@ -373,18 +368,11 @@ _READERS: Mapping[type, Callable[[Any, Settings], float]] = {
 
 def measured(measure: Measure, basis: BasisSpec) -> float:
     """Quantity of a claim under one basis; see :func:`inference_econ.extras.papers.claims.read` for errors."""
-    return _MEASURES[type(measure)](measure, basis)
-
-
-def _ratio(measure: Ratio | Exponent, basis: BasisSpec) -> float:
-    return read(measure.of, basis) / read(measure.over, basis)
-
-
-_MEASURES: Mapping[type, Callable[[Any, BasisSpec], float]] = {
-    Value: lambda measure, basis: read(measure.of, basis),
-    Ratio: _ratio,
-    Exponent: lambda measure, basis: math.log(_ratio(measure, basis)) / math.log(measure.by),
-}
+    number = read(measure.of, basis)
+    if isinstance(measure, Value):
+        return number
+    ratio = number / read(measure.over, basis)
+    return math.log(ratio) / math.log(measure.by) if isinstance(measure, Exponent) else ratio
 
 
 def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledger:
@@ -414,14 +402,17 @@ def claims(name: str | None = None, *, progress: Progress | None = None) -> Ledg
     >>> claims("tokens_per_round")["tokens_per_round"].verdict
     'does not hold'
     """
-    shipped = {scenario_name: catalog.scenario(scenario_name) for scenario_name in _shipped()}
+    names = [scenario_name for scenario_name in catalog.names("scenarios") if scenario_name.startswith("seeds/claims_")]
+    # The published study first.
+    names.sort(key=lambda scenario_name: (scenario_name != "seeds/claims_study", scenario_name))
+    shipped = {scenario_name: catalog.scenario(scenario_name) for scenario_name in names}
     if name is None:
         return _together(list(shipped.values()), progress)
     for scenario in shipped.values():
         named = [claim for claim in _ask(scenario).claims if claim.id == name]
         if named:
             return answered(scenario, named, progress=progress)
-    return _together([_named(name, shipped)], progress)
+    return answered(_named(name, shipped), progress=progress)
 
 
 def answered(scenario: Scenario, some: Sequence[Claim] | None = None, *, progress: Progress | None = None) -> Ledger:
@@ -432,21 +423,17 @@ def answered(scenario: Scenario, some: Sequence[Claim] | None = None, *, progres
     for index, claim in enumerate(chosen):
         if progress is not None:
             progress(index / len(chosen), claim.id)
-        findings.append(_found(ask, claim))
+        ours: dict[Basis, float] = {}
+        missing: dict[Basis, str] = {}
+        for basis in claim.bases:
+            try:
+                ours[basis] = measured(claim.measure, ask.paper if basis == "paper" else ask.today)
+            except NothingFitsError as error:
+                missing[basis] = str(error)
+            except InputError as error:
+                raise InputError(f"claim {claim.id}, under {basis!r}: {error}") from error
+        findings.append(Finding(ask.seed, claim, ours, missing))
     return Ledger(tuple(findings), tuple(spec_sources("scenario", scenario)))
-
-
-def _found(ask: ClaimsAsk, claim: Claim) -> Finding:
-    ours: dict[Basis, float] = {}
-    missing: dict[Basis, str] = {}
-    for basis in claim.bases:
-        try:
-            ours[basis] = measured(claim.measure, ask.paper if basis == "paper" else ask.today)
-        except NothingFitsError as error:
-            missing[basis] = str(error)
-        except InputError as error:
-            raise InputError(f"claim {claim.id}, under {basis!r}: {error}") from error
-    return Finding(ask.seed, claim, ours, missing)
 
 
 def _together(scenarios: Sequence[Scenario], progress: Progress | None) -> Ledger:
@@ -454,24 +441,16 @@ def _together(scenarios: Sequence[Scenario], progress: Progress | None) -> Ledge
     total, done = sum(len(_ask(scenario).claims) for scenario in scenarios), 0
     findings: list[Finding] = []
     sources: list[UsedSource] = []
+
+    def tell(share: float, claim: str) -> None:
+        if progress is not None:
+            progress((done + share * count) / total, claim)
+
     for scenario in scenarios:
         count = len(_ask(scenario).claims)
-        part = answered(scenario, progress=_part(progress, done / total, count / total))
+        part = answered(scenario, progress=tell)
         findings, sources, done = [*findings, *part.findings], [*sources, *part.sources], done + count
     return Ledger(tuple(findings), tuple(dict.fromkeys(sources)))
-
-
-def _part(progress: Progress | None, before: float, share: float) -> Progress | None:
-    """Progress of a part as progress of the whole."""
-    if progress is None:
-        return None
-    return lambda done, what: progress(before + share * done, what)
-
-
-def _shipped() -> list[str]:
-    """Scenarios with claims that come with the package, the published study first."""
-    names = [name for name in catalog.names("scenarios") if name.startswith("seeds/claims_")]
-    return sorted(names, key=lambda name: (name != "seeds/claims_study", name))
 
 
 def _named(name: str, shipped: Mapping[str, Scenario]) -> Scenario:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from inference_econ.extras.papers.asks import Basis, Claim, Published
+from inference_econ.extras.papers.asks import Basis, Published
 from inference_econ.extras.papers.ledger import BASES, Finding, Ledger
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import UsedSource, source_records
@@ -47,27 +49,32 @@ class ClaimsPage(AnswerPage[Ledger]):
 
     def tables(self) -> tuple[Table, ...]:
         """One table per publication, one line per claim."""
-        groups = list(_by_seed(self.answer))
-        last = (*_counted(self.answer.findings), _LEGEND)
-        return tuple(
-            _table(seed, findings, *((last, self._references()) if index == len(groups) - 1 else ((), ())))
-            for index, (seed, findings) in enumerate(groups)
-        )
+        tables = []
+        for seed, findings in _by_seed(self.answer):
+            rows = tuple((finding.claim.id, *_numbers(finding), finding.verdict) for finding in findings)
+            tables.append(Table(seed, _COLUMNS, rows, (), tuple(map(_sentence, findings))))
+        # Sources of the claims and their settings, each once.
+        references = []
+        for ref, record in {record["ref"]: record for record in source_records(self.answer.sources)}.items():
+            if parts := [record[part] for part in ("title", "url") if record.get(part)]:
+                references.append(f"Source {ref}: {', '.join(parts)}.")
+        notes = (*_counted(self.answer.findings), _LEGEND)
+        return (*tables[:-1], replace(tables[-1], notes=notes, why=(*tables[-1].why, *references)))
 
     def markdown(self) -> str:
         """A page of the documents: a section per publication, and why claims do not hold below its table."""
         parts = [_WRITTEN, *(f"{line}\n" for line in _counted(self.answer.findings))]
         for seed, findings in _by_seed(self.answer):
-            parts += [f"## {seed}\n", _page_table(findings).markdown() + listed(_reasons(findings))]
+            rows = []
+            for finding in findings:
+                claim, (published, *ours) = finding.claim, _numbers(finding)
+                within = f" (+-{100 * claim.tolerance:g} %)" if claim.tolerance else ""
+                texts = attributes(claim, "id claim where").values()
+                rows.append((*texts, f"{published}{within}", *ours, finding.verdict))
+            table = Table("", ("id", "claim", "where", *_COLUMNS[1:]), tuple(rows))
+            reasons = [f"`{finding.claim.id}`: {finding.claim.why}" for finding in findings if finding.claim.why]
+            parts += [f"## {seed}\n", table.markdown() + listed(reasons)]
         return "\n".join(parts)
-
-    def _references(self) -> tuple[str, ...]:
-        """Sources of the claims and their settings, each once."""
-        records = {record["ref"]: record for record in source_records(self.answer.sources)}
-        named = {
-            ref: [record[part] for part in ("title", "url") if record.get(part)] for ref, record in records.items()
-        }
-        return tuple(f"Source {ref}: {', '.join(parts)}." for ref, parts in named.items() if parts)
 
     def draw(self, path: str) -> None:
         """Draw ours over the published numbers."""
@@ -92,35 +99,13 @@ def _by_seed(ledger: Ledger) -> list[tuple[str, list[Finding]]]:
     return [(seed, list(group)) for seed, group in groupby(ledger.findings, lambda finding: finding.seed)]
 
 
-def _table(seed: str, findings: Sequence[Finding], notes: tuple[str, ...], references: tuple[str, ...]) -> Table:
-    rows = tuple((finding.claim.id, *_numbers(finding), finding.verdict) for finding in findings)
-    return Table(seed, _COLUMNS, rows, notes, (*map(_sentence, findings), *references))
-
-
-def _page_table(findings: Sequence[Finding]) -> Table:
-    rows = []
-    for finding in findings:
-        published, *ours = _numbers(finding)
-        claim = attributes(finding.claim, "id claim where").values()
-        rows.append((*claim, f"{published}{_within(finding.claim)}", *ours, finding.verdict))
-    return Table("", ("id", "claim", "where", *_COLUMNS[1:]), tuple(rows))
-
-
 def _numbers(finding: Finding) -> tuple[str, ...]:
     """Cells of the published number, and of ours under each basis."""
-    claim = finding.claim
-    return (published_text(claim.published, claim.unit), *(_ours(finding, basis) for basis in BASES))
-
-
-def _ours(finding: Finding, basis: Basis) -> str:
-    if basis in finding.ours:
-        return quantity(finding.ours[basis], finding.claim.unit)
-    return "nothing fits" if basis in finding.missing else "-"
-
-
-def _within(claim: Claim) -> str:
-    """Words for the tolerance of a claim."""
-    return f" (+-{100 * claim.tolerance:g} %)" if claim.tolerance else ""
+    claim, cells = finding.claim, []
+    for basis in BASES:
+        missing = "nothing fits" if basis in finding.missing else "-"
+        cells.append(quantity(finding.ours[basis], claim.unit) if basis in finding.ours else missing)
+    return (published_text(claim.published, claim.unit), *cells)
 
 
 def _sentence(finding: Finding) -> str:
@@ -132,20 +117,12 @@ def _sentence(finding: Finding) -> str:
     return f"{text}{f' {claim.why}' if claim.why else ''}{missing}"
 
 
-def _reasons(findings: Sequence[Finding]) -> list[str]:
-    return [f"`{finding.claim.id}`: {finding.claim.why}" for finding in findings if finding.claim.why]
-
-
 def _counted(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Sentence on how many claims hold."""
-    verdicts = [finding.verdict for finding in findings]
-    parts = [f"{_as_counted(verdict, verdicts.count(verdict))}" for verdict in dict.fromkeys(sorted(verdicts, key=len))]
-    return (f"{len(verdicts)} claims: {', '.join(parts)}.",) if len(verdicts) > 1 else ()
-
-
-def _as_counted(verdict: str, count: int) -> str:
-    """So many claims with a verdict: ``1 holds``, ``2 do not hold``."""
-    return f"{count} {verdict if count == 1 else verdict.replace('holds', 'hold').replace('does', 'do')}"
+    """Sentence on how many claims hold: ``1 holds``, ``2 do not hold``."""
+    parts = []
+    for verdict, count in Counter(sorted((finding.verdict for finding in findings), key=len)).items():
+        parts.append(f"{count} {verdict if count == 1 else verdict.replace('holds', 'hold').replace('does', 'do')}")
+    return (f"{len(findings)} claims: {', '.join(parts)}.",) if len(findings) > 1 else ()
 
 
 def published_text(published: Published, unit: str) -> str:

@@ -139,19 +139,15 @@ def _shown(ask: FamilyAsk, members: Sequence[Member], base: Member, left_out: Se
     columns = (*sizes, *(f"$ at {speed:g}" for speed in ask.speeds), "fastest", "what of the time per token changes")
     rows = tuple(CellRow(member.labels, _values(ask, member, base)) for member in ranked)
     names, notes = tuple(axis.name for axis in ask.axes), (*_notes(ask, ranked, base, left_out), *ask.notes)
-    table = CellTable(_title(ask), names, columns, rows, notes)
+    setup = setup_of(ask.common)
+    what = "variants of the chip" if ask.kind == "chip" else "variants of the model"
+    table = CellTable(f"{setup.model.name} on {setup.hardware.name}: {what}", names, columns, rows, notes)
     drawn = [*ranked[:_LINES], *([] if base in ranked[:_LINES] else [base])]
     lines = tuple(_line(member, base) for member in drawn if member.front is not None)
     x_label, y_label = "tokens per second per user", "US dollars per million output tokens"
     chart = Chart("Cost at each speed", x_label, y_label, lines, "y")
     setups = tuple(member.front.setup for member in members if member.front is not None)
     return Compared((table,), (chart,), setups)
-
-
-def _title(ask: FamilyAsk) -> str:
-    setup = setup_of(ask.common)
-    what = "variants of the chip" if ask.kind == "chip" else "variants of the model"
-    return f"{setup.model.name} on {setup.hardware.name}: {what}"
 
 
 def _values(ask: FamilyAsk, member: Member, base: Member) -> tuple[float | str, ...]:

@@ -58,7 +58,24 @@ def compare(ask: RunaheadAsk) -> Compared:
     models = {chain.model: catalog.model(chain.model) for chain in ask.chains}
     players = [_Player(ask, chain, models[chain.model]) for chain in ask.chains]
     times = {(player.chain.label, context): player.seconds(context) for player in players for context in ask.contexts}
-    tables = (_published(ask, times), _by_method(ask, players, times))
+    # Every printed value beside ours.
+    columns = ("TTFT s", "speed-up")
+    rows = []
+    for chain in ask.chains:
+        for row in chain.printed:
+            ours = times[chain.label, row.context]
+            for name in ("one_process", "all_gather", "searched"):
+                texts = (getattr(row, name), row.speedup if name == "searched" else None)
+                printed = {column: text for column, text in zip(columns, texts, strict=True) if text is not None}
+                if printed:
+                    values = (ours[name], _speedup(ours) if columns[1] in printed else "")
+                    rows.append(CellRow((chain.label, row.context, METHODS[name]), values, printed))
+    names = ("processes", "prompt", "method")
+    notes = (*_summaries(ask, columns, rows), *ask.notes)
+    tables = (
+        CellTable("Published times to the first token", names, columns, tuple(rows), notes, errors=True),
+        _by_method(ask, players, times),
+    )
     charts = tuple(player.chart(ask.contexts) for player in players if player.chain.processes > 1)
     return Compared(tables, charts, tuple(models.values()))
 
@@ -138,24 +155,6 @@ def layer_work(model: ModelSpec, bytes_per_element: float) -> LayerWork:
 
 
 Times = Mapping[tuple[str, int], Mapping[str, float]]
-
-
-def _published(ask: RunaheadAsk, times: Times) -> CellTable:
-    """Every printed value beside ours."""
-    columns = ("TTFT s", "speed-up")
-    rows = []
-    for chain in ask.chains:
-        for row in chain.printed:
-            ours = times[chain.label, row.context]
-            for name in ("one_process", "all_gather", "searched"):
-                texts = (getattr(row, name), row.speedup if name == "searched" else None)
-                printed = {column: text for column, text in zip(columns, texts, strict=True) if text is not None}
-                if printed:
-                    values = (ours[name], _speedup(ours) if columns[1] in printed else "")
-                    rows.append(CellRow((chain.label, row.context, METHODS[name]), values, printed))
-    names = ("processes", "prompt", "method")
-    notes = (*_summaries(ask, columns, rows), *ask.notes)
-    return CellTable("Published times to the first token", names, columns, tuple(rows), notes, errors=True)
 
 
 def _speedup(times: Mapping[str, float]) -> float:

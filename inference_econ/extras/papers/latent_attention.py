@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import math
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -93,17 +95,17 @@ def compare(ask: LatentVariantsAsk) -> Compared:
         return attention_layer.layer_seconds(at, plans, how) if attention_layer.fits(at, plans, how) else None
 
     where = f"Attention of one layer of {setup.model.name} on one {setup.hardware.name}"
+    at, title = ask.verification, f"{where}, {ask.verification.batch} x context {ask.verification.context}"
+    title += ": a step that verifies drafts or reads a chunk of a prompt"
+    verified = tuple(CellRow((new,), _times(one_layer, 1e6, at.batch, at.context, new)) for new in at.new_tokens)
     tables = [
         _per_token(ask, setups),
         _by_context(f"{where}, one decode step", "us", 1e6, one_layer, ask.batches, ask.contexts),
-        _by_new_tokens(where, one_layer, ask),
+        CellTable(title, ("new tokens per sequence",), _heads("us"), verified),
         _break_even(ask, setups, one_layer),
         _of_the_notes(f"{where}, one decode step as in the notes", one_layer, ask),
     ]
-    charts = [
-        _over_context(one_layer, batch, ask.contexts)
-        for batch in (ask.batches if ask.drawn_batches is None else ask.drawn_batches)
-    ]
+    charts = [_over_context(one_layer, batch, ask.contexts) for batch in _drawn(ask)]
     charts.append(_over_new_tokens(one_layer, ask))
     if ask.whole_step is None:
         return Compared(tuple(tables), tuple(charts), (setup,))
@@ -113,17 +115,16 @@ def compare(ask: LatentVariantsAsk) -> Compared:
     return Compared(tuple(tables), tuple(charts), (setup, deployed["absorbed"]))
 
 
+def _drawn(ask: LatentVariantsAsk) -> tuple[int, ...]:
+    return ask.batches if ask.drawn_batches is None else ask.drawn_batches
+
+
 def _setups(ask: LatentVariantsAsk, model: ModelSpec, hardware: str) -> dict[LatentVariant, Setup]:
     """One setup per variant, without context."""
-    return {
-        variant: Setup.of(
-            model,
-            hardware,
-            assumptions=catalog.assumptions(ask.assumptions, changes=[f"attention.latent={variant}"]),
-            kv=ask.kv,
-        )
-        for variant in NAMES
+    presets = {
+        variant: catalog.assumptions(ask.assumptions, changes=[f"attention.latent={variant}"]) for variant in NAMES
     }
+    return {variant: Setup.of(model, hardware, assumptions=preset, kv=ask.kv) for variant, preset in presets.items()}
 
 
 def _per_token(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup]) -> CellTable:
@@ -158,64 +159,38 @@ def _by_context(
     title: str, unit: str, scale: float, seconds: Seconds, batches: tuple[int, ...], contexts: tuple[int, ...]
 ) -> CellTable:
     times = {(b, c): _times(seconds, scale, b, c) for b in batches for c in contexts}
-    rows = tuple(CellRow((batch, context), values) for (batch, context), values in times.items())
-    return CellTable(title, ("batch", "context"), _heads(unit), rows, (_LEGEND, _verdict(list(times.values()))))
-
-
-def _verdict(times: list[tuple[float | str, ...]]) -> str:
-    """Verdict of the rows on the order that was measured."""
-    names = list(NAMES.values())
-    cached, step = names.index(NAMES["decompressed"]), names.index(NAMES["decompressed_per_step"])
-    both = [(a, b) for row in times if not isinstance(a := row[cached], str) and not isinstance(b := row[step], str)]
-    quicker, best = sum(a < b for a, b in both), sum(row[-1] == NAMES["absorbed"] for row in times)
-    return (
+    rows = tuple(CellRow(place, values) for place, values in times.items())
+    # Whether the rows have the order that was measured.
+    cached, step = (list(NAMES).index(variant) for variant in ("decompressed", "decompressed_per_step"))
+    pairs = [(row[cached], row[step]) for row in times.values()]
+    both = [(a, b) for a, b in pairs if not isinstance(a, str) and not isinstance(b, str)]
+    quicker, best = sum(a < b for a, b in both), sum(row[-1] == NAMES["absorbed"] for row in times.values())
+    verdict = (
         f"A decompressed cache is faster than decompression per step in {quicker} of the {len(both)} rows where both "
         f"fit; absorbed is fastest in {best} of {len(times)} rows."
     )
-
-
-def _by_new_tokens(where: str, seconds: Seconds, ask: LatentVariantsAsk) -> CellTable:
-    batch, context = ask.verification.batch, ask.verification.context
-    rows = tuple(CellRow((new,), _times(seconds, 1e6, batch, context, new)) for new in ask.verification.new_tokens)
-    title = f"{where}, {batch} x context {context}: a step that verifies drafts or reads a chunk of a prompt"
-    return CellTable(title, ("new tokens per sequence",), _heads("us"), rows)
-
-
-def _measured(ask: LatentVariantsAsk) -> dict[tuple[str, int, int], float]:
-    """Median times of a layer by implementation, batch and context, each the mean of the files that have it [s]."""
-    if ask.measured is None:
-        return {}
-    path = catalog.measured_files()[ask.measured.file]
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = [row for row in csv.DictReader(stream) if row["device"] == ask.measured.device]
-    times: dict[tuple[str, int, int], list[float]] = {}
-    for row in rows:
-        key = row["implementation"], int(row["batch"]), int(row["context"])
-        times.setdefault(key, []).append(1e-6 * float(row["median_us"]))
-    return {key: fmean(values) for key, values in times.items()}
+    return CellTable(title, ("batch", "context"), _heads(unit), rows, (_LEGEND, verdict))
 
 
 def _of_the_notes(title: str, seconds: LayerSeconds, ask: LatentVariantsAsk) -> CellTable:
     """Time of one layer for each implementation of the notes, beside what was measured."""
-    measured = _measured(ask)
-    rows = [
-        CellRow((name, batch, context), _beside(seconds(how, batch, context, 1), measured.get((how, batch, context))))
-        for how, name in _OF_THE_NOTES.items()
-        for batch in (ask.batches if ask.drawn_batches is None else ask.drawn_batches)
-        for context in ask.contexts
-    ]
+    # Median times of a layer, each the mean of the files that have it [s].
+    measured: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    if ask.measured is not None:
+        with catalog.measured_files()[ask.measured.file].open(encoding="utf-8", newline="") as stream:
+            for row in csv.DictReader(stream):
+                if row["device"] == ask.measured.device:
+                    key = row["implementation"], int(row["batch"]), int(row["context"])
+                    measured[key].append(1e-6 * float(row["median_us"]))
+    rows = []
+    for (how, name), batch, context in product(_OF_THE_NOTES.items(), _drawn(ask), ask.contexts):
+        ours, seen = seconds(how, batch, context, 1), measured.get((how, batch, context))
+        shown: float | str = _DOES_NOT_FIT if ours is None else 1e6 * ours
+        beside = ("-", "-") if seen is None else (1e6 * fmean(seen), "-" if ours is None else fmean(seen) / ours)
+        rows.append(CellRow((name, batch, context), (shown, *beside)))
     columns = ("ours, us", "measured, us", "measured / ours")
-    return CellTable(
-        title, ("implementation", "batch", "context"), columns, tuple(rows), (_NOTES_LEGEND, *ask.measured_notes)
-    )
-
-
-def _beside(ours: float | None, measured: float | None) -> tuple[float | str, ...]:
-    """A time of ours [us], one that was measured [us], and the second over the first."""
-    shown: float | str = _DOES_NOT_FIT if ours is None else 1e6 * ours
-    if measured is None:
-        return shown, "-", "-"
-    return shown, 1e6 * measured, "-" if ours is None else measured / ours
+    notes = (_NOTES_LEGEND, *ask.measured_notes)
+    return CellTable(title, ("implementation", "batch", "context"), columns, tuple(rows), notes)
 
 
 def _least(reached: Callable[[float], bool]) -> float | str:
@@ -245,20 +220,19 @@ def _break_even(ask: LatentVariantsAsk, setups: Mapping[LatentVariant, Setup], s
     """New tokens from which on absorbed projections are not the best way any more."""
     batch = ask.verification.batch
     step, absorbed = setups["decompressed_per_step"], setups["absorbed"]
+    rows = []
+    for context in ask.contexts:
 
-    def less(context: float) -> float | str:
-        return _least(
-            lambda new: attention_layer.flop(step, context, new) <= attention_layer.flop(absorbed, context, new)
-        )
+        def computes_less(new: float, context: float = context) -> bool:
+            return attention_layer.flop(step, context, new) <= attention_layer.flop(absorbed, context, new)
 
-    def quicker(context: float) -> list[float | str]:
-        return [_faster_from(which, seconds, batch, context) for which in ("decompressed_per_step", "decompressed")]
-
-    rows = tuple(CellRow((context,), (less(context), *quicker(context))) for context in ask.contexts)
+        variants: tuple[LatentVariant, ...] = ("decompressed_per_step", "decompressed")
+        quicker = [_faster_from(which, seconds, batch, context) for which in variants]
+        rows.append(CellRow((context,), (_least(computes_less), *quicker)))
     columns = ("per step: less arithmetic from", "per step: faster from", "decompressed: faster from")
     title = f"New tokens per sequence from which on another variant beats absorbed projections, batch {batch}"
     note = "Prefill steps of the engine decompress what is cached, once, whatever decode does."
-    return CellTable(title, ("context",), columns, rows, (note,))
+    return CellTable(title, ("context",), columns, tuple(rows), (note,))
 
 
 def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> CellTable:
@@ -275,19 +249,17 @@ def _whole_steps(step: WholeStep, setups: Mapping[LatentVariant, Setup]) -> Cell
     return _by_context(title, "ms", 1e3, seconds, step.batches, step.contexts)
 
 
-def _lines(x: list[float], seconds: Callable[[LatentVariant, float], float | None]) -> tuple[ChartLine, ...]:
+def _lines(first: float, last: float, seconds: Callable[[LatentVariant, float], float | None]) -> tuple[ChartLine, ...]:
+    """A line for each variant over about equal factors between two values."""
+    x = [float(value) for value in np.unique(np.round(np.geomspace(first, last, _POINTS)))]
     return tuple(
-        ChartLine(name, x, [float("nan") if (time := seconds(variant, at)) is None else 1e6 * time for at in x])
+        ChartLine(name, x, [math.nan if (time := seconds(variant, at)) is None else 1e6 * time for at in x])
         for variant, name in NAMES.items()
     )
 
 
-def _between(first: float, last: float) -> list[float]:
-    return [float(value) for value in np.unique(np.round(np.geomspace(first, last, _POINTS)))]
-
-
 def _over_context(seconds: Seconds, batch: int, contexts: tuple[int, ...]) -> Chart:
-    lines = _lines(_between(min(contexts), max(contexts)), lambda variant, at: seconds(variant, batch, at, 1))
+    lines = _lines(min(contexts), max(contexts), lambda variant, at: seconds(variant, batch, at, 1))
     ends = any(math.isnan(value) for line in lines for value in line.y)
     title = f"Batch {batch}" + (" (lines end where memory does)" if ends else "")
     return Chart(title, "context (tokens)", _Y_LABEL, lines)
@@ -296,7 +268,7 @@ def _over_context(seconds: Seconds, batch: int, contexts: tuple[int, ...]) -> Ch
 def _over_new_tokens(seconds: Seconds, ask: LatentVariantsAsk) -> Chart:
     at = ask.verification
     first, last = min(at.new_tokens), max(at.new_tokens)
-    lines = _lines(_between(first, last), lambda variant, new: seconds(variant, at.batch, at.context, new))
+    lines = _lines(first, last, lambda variant, new: seconds(variant, at.batch, at.context, new))
     marks = {}
     for variant in ("decompressed", "decompressed_per_step"):
         new_tokens = _faster_from(variant, seconds, at.batch, at.context)

@@ -229,8 +229,7 @@ def prefill(
     ('ring', 1)
     """
     stages = [((setup, number),) for number in ranks] + [tuple(chain) for chain in chains]
-    _check(prompts, stages, batch, cached)
-    _check_alike(setup, chains)
+    _check(setup, prompts, stages, batch, cached)
     check_kept(setup)
     kinds: dict[int, Processes] = {}
     for kind in (setup, *(other for chain in chains for other, _ in chain)):
@@ -249,7 +248,8 @@ def prefill(
     return PrefillWays(first.setup, first.chips, held, rows, batch, cached)
 
 
-def _check(prompts: Sequence[int], stages: Sequence[Stages], batch: int, cached: float) -> None:
+def _check(setup: Setup, prompts: Sequence[int], stages: Sequence[Stages], batch: int, cached: float) -> None:
+    """Refuse numbers that cannot be, and chains whose chips differ in the model or in the format of the cache."""
     if not 1 <= batch <= _MOST_PROMPTS:
         raise InputError(f"the batch must be from 1 to {_MOST_PROMPTS:,} prompts, got {batch}", option="batch")
     if not 0 <= cached <= _MOST_TOKENS:
@@ -268,11 +268,7 @@ def _check(prompts: Sequence[int], stages: Sequence[Stages], batch: int, cached:
         raise InputError(f"a prompt of {min(prompts)} tokens has no token for each of {longest} ranks")
     parts = _TABLE + len(prompts) * sum(4 * number + 8 for number in ranks)
     _work.check(f"{parts:,} parts of prompts", seconds=parts * _PART_SECONDS, smaller="ranks")
-
-
-def _check_alike(setup: Setup, chains: Sequence[Stages]) -> None:
-    """Refuse chains whose chips read different models, or keep caches in formats that are not handed on."""
-    for other in (kind for chain in chains for kind, _ in chain):
+    for other in (kind for chain in stages for kind, _ in chain):
         if other.model != setup.model:
             raise InputError(f"a chain reads one model, got {setup.model.name} and {other.model.name}")
         if other.precision.kv != setup.precision.kv:
@@ -311,19 +307,16 @@ def _fastest(setup: Setup, size: int, prompt: int, batch: float, cached: float) 
     """Some chips that cut all matrices, with experts where they are fastest; or why they cannot."""
     candidates = deployments(setup, Pins(tp=size, dp=1, pp=1))
     reading = replace(candidates, batch=candidates.batch * batch, new_tokens=prompt, prefill=True)
-    codes = np.broadcast_to(_with_room(setup, prompt, batch, cached).reasons(reading, "1d"), reading.shape)
+    # Room for the activations of whole prompts where room is left for those of steps.
+    tokens = setup.assumptions.capacity.workspace_tokens
+    changes = {"capacity.workspace_tokens": max(tokens, prompt * batch) if tokens else 0}
+    roomy = replace(setup, context=cached, shared_prefix=cached, assumptions=setup.assumptions.changed(changes))
+    codes = np.broadcast_to(roomy.reasons(reading, "1d"), reading.shape)
     possible = np.nonzero(codes == memory.FITS)[0]
     if not possible.size:
         return None, memory.REASONS[int(codes[-1])]
     fitting = candidates.at((possible,))
     return fitting.row(int(np.argmin(reading_seconds(setup, fitting, prompt, cached, batch)))), ""
-
-
-def _with_room(setup: Setup, prompt: int, batch: float, cached: float) -> Setup:
-    """Setup with room for the activations of whole prompts where room is left for those of steps."""
-    tokens = setup.assumptions.capacity.workspace_tokens
-    changes = {"capacity.workspace_tokens": max(tokens, prompt * batch) if tokens else 0}
-    return replace(setup, context=cached, shared_prefix=cached, assumptions=setup.assumptions.changed(changes))
 
 
 def _shared(chain: Sequence[tuple[Processes, int]], prompt: int) -> SharedPrompt:

@@ -26,8 +26,37 @@ class PrefillPage(AnswerPage[PrefillWays]):
 
     def tables(self) -> Sequence[Table]:
         """Times by way, what goes over links, and dollars where the chip has a price."""
-        tables = times_table(self.answer), links_table(self.answer)
-        return tables if self.answer.setup.price is None else (*tables, dollars_table(self.answer))
+        ways = self.answer
+        links = _columns(ways, "GB (%)", lambda row, name: _moved(row.ways.get(name)))
+        parts = [row.ways["chain"].parts if "chain" in row.ways else () for row in ways.rows]
+        shares = [
+            " ".join(f"{100 * part / row.prompt:.0f}" for part in of_row) or _NONE
+            for row, of_row in zip(ways.rows, parts, strict=True)
+        ]
+        links.append(("parts of the chain %", shares))
+        why = (
+            "GB that all GPUs send each other, as rings move them; in brackets the share of the time that would be "
+            "gone if links took none.",
+        )
+        least = ("sequence GB (%)", "even chain GB (%)")
+        tables = [times_table(ways), view("Over links", (), links, why=why, least=least)]
+        if ways.setup.price is None:
+            return tables
+
+        def priced(way: Way | None, stages: Stages) -> str:
+            cost = None if way is None else ways.dollars(way, stages)
+            return _NONE if cost is None else dollars(1e3 * cost)
+
+        columns = _columns(ways, "$", lambda row, name: priced(row.ways.get(name), row.stages))
+        process = "one GPU" if ways.process_chips == 1 else f"{ways.process_chips} GPUs"
+        alone = [priced(ways.alone.get(row.prompt), ways.one_process) for row in ways.rows]
+        columns.append((f"on {process} $", alone))
+        why = (
+            "All GPUs are paid for from start to first token, one prompt (or batch) after the other. In a chain the "
+            "first processes are free before the last one ends, and could begin the next prompt.",
+        )
+        least = ("sequence $", "even chain $")
+        return [*tables, view("Dollars per 1,000 prompts", (), columns, why=why, least=least)]
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Speed-ups over the prompt, or over the number of chips if there is one prompt."""
@@ -55,30 +84,32 @@ def title(ways: PrefillWays) -> str:
     return heading(f"{prompts}{after}, nothing else on the GPUs", ways.setups, [])
 
 
-def _chips(ways: PrefillWays, row: SharedPrompt) -> str:
-    """The number of chips, and what they are where they are others or of several kinds."""
-    return f"{row.ranks}" if ways.alike(row) else row.chips
-
-
 def _name(ways: PrefillWays, row: SharedPrompt) -> str:
     return f"{row.ranks} GPUs" if ways.alike(row) else row.chips
 
 
 def times_table(ways: PrefillWays) -> Table:
     """Time to the first token by way, one row per prompt and number of chips."""
+    ratios = [ways.speed_up(row, row.fastest) if row.ways else None for row in ways.rows]
     columns = [
         *_columns(ways, "ms", lambda row, name: _ms(row.ways.get(name))),
         ("fastest", [WAYS[row.fastest] if row.ways else _NONE for row in ways.rows]),
-        ("speed-up", [_ratio(ways.speed_up(row, row.fastest) if row.ways else None) for row in ways.rows]),
+        ("speed-up", [_NONE if ratio is None else f"{ratio:.2f}" for ratio in ratios]),
     ]
+    # Ways that cannot be, by the reason.
+    reasons: dict[str, dict[str, None]] = {}
+    for row in ways.rows:
+        for name, reason in row.missing.items():
+            of_prompt = row.prompt not in ways.alone and name not in ("tensor", "sequence")
+            case = f"{row.prompt:,} tokens" if of_prompt else _name(ways, row)
+            reasons.setdefault(f"{case}, {{}}: {reason}.", {})[_SHORT[name]] = None
+    notes = [text.format(", ".join(names)) for text, names in reasons.items()]
     size = ways.process_chips
-    process = "one GPU" if size == 1 else f"one process of {size} GPUs"
-    notes = (
-        *_missing(ways),
-        *([f"Speed-up: of the fastest over {process}: {_alone(ways)}."] if ways.alone else []),
-        *caveats.warnings(ways.subjects()),
-        *warnings(replace(ways.setup, context=ways.longest)),
-    )
+    if ways.alone:
+        process = "one GPU" if size == 1 else f"one process of {size} GPUs"
+        alone = ", ".join(f"{prompt} tokens {amount(1e3 * way.seconds)} ms" for prompt, way in ways.alone.items())
+        notes.append(f"Speed-up: of the fastest over {process}: {alone}.")
+    notes += [*caveats.warnings(ways.subjects()), *warnings(replace(ways.setup, context=ways.longest))]
     why = (
         f"Assumptions: {ways.setup.assumptions.name}; prompts are read whole, not in chunks.",
         f"'context' and 'chain' cut the prompt among processes of {size} GPU{'s' if size > 1 else ''}, each of which "
@@ -95,11 +126,19 @@ def times_table(ways: PrefillWays) -> Table:
     return view(title(ways), (), columns, notes=notes, why=why, least=least)
 
 
+def _moved(way: Way | None) -> str:
+    return _NONE if way is None else f"{amount(way.moved_bytes / 1e9)} ({_linked_percent(way)})"
+
+
+def _linked_percent(way: Way) -> str:
+    return f"{100 * way.linked_seconds / way.seconds:z.0f}"
+
+
 def _columns(ways: PrefillWays, unit: str, cell: Callable[[SharedPrompt, str], str]) -> list[Column]:
     """Columns of prompts, of their chips, and of a quantity of every way."""
     return [
         ("prompt", [f"{row.prompt}" for row in ways.rows]),
-        ("GPUs", [_chips(ways, row) for row in ways.rows]),
+        ("GPUs", [(f"{row.ranks}" if ways.alike(row) else row.chips) for row in ways.rows]),
         *((f"{text} {unit}", [cell(row, name) for row in ways.rows]) for name, text in _SHORT.items()),
     ]
 
@@ -108,67 +147,8 @@ def _columns(ways: PrefillWays, unit: str, cell: Callable[[SharedPrompt, str], s
 _SHORT = {name: "even chain" if name == "even" else name for name in WAYS}
 
 
-def _missing(ways: PrefillWays) -> list[str]:
-    """Reasons for which some ways cannot be."""
-    reasons: dict[str, list[str]] = {}
-    for row in ways.rows:
-        for name, reason in row.missing.items():
-            of_prompt = row.prompt not in ways.alone and name not in ("tensor", "sequence")
-            case = f"{row.prompt:,} tokens" if of_prompt else _name(ways, row)
-            reasons.setdefault(f"{case}, {{}}: {reason}.", []).append(_SHORT[name])
-    return [text.format(", ".join(dict.fromkeys(names))) for text, names in reasons.items()]
-
-
-def _alone(ways: PrefillWays) -> str:
-    return ", ".join(f"{prompt} tokens {amount(1e3 * way.seconds)} ms" for prompt, way in ways.alone.items())
-
-
-def _ratio(speed_up: float | None) -> str:
-    return _NONE if speed_up is None else f"{speed_up:.2f}"
-
-
 def _ms(way: Way | None) -> str:
     return _NONE if way is None else amount(1e3 * way.seconds)
-
-
-def links_table(ways: PrefillWays) -> Table:
-    """Table of bytes over links and the share of the time that is due to them, with the parts of chains."""
-    columns = _columns(ways, "GB (%)", lambda row, name: _moved(row.ways.get(name)))
-    columns.append(("parts of the chain %", list(map(_parts, ways.rows))))
-    notes = (
-        "GB that all GPUs send each other, as rings move them; in brackets the share of the time that would be gone if "
-        "links took none.",
-    )
-    return view("Over links", (), columns, why=notes, least=("sequence GB (%)", "even chain GB (%)"))
-
-
-def dollars_table(ways: PrefillWays) -> Table:
-    """Table of costs of prompts by way: all GPUs from start to first token."""
-    process = "one GPU" if ways.process_chips == 1 else f"{ways.process_chips} GPUs"
-    alone = [_dollars(ways, ways.alone.get(row.prompt), ways.one_process) for row in ways.rows]
-    columns = _columns(ways, "$", lambda row, name: _dollars(ways, row.ways.get(name), row.stages))
-    columns.append((f"on {process} $", alone))
-    notes = (
-        "All GPUs are paid for from start to first token, one prompt (or batch) after the other. In a chain the first "
-        "processes are free before the last one ends, and could begin the next prompt.",
-    )
-    return view("Dollars per 1,000 prompts", (), columns, why=notes, least=("sequence $", "even chain $"))
-
-
-def _dollars(ways: PrefillWays, way: Way | None, stages: Stages) -> str:
-    cost = None if way is None else ways.dollars(way, stages)
-    return _NONE if cost is None else dollars(1e3 * cost)
-
-
-def _moved(way: Way | None) -> str:
-    if way is None:
-        return _NONE
-    return f"{amount(way.moved_bytes / 1e9)} ({100 * way.linked_seconds / way.seconds:z.0f})"
-
-
-def _parts(row: SharedPrompt) -> str:
-    parts = row.ways["chain"].parts if "chain" in row.ways else ()
-    return " ".join(f"{100 * part / row.prompt:.0f}" for part in parts) or _NONE
 
 
 def speed_up_plots(ways: PrefillWays) -> list[Plot]:
@@ -184,23 +164,18 @@ def speed_up_plots(ways: PrefillWays) -> list[Plot]:
 
 
 def _plot(name: str, x_label: str, rows: Mapping[int, SharedPrompt], ways: PrefillWays) -> Plot:
-    lines = [
-        PlotSeries(
-            text,
-            [float(x) for x, _ in points],
-            [speed_up for _, row in points if (speed_up := ways.speed_up(row, key)) is not None],
-            details=_details([row.ways[key] for _, row in points]),
-        )
-        for key, text in WAYS.items()
-        if (points := [(x, row) for x, row in rows.items() if key in row.ways and row.prompt in ways.alone])
-    ]
+    lines = []
+    for key, text in WAYS.items():
+        points = {x: row for x, row in rows.items() if key in row.ways and row.prompt in ways.alone}
+        if points:
+            drawn = [row.ways[key] for row in points.values()]
+            speed_ups = [ways.speed_up(row, key) for row in points.values()]
+            details: dict[str, Sequence[float | str]] = {
+                "TTFT ms": [_ms(way) for way in drawn],
+                "GB over links": [amount(way.moved_bytes / 1e9) for way in drawn],
+                "due to links %": [_linked_percent(way) for way in drawn],
+            }
+            y = [speed_up for speed_up in speed_ups if speed_up is not None]
+            lines.append(PlotSeries(text, [float(x) for x in points], y, details=details))
     process = "one GPU" if ways.process_chips == 1 else f"one process of {ways.process_chips} GPUs"
     return Plot(name, x_label, f"speed-up over {process}", tuple(lines), "x")
-
-
-def _details(ways: Sequence[Way]) -> dict[str, Sequence[float | str]]:
-    return {
-        "TTFT ms": [_ms(way) for way in ways],
-        "GB over links": [amount(way.moved_bytes / 1e9) for way in ways],
-        "due to links %": [f"{100 * way.linked_seconds / way.seconds:z.0f}" for way in ways],
-    }

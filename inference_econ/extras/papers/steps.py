@@ -47,9 +47,25 @@ def compare(ask: StepsAsk) -> Compared:
     every = [step for row in steps.values() for step in row if step is not None]
     if not every:
         raise NothingFitsError(f"none of the steps fits, from {AXES[ask.over]} {ask.values[0]:g} on")
-    tables = (_times(ask, steps), _amounts(ask, steps))
+    # Milliseconds of all series, and how many times those of the first.
+    first, *others = steps
+    columns = (*(f"{label} ms" for label in steps), *(f"{label} x" for label in others))
+    rows = []
+    for index, value in enumerate(ask.values):
+        seconds = {label: None if row[index] is None else row[index].seconds for label, row in steps.items()}  # type: ignore[union-attr]
+        times = [_ratio(seconds[label], seconds[first]) for label in others]
+        rows.append(CellRow((f"{value:g}",), (*(_cell(seconds_of, 1e3) for seconds_of in seconds.values()), *times)))
+    notes = (f"x: the time over that of {first!r}.", *ask.notes) if others else ask.notes
+    tables = (CellTable("Time of a decode step", (AXES[ask.over],), columns, tuple(rows), notes), _amounts(ask, steps))
     priced = all(step.dollars is not None for step in every)
-    return Compared(tables, _charts(ask, steps, priced=priced), tuple(step.setup for step in every))
+    # Speed and cost over what differs; a shared prefix may be none, which no logarithm shows.
+    scale = "y" if ask.values[0] == 0 else "xy"
+    speed = _lines(ask, steps, "tokens_per_second")
+    charts = [Chart("Speed of a user", AXES[ask.over], "tokens/s per user", speed, scale)]
+    if priced:
+        cost = _lines(ask, steps, "dollars")
+        charts.append(Chart("Cost", AXES[ask.over], "US dollars per million output tokens", cost, scale))
+    return Compared(tables, tuple(charts), tuple(step.setup for step in every))
 
 
 def _step(ask: StepsAsk, series: Series, value: float) -> Explanation | None:
@@ -83,19 +99,6 @@ _UNUSED = tuple(
 Steps = dict[str, list[Explanation | None]]
 
 
-def _times(ask: StepsAsk, steps: Steps) -> CellTable:
-    """Milliseconds of all series, and how many times those of the first."""
-    first, *others = steps
-    columns = (*(f"{label} ms" for label in steps), *(f"{label} x" for label in others))
-    rows = []
-    for index, value in enumerate(ask.values):
-        seconds = {label: None if row[index] is None else row[index].seconds for label, row in steps.items()}  # type: ignore[union-attr]
-        times = [_ratio(seconds[label], seconds[first]) for label in others]
-        rows.append(CellRow((f"{value:g}",), (*(_cell(seconds_of, 1e3) for seconds_of in seconds.values()), *times)))
-    notes = (f"x: the time over that of {first!r}.", *ask.notes) if others else ask.notes
-    return CellTable("Time of a decode step", (AXES[ask.over],), columns, tuple(rows), notes)
-
-
 def _ratio(seconds: float | None, usual: float | None) -> float | str:
     return "" if seconds is None or usual is None else seconds / usual
 
@@ -114,17 +117,6 @@ def _amounts(ask: StepsAsk, steps: Steps) -> CellTable:
         cache = [_NONE if step is None else step.memory.of_one_plan()[1] / 1e9 for step in amounts]
         rows.append(CellRow((f"{value:g}",), (*dollars, *cache)))
     return CellTable("Cost and memory of the instance", (AXES[ask.over],), columns, tuple(rows))
-
-
-def _charts(ask: StepsAsk, steps: Steps, *, priced: bool) -> tuple[Chart, ...]:
-    """Speed and cost over what differs; a shared prefix may be none, which no logarithm shows."""
-    scale = "y" if ask.values[0] == 0 else "xy"
-    speed = _lines(ask, steps, "tokens_per_second")
-    charts = [Chart("Speed of a user", AXES[ask.over], "tokens/s per user", speed, scale)]
-    if priced:
-        cost = _lines(ask, steps, "dollars")
-        charts.append(Chart("Cost", AXES[ask.over], "US dollars per million output tokens", cost, scale))
-    return tuple(charts)
 
 
 def _lines(ask: StepsAsk, steps: Steps, name: str) -> tuple[ChartLine, ...]:

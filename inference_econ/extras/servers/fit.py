@@ -138,7 +138,18 @@ def fit(
     log-normal priors. Of n rows of one engine, model and chip, the square root of n counts: their errors are alike.
     SciPy's trust-region reflective method; the covariance is the inverse of the Gauss-Newton matrix at the optimum.
     """
-    _check(names, targets, prior)
+    for name in names:
+        if name not in CONSTANTS:
+            raise InputError(f"{name!r} cannot be fitted; possible: {', '.join(CONSTANTS)}")
+    if not names or len(set(names)) < len(names):
+        raise InputError("name the constants to fit, each once, for example chip.math_efficiency,chip.hbm_efficiency")
+    for target in targets:
+        if target not in TARGETS:
+            raise InputError(f"target: got {target!r}; allowed: {', '.join(TARGETS)}")
+    if not targets or len(set(targets)) < len(targets):
+        raise InputError("name the targets, each once, for example tpot,ttft")
+    if not prior > 0:
+        raise InputError(f"prior must be positive, got {prior:g}; 'inf' does not trust the base at all")
     problem = problem_of(rows, names, base, targets, prior)
     count = len(problem.rows)
     work = f"{count:,} rows and {len(names)} constants"
@@ -158,21 +169,6 @@ def fit(
         tuple(names), values, covariance, unknown, base, with_constants(base, names, values),
         tuple(targets), errors, before, jacobian, problem.rows, prior,
     )  # fmt: skip
-
-
-def _check(names: Sequence[str], targets: Sequence[str], prior: float) -> None:
-    for name in names:
-        if name not in CONSTANTS:
-            raise InputError(f"{name!r} cannot be fitted; possible: {', '.join(CONSTANTS)}")
-    if not names or len(set(names)) < len(names):
-        raise InputError("name the constants to fit, each once, for example chip.math_efficiency,chip.hbm_efficiency")
-    for target in targets:
-        if target not in TARGETS:
-            raise InputError(f"target: got {target!r}; allowed: {', '.join(TARGETS)}")
-    if not targets or len(set(targets)) < len(targets):
-        raise InputError("name the targets, each once, for example tpot,ttft")
-    if not prior > 0:
-        raise InputError(f"prior must be positive, got {prior:g}; 'inf' does not trust the base at all")
 
 
 def _unknown(problem: FitProblem, logs: Array, covariance: Array, meter: Meter) -> tuple[str, ...]:

@@ -225,7 +225,9 @@ def problem_of(
     rows: Sequence[Measurement], names: Sequence[str], base: Assumptions, targets: Sequence[str], prior: float
 ) -> FitProblem:
     """Problem that :func:`inference_econ.extras.servers.fit.fit` minimises; see there for parameters and errors."""
-    usable = _usable(rows, base, targets)
+    predictions = predict(rows, lambda _: base)
+    finite = np.isfinite(log_ratios(predictions, targets))
+    usable = [prediction.measurement for prediction, kept in zip(predictions, finite, strict=True) if np.any(kept)]
     least = len(names) if math.isfinite(prior) else 2 * len(names)
     if len(usable) < least:
         raise InputError(
@@ -241,12 +243,6 @@ def problem_of(
     counts = Counter(groups)
     shares = np.array([counts[group] ** -0.5 for group in groups])
     return FitProblem(tuple(usable), tuple(names), base, tuple(targets), centre, spreads, low, high, shares)
-
-
-def _usable(rows: Sequence[Measurement], base: Assumptions, targets: Sequence[str]) -> list[Measurement]:
-    predictions = predict(rows, lambda _: base)
-    finite = np.isfinite(log_ratios(predictions, targets))
-    return [prediction.measurement for prediction, kept in zip(predictions, finite, strict=True) if np.any(kept)]
 
 
 def _value(base: Assumptions, name: str) -> float:

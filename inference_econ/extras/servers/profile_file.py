@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -111,29 +111,48 @@ def profile(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], provenance: Pro
     SpecError
         If a change is no valid value.
     """
-    settings = _settings(provenance.changes, fitted.names)
+    pairs = [change.partition("=") for change in provenance.changes]
+    settings = {key.strip(): value.strip() for key, _, value in pairs if key.strip() not in fitted.names}
     constants = {name: _quantity(name, value) for name, value in zip(fitted.names, fitted.values, strict=True)}
     values = {name: parsed_value(text, name) for name, text in settings.items()}
+    # Record of the measurements, the errors of predictions, and what the rows do not determine.
+    before = calibration_behind(fitted.base)
+    deployments = {*map(deployment_key, fitted.rows), *(() if before is None else before.deployments.split())}
+    days = days_of(fitted.rows)
+    names = {
+        "engines": [row.engine or "unknown" for row in fitted.rows],
+        "models": [row.model for row in fitted.rows],
+        "hardware": [row.hardware for row in fitted.rows],
+        "families": [catalog.hardware(row.hardware).family for row in fitted.rows],
+        "weights": [formats(catalog.model(row.model), row.weights) for row in fitted.rows],
+    }
+    parts = {
+        "date": provenance.date,
+        "rows": len(fitted.rows),
+        "measured": {} if days is None else {"since": f"{days.since}", "until": f"{days.until}"},
+        **{key: sorted(set(values)) for key, values in names.items()},
+        **_ranges(fitted.rows),
+        "errors": _errors(fitted, folds),
+        "subjects": sorted(set(map(subject_of, fitted.rows))),
+        "versions": sorted({version_of(row) for row in fitted.rows if row.engine_version}),
+        "layouts": sorted(set(filter(None, map(layout_of, fitted.rows)))),
+        "parallel": parallel(fitted.rows),
+        "left_out": _left_out(fitted, folds),
+        "unseen": _unseen(fitted, folds),
+        "undetermined": [name for name, why in zip(fitted.names, fitted.unknown, strict=True) if why],
+        "deployments": " ".join(sorted(deployments)),
+    }
+    optional = ("measured", "versions", "layouts", "left_out", "unseen", "undetermined")
+    who, where = (", ".join(sorted(set(names[kind]))) for kind in ("engines", "hardware"))
+    default = f"{provenance.extends} with constants fitted to {len(fitted.rows)} rows of servers: {who} on {where}."
     return {
         "extends": provenance.extends,
         "name": provenance.name,
-        "description": provenance.description or _description(fitted, provenance.extends),
+        "description": provenance.description or default,
         **_nested({**values, **constants, **_exceptions(fitted.base, fitted.names)}),
-        "calibration": _calibration(fitted, folds, provenance.date),
+        "calibration": {name: part for name, part in parts.items() if part or name not in optional},
         "sources": _sources(fitted, settings, provenance),
     }
-
-
-def _settings(changes: Iterable[str], fitted: Sequence[str]) -> dict[str, str]:
-    """Settings that were made before the fit, and not fitted, by dotted name."""
-    pairs = [change.partition("=") for change in changes]
-    return {key.strip(): value.strip() for key, _, value in pairs if key.strip() not in fitted}
-
-
-def _description(fitted: Fit, extends: str) -> str:
-    engines, chips = ({row.engine or "unknown" for row in fitted.rows}, {row.hardware for row in fitted.rows})
-    who, where = (", ".join(sorted(names)) for names in (engines, chips))
-    return f"{extends} with constants fitted to {len(fitted.rows)} rows of servers: {who} on {where}."
 
 
 def _quantity(name: str, value: float) -> float | str:
@@ -191,36 +210,6 @@ def _sources(fitted: Fit, settings: Mapping[str, str], provenance: Provenance) -
     }
 
 
-def _calibration(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], date: str) -> dict[str, Any]:
-    """Record of the measurements, the errors of predictions, and what the rows do not determine."""
-    before = calibration_behind(fitted.base)
-    deployments = {*map(deployment_key, fitted.rows), *(() if before is None else before.deployments.split())}
-    parts = {
-        "date": date,
-        "rows": len(fitted.rows),
-        "measured": _measured(fitted.rows),
-        **_names(fitted.rows),
-        **_ranges(fitted.rows),
-        "errors": _errors(fitted, folds),
-        "subjects": sorted(set(map(subject_of, fitted.rows))),
-        "versions": sorted({version_of(row) for row in fitted.rows if row.engine_version}),
-        "layouts": sorted(set(filter(None, map(layout_of, fitted.rows)))),
-        "parallel": parallel(fitted.rows),
-        "left_out": _left_out(fitted, folds),
-        "unseen": _unseen(fitted, folds),
-        "undetermined": [name for name, why in zip(fitted.names, fitted.unknown, strict=True) if why],
-        "deployments": " ".join(sorted(deployments)),
-    }
-    optional = ("measured", "versions", "layouts", "left_out", "unseen", "undetermined")
-    return {name: part for name, part in parts.items() if part or name not in optional}
-
-
-def _measured(rows: Sequence[Measurement]) -> dict[str, str]:
-    """First and last day of the rows that have a date; empty if none has."""
-    days = days_of(rows)
-    return {} if days is None else {"since": f"{days.since}", "until": f"{days.until}"}
-
-
 def parallel(rows: Sequence[Measurement]) -> dict[Axis, list[str]]:
     """Models whose instances were cut along each axis; without experts, groups are instances of their own."""
     models: dict[Axis, set[str]] = {"dp": set(), "pp": set(), "ep": set()}
@@ -232,18 +221,6 @@ def parallel(rows: Sequence[Measurement]) -> dict[Axis, list[str]]:
     return {axis: sorted(names) for axis, names in models.items()}
 
 
-def _names(rows: Sequence[Measurement]) -> dict[str, list[str]]:
-    """Measured subjects, by name."""
-    names = {
-        "engines": [row.engine or "unknown" for row in rows],
-        "models": [row.model for row in rows],
-        "hardware": [row.hardware for row in rows],
-        "families": [catalog.hardware(row.hardware).family for row in rows],
-        "weights": [formats(catalog.model(row.model), row.weights) for row in rows],
-    }
-    return {key: sorted(set(values)) for key, values in names.items()}
-
-
 def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
     """From the least to the most that was measured."""
     values: dict[str, list[float | None]] = {
@@ -253,12 +230,11 @@ def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
         "requests_per_accelerator": [requests_per_accelerator(row) for row in rows],
         "accelerators": [instance_chips(row) for row in rows],
     }
-    return {key: _range(numbers) for key, numbers in values.items()}
-
-
-def _range(values: Iterable[float | None]) -> dict[str, float]:
-    measured = [value for value in values if value] or [1.0]
-    return {"low": _four_digits(min(measured)), "high": _four_digits(max(measured))}
+    measured = {key: [value for value in numbers if value] or [1.0] for key, numbers in values.items()}
+    return {
+        key: {"low": _four_digits(min(numbers)), "high": _four_digits(max(numbers))}
+        for key, numbers in measured.items()
+    }
 
 
 def _errors(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> dict[str, dict[str, Any]]:
@@ -293,14 +269,13 @@ def _spread(
     if before is None:
         return _described(fitted, target, together, error_quantiles(together))
     quantiles = no_narrower(together, before.quantiles)
-    behind = before if quantiles is None or _as_wide(before.quantiles, quantiles) else None
+    behind: ErrorSpread | None = before
+    if quantiles is not None:
+        # The base has the interval of 80 % if it is as wide, but for digits that are not written.
+        low, high = LEVELS.index(0.1), LEVELS.index(0.9)
+        widths = (levels[high] - levels[low] for levels in (before.quantiles, quantiles))
+        behind = before if math.isclose(*widths, abs_tol=3e-4) else None
     return _described(fitted, target, together, quantiles, behind)
-
-
-def _as_wide(base: Sequence[float], quantiles: Sequence[float]) -> bool:
-    """Whether an interval of 80 % is as wide as that of the base, but for digits that are not written."""
-    widths = (levels[LEVELS.index(0.9)] - levels[LEVELS.index(0.1)] for levels in (base, quantiles))
-    return math.isclose(*widths, abs_tol=3e-4)
 
 
 def _described(
@@ -353,18 +328,13 @@ def _unseen(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> list[dict[st
         generation = profiles.generation_of(catalog.hardware(first.hardware))
         if first.engine and generation:
             errors.setdefault((first.engine, generation), []).append(np.abs(fold.errors))
-    return [
-        {"engine": engine, "generation": generation, **_summary(np.concatenate(parts), fitted.targets)}
-        for (engine, generation), parts in sorted(errors.items())
-    ]
-
-
-def _summary(sizes: Array, targets: Sequence[str]) -> dict[str, Any]:
-    """Median and 90th percentile of errors, shape (rows, targets), by target."""
-    fitted_targets = [target for index, target in enumerate(targets) if np.isfinite(sizes[:, index]).any()]
-    columns = {target: sizes[:, targets.index(target)] for target in fitted_targets}
-    return {
-        "rows": len(sizes),
-        "medians": {target: round(float(np.nanmedian(column)), 3) for target, column in columns.items()},
-        "p90s": {target: round(float(np.nanquantile(column, 0.9)), 3) for target, column in columns.items()},
-    }
+    entries = []
+    for (engine, generation), parts in sorted(errors.items()):
+        sizes = np.concatenate(parts)
+        columns = {target: sizes[:, index] for index, target in enumerate(fitted.targets)}
+        columns = {target: column for target, column in columns.items() if np.isfinite(column).any()}
+        medians = {target: round(float(np.nanmedian(column)), 3) for target, column in columns.items()}
+        p90s = {target: round(float(np.nanquantile(column, 0.9)), 3) for target, column in columns.items()}
+        entry = {"engine": engine, "generation": generation, "rows": len(sizes), "medians": medians, "p90s": p90s}
+        entries.append(entry)
+    return entries

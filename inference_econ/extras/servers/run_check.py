@@ -81,9 +81,9 @@ def constants_of(setup: Setup, part: str) -> tuple[str, ...]:
     share = {"compute": "math_efficiency", "weights": "hbm_efficiency"}.get(part)
     if share is not None:
         precision, curves = setup.precision, []
-        curves.append("product_efficiency" if setup.kernel(precision.attention, "dense") else share)
+        curves.append("product_efficiency" if setup.rates.kernel(precision.attention, "dense") else share)
         if has_experts(setup.model):
-            curves.append("kernel_efficiency" if setup.kernel(precision.experts, "experts") else share)
+            curves.append("kernel_efficiency" if setup.rates.kernel(precision.experts, "experts") else share)
         return tuple(f"{group}.{name}" for group, name in zip(("chip", "experts"), curves, strict=False))
     if part == "kv_cache":
         kernel = setup.assumptions.attention.kernel
@@ -116,7 +116,13 @@ def hold(
         If the run had another load or other lengths, or no such statistic.
     """
     share = _share(load, instances, run)
-    _check_lengths(service, run)
+    means = service.requests.isl.mean, service.requests.osl.mean
+    for name, measured, wanted in zip(("input", "output"), (run.isl, run.osl), means, strict=True):
+        if abs(measured / wanted - 1.0) > _LENGTHS:
+            raise InputError(
+                f"the run had {measured:.4g} {name} tokens per request, and the answer is about {wanted:g}; run the "
+                "benchmark that 'inference-econ launch' writes"
+            )
     held = []
     for entry in expected:
         if entry.measure == "throughput" and not math.isnan(run.throughput):
@@ -153,23 +159,6 @@ def _share(load: OfferedLoad, instances: int, run: BenchmarkRun) -> float:
         f"the run offered {had}, and the answer is about {load.text} to the whole deployment{split}; run the benchmark "
         "that 'inference-econ launch' writes"
     )
-
-
-def _check_lengths(service: Service, run: BenchmarkRun) -> None:
-    """Refuse a run of other requests.
-
-    Raises
-    ------
-    InputError
-        If mean lengths differ.
-    """
-    means = service.requests.isl.mean, service.requests.osl.mean
-    for name, measured, wanted in zip(("input", "output"), (run.isl, run.osl), means, strict=True):
-        if abs(measured / wanted - 1.0) > _LENGTHS:
-            raise InputError(
-                f"the run had {measured:.4g} {name} tokens per request, and the answer is about {wanted:g}; run the "
-                "benchmark that 'inference-econ launch' writes"
-            )
 
 
 def suspects(service: Service, batch: float, held: CheckedNumber, most: int = 4) -> list[Suspect]:

@@ -79,7 +79,10 @@ class SweepAsk(Spec):
         for name, axis in self.axes.items():
             if axis == "all" and name not in WHOLE_CATALOGUE:
                 raise ValueError(f"axis {name!r}: only {' and '.join(WHOLE_CATALOGUE)} can be 'all'; list its values")
-            _check_once(name, [label for label, _ in axis_points(name, axis)])
+            labels = [label for label, _ in axis_points(name, axis)]
+            twice = next((label for label in labels if labels.count(label) > 1), None)
+            if twice is not None:
+                raise ValueError(f"axis {name!r}: {twice} is given twice")
             for label, point in axis_points(name, axis):
                 _check(name, label, point)
                 for field in point:
@@ -91,8 +94,10 @@ class SweepAsk(Spec):
             for name, values in entry.items():
                 if name not in self.axes:
                     raise ValueError(f"leave_out: {name!r} is no axis; axes: {', '.join(self.axes)}")
-                if self.axes[name] != "all":
-                    _check_known(name, written(values), [label for label, _ in axis_points(name, self.axes[name])])
+                labels = [label for label, _ in axis_points(name, self.axes[name])]
+                odd = next((value for value in written(values) if value not in labels), None)
+                if self.axes[name] != "all" and odd is not None:
+                    raise ValueError(f"leave_out: {odd!r} is not on the axis {name!r}, which has {', '.join(labels)}")
 
 
 def axis_points(name: str, axis: Axis) -> list[tuple[str, SweepPoint]]:
@@ -139,17 +144,3 @@ def _check(name: str, label: str, point: SweepPoint) -> None:
     except InputError as error:
         several = f" ({label})" if [*point] != [name] else ""
         raise ValueError(f"{error}{several}") from error
-
-
-def _check_once(name: str, labels: list[str]) -> None:
-    """Refuse a value that an axis has twice."""
-    twice = next((label for label in labels if labels.count(label) > 1), None)
-    if twice is not None:
-        raise ValueError(f"axis {name!r}: {twice} is given twice")
-
-
-def _check_known(name: str, values: list[str], labels: list[str]) -> None:
-    """Refuse values that an axis does not have."""
-    odd = next((value for value in values if value not in labels), None)
-    if odd is not None:
-        raise ValueError(f"leave_out: {odd!r} is not on the axis {name!r}, which has {', '.join(labels)}")

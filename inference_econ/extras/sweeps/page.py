@@ -19,7 +19,7 @@ from inference_econ.extras.sweeps.asks import SweepAsk
 from inference_econ.extras.sweeps.combinations import Combinations, check_work, combinations_of
 from inference_econ.extras.sweeps.rows import DIGEST, INDEX, SweepPart
 from inference_econ.extras.sweeps.stored import Sweep
-from inference_econ.extras.sweeps.swept import CheapestDeployment, FailureReason, Swept
+from inference_econ.extras.sweeps.swept import CheapestDeployment, Swept
 from inference_econ.extras.sweeps.workers import answers, worthwhile
 from inference_econ.inputs import Scenario, catalog, read_text
 from inference_econ.records.files import SWEEP, whole_file, write_text
@@ -44,16 +44,22 @@ class SweepPage(AnswerPage[Swept]):
     def tables(self) -> Sequence[Table]:
         """The cheapest of every row and speed, and why combinations have no frontier."""
         swept = self.answer
-        best = {(cheapest.row, cheapest.speed): cheapest for cheapest in swept.best}
-        rows = [(name, *(_cell(best.get((name, speed))) for speed in swept.speeds)) for name in swept.names]
-        notes = (
+        cells = {(best.row, best.speed): f"{best.among} {_marked(best)}" for best in swept.best}
+        rows = [(name, *(cells.get((name, speed), "-") for speed in swept.speeds)) for name in swept.names]
+        notes = [
             f"$ per million output tokens of the cheapest {swept.among} whose users see so many tokens/s or more; "
-            "prefill is counted, a queue is not.",
-        )
-        unknown = () if all(cheapest.is_measured for cheapest in swept.best) else (_UNKNOWN,)
+            "prefill is counted, a queue is not."
+        ]
+        if swept.price is not None:
+            # A kind without its seller is all that they have in common.
+            notes.append(f"Prices alike: {swept.price}." if ":" in swept.price else _PRICES_DIFFER)
+        if not all(cheapest.is_measured for cheapest in swept.best):
+            notes.append(_UNKNOWN)
         columns = (swept.rows, *(f"at {speed:g}" for speed in swept.speeds))
-        table = Table(_heading(swept), columns, tuple(rows), (*notes, *_priced(swept), *unknown))
-        return [table, failures_table(swept)] if swept.reasons else [table]
+        tables = [Table(_heading(swept), columns, tuple(rows), tuple(notes))]
+        if swept.reasons:
+            tables.append(failures_table(swept))
+        return tables
 
     def blocks(self) -> Sequence[Block]:
         """The tables below how much there is."""
@@ -66,11 +72,16 @@ class SweepPage(AnswerPage[Swept]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the cheapest by colour."""
-        swept = self.answer
-        tiles = [
-            charts.Tile(best.row, f"{best.speed:g}", best.among, _marked(best), _details(best))
-            for best in swept.ordered()
-        ]
+        swept, tiles = self.answer, []
+        for best in swept.ordered():
+            point = best.point
+            details = {
+                "layout": f"{point['layout']}, {point['accelerators']:g} GPUs",
+                "formats": f"weights {point['weights']}, KV {point['kv']}",
+                "tokens/s per user": f"{point['tokens_per_second_per_user']:.3g}",
+                "$/GPU-hour": f"{point['dollars_per_accelerator_hour']:.4g}",
+            }
+            tiles.append(charts.Tile(best.row, f"{best.speed:g}", best.among, _marked(best), details))
         mark = "" if all(best.is_measured for best in swept.best) else "; * fitted to no measured server"
         grid = charts.TileGrid(
             _heading(swept),
@@ -92,6 +103,19 @@ class SweepPage(AnswerPage[Swept]):
         return [counted(self.answer)]
 
 
+def failures_table(swept: Swept) -> Table:
+    """Table of the reasons for which combinations have no frontier, the most frequent first."""
+    rows = []
+    for reason in swept.reasons[:_REASONS]:
+        # Of many that do not fit, the text says how little is missing of one.
+        others = "; and others" if reason.kind == "nothing_fits" and reason.combinations > 1 else ""
+        rows.append((str(reason.combinations), f"{reason.text}{others}"))
+    further = swept.reasons[_REASONS:]
+    left = sum(reason.combinations for reason in further)
+    more = f"{len(further)} further reasons of {left:,} combinations are in the column 'reason' of the folder."
+    return Table("Without a frontier", ("combinations", "reason"), tuple(rows), (more,) if further else ())
+
+
 def counted(swept: Swept) -> str:
     """Sentence on the size of a sweep."""
     failed = f", {swept.failures:,} without a frontier" if swept.failures else ""
@@ -107,49 +131,9 @@ def _heading(swept: Swept) -> str:
     return f"{swept.title}: the cheapest {swept.among} at a speed{only}"
 
 
-def _priced(swept: Swept) -> tuple[str, ...]:
-    """Sentence on whether chips have prices that can be compared; none where there are not several."""
-    if swept.price is None:
-        return ()
-    # A kind without its seller is all that they have in common.
-    return (f"Prices alike: {swept.price}." if ":" in swept.price else _PRICES_DIFFER,)
-
-
-def _cell(best: CheapestDeployment | None) -> str:
-    return "-" if best is None else f"{best.among} {_marked(best)}"
-
-
 def _marked(best: CheapestDeployment) -> str:
     """Cost of the cheapest, with a mark if nobody knows how far off it may be."""
     return f"{dollars(best.dollars)}{'' if best.is_measured else _MARK}"
-
-
-def failures_table(swept: Swept) -> Table:
-    """Table of the reasons for which combinations have no frontier, the most frequent first."""
-    rows = tuple((str(reason.combinations), _why(reason)) for reason in swept.reasons[:_REASONS])
-    further = swept.reasons[_REASONS:]
-    left = sum(reason.combinations for reason in further)
-    more = f"{len(further)} further reasons of {left:,} combinations are in the column 'reason' of the folder."
-    notes = (more,) if further else ()
-    return Table("Without a frontier", ("combinations", "reason"), rows, notes)
-
-
-def _why(reason: FailureReason) -> str:
-    """The reason; of many that do not fit, one that says how little is missing."""
-    if reason.kind == "nothing_fits" and reason.combinations > 1:
-        return f"{reason.text}; and others"
-    return reason.text
-
-
-def _details(best: CheapestDeployment) -> dict[str, str]:
-    """Texts of hovering over a tile."""
-    point = best.point
-    return {
-        "layout": f"{point['layout']}, {point['accelerators']:g} GPUs",
-        "formats": f"weights {point['weights']}, KV {point['kv']}",
-        "tokens/s per user": f"{point['tokens_per_second_per_user']:.3g}",
-        "$/GPU-hour": f"{point['dollars_per_accelerator_hour']:.4g}",
-    }
 
 
 try:

@@ -13,9 +13,9 @@ import numpy as np
 from inference_econ._work import allow
 from inference_econ.engine import recorded_key
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.sweeps.asks import SweepAsk, SweepPoint
+from inference_econ.extras.sweeps.asks import SweepAsk
 from inference_econ.extras.sweeps.combinations import Combination, Combinations
-from inference_econ.inputs import Settings, catalog, with_defaults
+from inference_econ.inputs import catalog, with_defaults
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import frontier_of
 
@@ -78,14 +78,14 @@ class AxisColumn(NamedTuple):
 
 def axis_columns(combinations: Combinations) -> dict[str, AxisColumn]:
     """The column of each axis."""
-    return {name: _axis_column(name, list(points.items())) for name, points in combinations.axes.items()}
-
-
-def _axis_column(name: str, points: Sequence[tuple[str, SweepPoint]]) -> AxisColumn:
-    plain = all(list(point) == [name] for _, point in points)
-    taken = _POINT if plain else {*_POINT, *ASKED_TEXTS, *ASKED_NUMBERS}
-    numeric = plain and all(type(value) in (int, float) for _, point in points for value in point.values())
-    return AxisColumn(f"asked_{name}" if name in taken else name, numeric)
+    columns = {}
+    for name, axis in combinations.axes.items():
+        points = list(axis.values())
+        plain = all(list(point) == [name] for point in points)
+        taken = _POINT if plain else {*_POINT, *ASKED_TEXTS, *ASKED_NUMBERS}
+        numeric = plain and all(type(value) in (int, float) for point in points for value in point.values())
+        columns[name] = AxisColumn(f"asked_{name}" if name in taken else name, numeric)
+    return columns
 
 
 def answered(asked: bytes, index: int, facts: str) -> SweepPart:
@@ -124,21 +124,28 @@ def _unpickled(asked: bytes) -> Combinations:
 
 def part(combinations: Combinations, index: int) -> SweepPart:
     """A part of a sweep, answered and written."""
+    from pyarrow import parquet
+
     some = combinations.part(index)
     columns = axis_columns(combinations)
     blocks = [_rows(combination, columns) for combination in some]
     failures = [block["failure"] for block in blocks if "failure" in block]
     listed = [block for block in blocks if block.get("failure") not in combinations.ask.unlisted]
-    return SweepPart(_parquet(combinations, index, listed), len(some), len(failures))
+    metadata = {DIGEST: combinations.digest.encode(), INDEX: str(index).encode()}
+    with io.BytesIO() as file:
+        parquet.write_table(table(combinations, listed).replace_schema_metadata(metadata), file, compression="zstd")
+        return SweepPart(file.getvalue(), len(some), len(failures))
 
 
 def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mapping[str, Any]:
     """Columns of a combination: values of all its rows, or a list with one for each."""
     by_label = {columns[axis].name: columns[axis].value(label) for axis, label in combination.labels.items()}
-    named = {"combination": combination.number, **by_label, **_as_asked(combination.settings)}
+    filled = with_defaults(combination.settings)
+    asked = {name: getattr(filled, name, None) for name in (*ASKED_TEXTS, *ASKED_NUMBERS)}
+    named = {"combination": combination.number, **by_label, **asked}
     try:
         front = frontier_of(combination.settings)
-        return {**named, **_resolved(front), **_points(front)}
+        return {**named, **_points(front)}
     except NothingFitsError as error:
         failure, reason = "nothing_fits", str(error)
     except InputError as error:
@@ -148,50 +155,27 @@ def _rows(combination: Combination, columns: Mapping[str, AxisColumn]) -> Mappin
     return {**named, "failure": failure, "reason": reason}
 
 
-def _as_asked(settings: Settings) -> dict[str, Any]:
-    """Values of settings, where nothing was resolved."""
-    filled = with_defaults(settings)
-    return {name: getattr(filled, name, None) for name in (*ASKED_TEXTS, *ASKED_NUMBERS)}
-
-
-def _resolved(front: AnyFrontier) -> dict[str, Any]:
-    """Values that settings became: number formats, preset, price."""
-    setup = front.setup
-    formats = {name: getattr(setup.precision, name) for name in ("weights", "activations", "kv")}
-    price = setup.dollars_per_accelerator_hour
-    return {
-        **formats,
-        "assumptions": setup.assumptions.name,
-        "context": setup.context,
-        "dollars_per_accelerator_hour": price,
-    }
-
-
 def _points(front: AnyFrontier) -> dict[str, Any]:
-    """The points of a frontier, a list for each column."""
-    points, ends = front.points(), front.ends()
-    predicted = {name: _values(points, name) for name in BOUNDED}
-    beside = {
-        f"{name}_{end}": (np.array(values) * factor).tolist()
-        for name, values in predicted.items()
-        for end, factor in zip(("low", "high"), ends.get(name, (None, None)), strict=True)
-        if factor is not None and None not in values
-    }
+    """Number formats, preset and price as they were resolved, and the points: a list for each column."""
+    setup, points, ends = front.setup, front.points(), front.ends()
+    # Points of some kinds lack some numbers.
+    numbers = {name: [getattr(point, name, None) for point in points] for name in (*BOUNDED, *NUMBERS)}
+    for name in BOUNDED:
+        for end, factor in zip(("low", "high"), ends.get(name, (None, None)), strict=True):
+            if factor is not None and None not in numbers[name]:
+                numbers[f"{name}_{end}"] = (np.array(numbers[name]) * factor).tolist()
     layouts = [point.layout for point in points]
     return {
+        **{name: getattr(setup.precision, name) for name in ("weights", "activations", "kv")},
+        "assumptions": setup.assumptions.name,
+        "context": setup.context,
+        "dollars_per_accelerator_hour": setup.dollars_per_accelerator_hour,
         "point": list(range(len(points))),
-        **predicted,
-        **beside,
-        **{name: _values(points, name) for name in NUMBERS},
+        **numbers,
         "layout": list(map(recorded_key, layouts)),
         **{name: [layout.get(name, 1.0) for layout in layouts] for name in DEGREES},
         "engines": [layout.get("engine") for layout in layouts],
     }
-
-
-def _values(points: Sequence[object], name: str) -> list[Any]:
-    """A number of every point; None where points of this kind have no such number."""
-    return [getattr(point, name, None) for point in points]
 
 
 def schema(combinations: Combinations) -> pa.Schema:
@@ -215,28 +199,11 @@ def table(combinations: Combinations, blocks: Sequence[Mapping[str, Any]]) -> pa
     """Blocks of rows as one table."""
     import pyarrow as pa
 
-    lengths = [len(block["point"]) if "point" in block else 1 for block in blocks]
-    arrays = [
-        pa.array(
-            [value for block, rows in zip(blocks, lengths, strict=True) for value in _column(block, field.name, rows)],
-            field.type,
-        )
-        for field in schema(combinations)
-    ]
-    return pa.table(arrays, schema=schema(combinations))
-
-
-def _column(block: Mapping[str, Any], name: str, rows: int) -> Sequence[Any]:
-    """A column of a block, which has one value for all of its rows or a list."""
-    value = block.get(name)
-    return value if isinstance(value, list) else [value] * rows
-
-
-def _parquet(combinations: Combinations, index: int, blocks: Sequence[Mapping[str, Any]]) -> bytes:
-    """Blocks of rows as a Parquet file that says where it belongs."""
-    from pyarrow import parquet
-
-    metadata = {DIGEST: combinations.digest.encode(), INDEX: str(index).encode()}
-    with io.BytesIO() as file:
-        parquet.write_table(table(combinations, blocks).replace_schema_metadata(metadata), file, compression="zstd")
-        return file.getvalue()
+    columns = schema(combinations)
+    values: dict[str, list[Any]] = {name: [] for name in columns.names}
+    for block in blocks:
+        rows = len(block.get("point", [None]))
+        for name, column in values.items():
+            value = block.get(name)
+            column += value if isinstance(value, list) else [value] * rows
+    return pa.table(values, schema=columns)

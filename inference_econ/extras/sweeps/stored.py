@@ -109,7 +109,11 @@ class Sweep(Shown):
         assert isinstance(self.scenario.ask, SweepAsk)
         chosen = shown or self.scenario.ask.cheapest
         rows, among = self._shown_columns(chosen)
-        where = {**self._usual(rows, among), **chosen.where}
+        # The first point of each axis that is no choice of whoever serves: one traffic, one price, one what-if.
+        columns, axes = axis_columns(self.combinations), self.combinations.axes
+        varied = (name for name, points in axes.items() if any(set(point) - _CHOICES for point in points.values()))
+        firsts = {columns[name].name: columns[name].value(next(iter(axes[name]))) for name in varied}
+        where = {**{name: value for name, value in firsts.items() if name not in (rows, among)}, **chosen.where}
         best: dict[tuple[float, str], CheapestDeployment] = {}
         reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
         frontiers = points = 0
@@ -160,13 +164,6 @@ class Sweep(Shown):
             if name not in self._columns:
                 raise InputError(f"cheapest: {name!r} is no column of the sweep; columns: {', '.join(self._columns)}")
         return rows, among
-
-    def _usual(self, rows: str, among: str) -> dict[str, str | float]:
-        """The first point of each axis that is no choice of whoever serves: one traffic, one price, one what-if."""
-        columns, axes = axis_columns(self.combinations), self.combinations.axes
-        varied = (name for name, points in axes.items() if any(set(point) - _CHOICES for point in points.values()))
-        firsts = {columns[name].name: columns[name].value(next(iter(axes[name]))) for name in varied}
-        return {name: value for name, value in firsts.items() if name not in (rows, among)}
 
     @property
     def _columns(self) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -232,10 +233,6 @@ def cost_at(front: AnyFrontier, speeds: Array) -> Array:
     return np.concatenate([front.dollars_at(part) for part in parts]).reshape(speeds.shape) / price
 
 
-def _fastest(front: AnyFrontier) -> float:
-    return float(front.tokens_per_second[-1])
-
-
 @dataclass(frozen=True)
 class SampledSeries:
     """One series with its uncertain inputs.
@@ -325,11 +322,9 @@ class SampledSeries:
     def practices(self) -> tuple[str, ...]:
         """The engines and recipes of the present frontier: those that samples are of."""
         front = self.present
-        return (
-            tuple(front.candidates[number].label for number in front.shown)
-            if isinstance(front, ServiceFrontier)
-            else ()
-        )
+        if not isinstance(front, ServiceFrontier):
+            return ()
+        return tuple(front.candidates[number].label for number in front.shown)
 
     @property
     def _promises_are_uncertain(self) -> bool:
@@ -355,65 +350,48 @@ class SampledSeries:
             of shape (n,), 0 where nothing fits [tokens/s].
         """
         costs, fastest = np.full((len(shares), speeds.size), np.inf), np.zeros(len(shares))
-        for rows in self.groups(shares):
+        groups: Sequence[Indices] = [np.arange(len(shares))]
+        if self.costly:  # samples by the frontier that they need
+            _, inverse, counts = np.unique(shares[:, self.costly], axis=0, return_inverse=True, return_counts=True)
+            groups = np.split(np.argsort(inverse.ravel(), kind="stable"), np.cumsum(counts)[:-1])
+        for rows in groups:
             front = self.frontier({column: float(shares[rows[0], column]) for column in self.costly})
             if front is not None:
                 costs[rows], fastest[rows] = self._of_frontier(front, shares[rows], speeds)
             progress(rows.size)
         return costs, fastest
 
-    def groups(self, shares: Array) -> Sequence[Indices]:
-        """Samples by the frontier that they need."""
-        if not self.costly:
-            return [np.arange(len(shares))]
-        _, inverse, counts = np.unique(shares[:, self.costly], axis=0, return_inverse=True, return_counts=True)
-        return np.split(np.argsort(inverse.ravel(), kind="stable"), np.cumsum(counts)[:-1])
-
     def _of_frontier(self, front: AnyFrontier, shares: Array, speeds: Array) -> tuple[Array, Array]:
         """Costs, as :meth:`costs`, for samples of one frontier."""
-        prices, errors = self._prices(front, shares), self._errors(shares)
-        if self._promises_are_uncertain:
-            kept = [self._kept(front, *times) for times in zip(errors.tpot, errors.ttft, errors.e2e, strict=True)]
-            none = np.full(speeds.size, np.inf)
-            hours = np.stack(
-                [
-                    none if points is None else cost_at(points, speeds * tpot)
-                    for points, tpot in zip(kept, errors.tpot, strict=True)
-                ]
-            )
-            fastest = np.array([0.0 if points is None else _fastest(points) for points in kept])
-        else:
-            hours, fastest = cost_at(front, np.outer(errors.tpot, speeds)), np.full(len(shares), _fastest(front))
-        return (prices * errors.cost)[:, None] * hours, fastest / errors.tpot
-
-    def _kept(self, front: AnyFrontier, tpot: float, ttft: float, e2e: float) -> ServiceFrontier | None:
-        """The frontier of what keeps the promises if times are so many times as long as predicted; None of nothing."""
+        errors = self._errors(shares)
+        price = np.full(len(shares), front.dollars_per_accelerator_hour)
+        column = self._column("price")
+        if column is not None:
+            distribution = self.inputs[column].given
+            assert isinstance(distribution, Distribution)
+            price = (price if distribution.relative else 1.0) * distribution.quantiles(shares[:, column])
+        if not self._promises_are_uncertain:
+            hours, fastest = cost_at(front, np.outer(errors.tpot, speeds)), front.tokens_per_second[-1] / errors.tpot
+            return (price * errors.cost)[:, None] * hours, fastest
+        # What keeps the promises differs between samples: times are so many times as long as predicted.
         assert isinstance(front, ServiceFrontier)
         promised = promises_of(with_defaults(self.settings))
-        scaled = replace(
-            promised,
-            ttft_seconds=promised.ttft_seconds / ttft,
-            tpot_seconds=promised.tpot_seconds / tpot,
-            e2e_seconds=promised.e2e_seconds / e2e,
-        )
-        try:
-            return service_frontier(front.candidates, scaled)
-        except NothingFitsError:
-            return None
+        hours, fastest = np.full((len(shares), speeds.size), np.inf), np.zeros(len(shares))
+        for row, (tpot, ttft, e2e) in enumerate(zip(errors.tpot, errors.ttft, errors.e2e, strict=True)):
+            scaled = replace(
+                promised,
+                ttft_seconds=promised.ttft_seconds / ttft,
+                tpot_seconds=promised.tpot_seconds / tpot,
+                e2e_seconds=promised.e2e_seconds / e2e,
+            )
+            with suppress(NothingFitsError):
+                kept = service_frontier(front.candidates, scaled)
+                hours[row], fastest[row] = cost_at(kept, speeds * tpot), kept.tokens_per_second[-1] / tpot
+        return (price * errors.cost)[:, None] * hours, fastest
 
     def _column(self, name: str) -> int | None:
         """The column of an input; None where it is certain."""
         return next((column for column, variable in self.inputs.items() if variable.name == name), None)
-
-    def _prices(self, front: AnyFrontier, shares: Array) -> Array:
-        """The price of a chip in some samples [USD/h]."""
-        present = front.dollars_per_accelerator_hour
-        column = self._column("price")
-        if column is None:
-            return np.full(len(shares), present)
-        distribution = self.inputs[column].given
-        assert isinstance(distribution, Distribution)
-        return (present if distribution.relative else 1.0) * distribution.quantiles(shares[:, column])
 
     def _errors(self, shares: Array) -> Errors:
         """Measured over predicted values in some samples [1]."""
@@ -682,17 +660,15 @@ class Uncertainty(Study):
         return self._knowledge(None)
 
     def _knowledge(self, values: Array | None) -> Knowledge:
-        costs = self.sampled[:, self.at]
-        finite = bool(np.isfinite(costs).all())
-        losses = (decisions.wrong_choice(costs), costs if finite else None)
-        mistakes, dollars = (None if loss is None else self._value(values, loss) for loss in losses)
-        assert mistakes is not None
-        return Knowledge(mistakes, dollars)
+        """Worth of knowing an input by its values in the samples, or of knowing all inputs."""
 
-    def _value(self, values: Array | None, losses: Array) -> decisions.Estimate:
-        if values is None:
-            return decisions.value_of_knowing_all(losses)
-        return decisions.value_of_knowing(values, losses, self.plan.first_half)
+        def value(losses: Array) -> decisions.Estimate:
+            if values is None:
+                return decisions.value_of_knowing_all(losses)
+            return decisions.value_of_knowing(values, losses, self.plan.first_half)
+
+        costs = self.sampled[:, self.at]
+        return Knowledge(value(decisions.wrong_choice(costs)), value(costs) if np.isfinite(costs).all() else None)
 
     @cached_property
     def present(self) -> Array:
@@ -720,7 +696,14 @@ class Uncertainty(Study):
             "seed": self.ask.seed,
             "series": [self._series_record(index) for index in range(len(self.labels))],
             "inputs": [self._input_record(column) for column in range(len(self.variables))],
-            "shares": {name: self._share_records(shares) for name, shares in self.shares.items()},
+            "shares": {
+                name: [
+                    {"input": variable.label} | {field: float(values[column]) for field, values in fields.items()}
+                    for column, variable in enumerate(self.variables)
+                ]
+                for name, parts in self.shares.items()
+                if (fields := attributes(parts, "first first_half_width total total_half_width"))
+            },
             "all_known": self._knowledge_record(None),
             "sources": source_records((*self.used, *spec_sources("scenario", self.scenario))),
         }
@@ -776,13 +759,6 @@ class Uncertainty(Study):
             "saved_dollars_per_million_output_tokens": None if dollars is None else dollars._asdict(),
         }
 
-    def _share_records(self, parts: Shares) -> list[dict[str, object]]:
-        shares = attributes(parts, "first first_half_width total total_half_width")
-        return [
-            {"input": variable.label, **{name: float(values[column]) for name, values in shares.items()}}
-            for column, variable in enumerate(self.variables)
-        ]
-
 
 def _nulls(values: Array) -> list[float | None]:
     return [finite_or_none(float(value)) for value in values]
@@ -822,10 +798,17 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
     rows = samples * (len(every) + 2)
     _check_work(samples, needed, min(times, default=0.0), rows * speeds.size * len(series))
     plan = design(len(every), samples, ask.seed)
-    meter = _Told(progress, rows * len(series))
+    done = 0
+
+    def tell(label: str, sampled_rows: int) -> None:
+        nonlocal done
+        done += sampled_rows
+        if progress is not None:
+            progress(done / (rows * len(series)), label)
+
     # Only frontiers take long; what needs none is sampled in one step.
     plan, costs, fastest = _sampled(
-        series, plan, speeds, meter, max(_LEAST, samples // _STEPS_OF_ALL) if times else samples
+        series, plan, speeds, tell, max(_LEAST, samples // _STEPS_OF_ALL) if times else samples
     )
     frontiers = len(series) + len(times) + sum(sampled.needed(plan.samples) for sampled in series)
     if not np.isfinite(costs[:, int(np.searchsorted(speeds, speed))]).any():
@@ -834,14 +817,14 @@ def answer(scenario: Scenario, ask: UncertaintyAsk, *, progress: Progress | None
 
 
 def _sampled(
-    series: Sequence[SampledSeries], plan: Design, speeds: Array, meter: _Told, points: int
+    series: Sequence[SampledSeries], plan: Design, speeds: Array, tell: Callable[[str, int], None], points: int
 ) -> tuple[Design, Array, Array]:
     """Costs and fastest speeds of all series, some points at a time; an interrupt leaves those that are done."""
     steps: list[tuple[Array, Array]] = []
     rows = points * plan.block
     try:
         for shares_of_step in np.split(plan.shares, range(rows, len(plan.shares), rows)):
-            sampled = [drawn.costs(shares_of_step, speeds, meter.of(drawn.label)) for drawn in series]
+            sampled = [drawn.costs(shares_of_step, speeds, partial(tell, drawn.label)) for drawn in series]
             costs, fastest = (np.stack(parts, axis=-1) for parts in zip(*sampled, strict=True))
             steps.append((costs, fastest))
     except KeyboardInterrupt:
@@ -928,9 +911,8 @@ def _check_dependence(series: Sequence[SampledSeries], every: Sequence[Variable]
 def _differ(front: AnyFrontier | None, other: AnyFrontier | None) -> bool:
     if front is None or other is None:
         return front is not other
-    return not all(
-        np.array_equal(getattr(front, name), getattr(other, name)) for name in ("tokens_per_second", "dollars")
-    )
+    pairs = zip(front.axes(), other.axes(), strict=True)
+    return not all(np.array_equal(*pair) for pair in pairs)
 
 
 def _speeds(ask: UncertaintyAsk, series: Sequence[SampledSeries]) -> tuple[float, tuple[float, ...], Array]:
@@ -948,23 +930,6 @@ def _check_work(samples: int, frontiers: int, seconds: float, costs: int) -> Non
     """Refuse designs that take too long or too much room, before they are made; each frontier takes some seconds."""
     work = f"{frontiers:,} frontiers of {samples:,} samples" if frontiers else f"{samples:,} samples"
     _work.check(work, seconds=seconds * frontiers, size=_COPIES * _NUMBER * costs, smaller="samples")
-
-
-class _Told:
-    """Progress of the work."""
-
-    def __init__(self, progress: Progress | None, rows: int) -> None:
-        self.progress, self.rows, self.done = progress, rows, 0
-
-    def of(self, label: str) -> Callable[[int], None]:
-        """Report of progress of samples of a series."""
-
-        def tell(rows: int) -> None:
-            self.done += rows
-            if self.progress is not None:
-                self.progress(self.done / self.rows, label)
-
-        return tell
 
 
 def answer_scenario(run: ScenarioRun, ask: UncertaintyAsk) -> Result:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -58,27 +57,17 @@ class UncertaintyAsk(Spec):
                 raise ValueError(
                     f"{twice[0]} has two distributions in {series.label!r}: its own, and that of all series"
                 )
-            overridden = sorted(set(_absolute(self.inputs)) & set(_set_by(series.settings)))
-            if overridden:
-                name = overridden[0]
+            chosen = series.settings.model_fields_set | {c.partition("=")[0] for c in series.settings.changes}
+            absolute = (n for n, value in self.inputs.items() if isinstance(value, Distribution) and not value.relative)
+            name = min(chosen.intersection(absolute), default=None)
+            if name is not None:
                 raise ValueError(
                     f"{name} has a distribution for all series, and series {series.label!r} sets it itself; make the "
                     "distribution relative, or move it into the inputs of the series"
                 )
         for inputs in (self.inputs, *(series.inputs for series in self.series)):
-            for name, value in inputs.items():
-                _check(name, value)
-
-
-def _absolute(inputs: Mapping[str, UncertainInput]) -> Iterable[str]:
-    """Names of inputs whose distributions are of the value itself."""
-    return (name for name, value in inputs.items() if isinstance(value, Distribution) and not value.relative)
-
-
-def _set_by(settings: Settings) -> Iterable[str]:
-    """Names of numbers that the settings of a series set."""
-    yield from settings.model_fields_set
-    yield from (change.partition("=")[0] for change in settings.changes)
+            for key, value in inputs.items():
+                _check(key, value)
 
 
 def _check(name: str, value: UncertainInput) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.notes import frontiers_title
 from inference_econ.answers.slo import chance_below
-from inference_econ.extras.uncertainty.answer import MARGIN, QUANTILES, Shares, Uncertainty, Variable
+from inference_econ.extras.uncertainty.answer import MARGIN, QUANTILES, Shares, Uncertainty
 from inference_econ.extras.uncertainty.asks import PROFILE
 from inference_econ.formulas.decisions import Estimate
 from inference_econ.inputs import number
@@ -48,13 +48,25 @@ class UncertaintyPage(AnswerPage[Uncertainty]):
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Bands, how often each series is the cheapest, and shares beside each other; what to measure."""
         study, several = self.answer, len(self.answer.labels) > 1
-        lines = [band_plot(study), *([chance_plot(study)] if several else [])]
-        panels, explanation = charts.panels(lines), explained(study)
-        if explanation is not None:
+        panels = charts.panels([band_plot(study), *([chance_plot(study)] if several else [])])
+        if (explanation := explained(study)) is not None:
             bars = share_bars(study, *explanation)
             panels.append(charts.panel(charts.bar_layers(bars), bars.title))
-        drawn: dict[str, charts.AnyChart] = {"answer": charts.together(panels, _picture_title(study))}
-        return {**drawn, "knowledge": charts.bar_chart(knowledge_bars(study))} if several else drawn
+        question = "How sure are the costs, and the choice?" if several else "How sure is the cost?"
+        title = f"{question}\n{frontiers_title([series.present for series in study.series])}"
+        drawn: dict[str, charts.AnyChart] = {"answer": charts.together(panels, title)}
+        if several:
+            worth = {
+                variable.label: knowledge.mistakes
+                for variable, knowledge in zip(study.variables, study.knowledge, strict=True)
+            }
+            known = {
+                name: charts.Bar(100 * estimate.value, 200 * estimate.standard_error, _points(estimate))
+                for name, estimate in {**worth, "all of them": study.all_known.mistakes}.items()
+            }
+            title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
+            drawn["knowledge"] = charts.bar_chart(charts.Bars(title, "of 100 choices, those that become right", known))
+        return drawn
 
     def question(self) -> str:
         """Question about how sure costs are."""
@@ -85,32 +97,28 @@ def findings(study: Uncertainty) -> list[str]:
         low, middle, high = (_dollars(study.bands[index, at, 0]) for index in range(len(QUANTILES)))
         return [f"{study.labels[0]} at {speed}: ${middle} per million output tokens, 80 % between ${low} and ${high}."]
     best = int(np.argmax(study.chances[at]))
-    chance = study.chance(best, at)
-    return [
-        f"At {speed} {study.labels[best]} is the cheapest in {_percent(chance)} of the samples: choosing it is "
-        f"wrong in {100 * study.wrong:.0f} %.",
+    lines = [
+        f"At {speed} {study.labels[best]} is the cheapest in {_percent(study.chance(best, at))} of the samples: "
+        f"choosing it is wrong in {100 * study.wrong:.0f} %.",
         _first_measured(study),
-        *_independent(study, best),
     ]
-
-
-def _independent(study: Uncertainty, best: int) -> list[str]:
-    """Sentence on the choice if errors that samples share are those of each chip, as comparisons take them."""
-    if not any(variable.name == PROFILE and len(variable.series) > 1 for variable in study.variables):
-        return []
-    fronts = [series.present for series in study.series]
-    costs = [front.at_speed(study.speed) for front in fronts if isinstance(front, ServiceFrontier)]
-    likely = [cost for cost in costs if cost is not None]
-    if len(likely) < len(fronts):
-        return []
-    chances = [chance_below(likely[best], other) for place, other in enumerate(likely) if place != best]
-    comparable = [chance for chance in chances if chance is not None]
-    if len(comparable) < len(chances):
-        return []
-    return [
-        f"That holds if errors of the {PROFILE} are the same for all; taken as 'compare' does, {study.labels[best]} is "
-        f"cheaper than each other with {chance_percent(min(comparable))} % or more."
-    ]
+    if any(variable.name == PROFILE and len(variable.series) > 1 for variable in study.variables):
+        # The choice if errors that samples share are those of each chip, as comparisons take them.
+        fronts = [series.present for series in study.series]
+        costs = [front.at_speed(study.speed) if isinstance(front, ServiceFrontier) else None for front in fronts]
+        likely = costs[best]
+        chances = [
+            None if likely is None or cost is None else chance_below(likely, cost)
+            for place, cost in enumerate(costs)
+            if place != best
+        ]
+        comparable = [chance for chance in chances if chance is not None]
+        if len(comparable) == len(chances):
+            lines.append(
+                f"That holds if errors of the {PROFILE} are the same for all; taken as 'compare' does, "
+                f"{study.labels[best]} is cheaper than each other with {chance_percent(min(comparable))} % or more."
+            )
+    return lines
 
 
 def _first_measured(study: Uncertainty) -> str:
@@ -128,95 +136,76 @@ def _first_measured(study: Uncertainty) -> str:
         if column != first and estimate.value >= worth[first].value - error
     ]
     equal = f" Worth as much within the error: {', '.join(others)}." if others else ""
+    variable = study.variables[first]
+    named = f"the {variable.label}"
+    if variable.name == PROFILE:
+        named = f"a server of {' and '.join(variable.series)} ({variable.label})"
     return (
-        f"Measure {_measured(study.variables[first])} first: who knows it before choosing errs in "
-        f"{_points(worth[first])} fewer of 100 choices.{equal}"
+        f"Measure {named} first: who knows it before choosing errs in {_points(worth[first])} fewer of 100 "
+        f"choices.{equal}"
     )
-
-
-def _measured(variable: Variable) -> str:
-    """Words for the measurement that makes an input known."""
-    if variable.name != PROFILE:
-        return f"the {variable.label}"
-    return f"a server of {' and '.join(variable.series)} ({variable.label})"
 
 
 def cost_table(study: Uncertainty) -> Table:
     """One row per series and speed."""
     several, fronts = len(study.labels) > 1, {series.label: series.present for series in study.series}
-    rows = tuple(
-        (label, f"{speed:g}", *_cost_cells(study, index, int(np.searchsorted(study.speeds, speed)), several=several))
-        for index, label in enumerate(study.labels)
-        for speed in study.shown
-    )
+    rows = []
+    for index, label in enumerate(study.labels):
+        for speed in study.shown:
+            at = int(np.searchsorted(study.speeds, speed))
+            costs, reached = (study.present[at, index], *study.bands[:, at, index]), float(study.reached[at, index])
+            share = ">99" if 0.995 <= reached < 1.0 else "<1" if 0.0 < reached < 0.005 else f"{100 * reached:.0f}"
+            chance = (_percent(study.chance(index, at)),) if several else ()
+            rows.append((label, f"{speed:g}", *map(_dollars, costs), f"{share} %", *chance))
     notes = (
         "$ per million output tokens of the cheapest deployment at or above a speed: with the present inputs, and in "
         "10, 50 and 90 % of the samples at most; reached: samples in which one is so fast"
         + ("; cheapest: samples in which no other series costs less." if several else "."),
         *warned(fronts),
     )
-    levels, cheapest = (f"$ {100 * level:.0f} %" for level in QUANTILES), ("cheapest",) if several else ()
-    columns = ("series", "tokens/s", "$ now", *levels, "reached", *cheapest)
-    why = (*_method(study), *assumed(fronts))
-    return Table(frontiers_title([*fronts.values()]), columns, rows, notes, why, ("reached", "$ now"))
-
-
-def _cost_cells(study: Uncertainty, index: int, at: int, *, several: bool) -> tuple[str, ...]:
-    costs = (study.present[at, index], *study.bands[:, at, index])
-    chance = (_percent(study.chance(index, at)),) if several else ()
-    return (*map(_dollars, costs), _share(float(study.reached[at, index])), *chance)
-
-
-def _share(share: float) -> str:
-    """A share as text, in which nearly all are not all, and nearly none not none."""
-    if 0.995 <= share < 1.0:
-        return ">99 %"
-    return "<1 %" if 0.0 < share < 0.005 else f"{100 * share:.0f} %"
-
-
-def _method(study: Uncertainty) -> list[str]:
-    """Sentences on how the samples were made, and on what two series have in common."""
     samples = study.plan.samples
-    together = [variable.label for variable in study.variables if len(variable.series) > 1]
-    lines = [
+    why = [
         f"{len(study.plan.shares):,} samples: {samples:,} points of a scrambled Sobol sequence (seed {study.ask.seed}) "
         f"in Saltelli's design; bands and chances are of {2 * samples:,} independent ones. "
         f"{study.frontiers:,} frontiers were computed.",
         "± is one standard error of plain Monte Carlo; half a 95 % interval of shares.",
     ]
-    if len(study.labels) > 1:
-        shared = f"All series have the same value of {', '.join(together)} in a sample; " if together else ""
-        lines.append(f"{shared}{'other' if together else 'all'} inputs are independent.")
+    together = [variable.label for variable in study.variables if len(variable.series) > 1]
+    if several and together:
+        why.append(
+            f"All series have the same value of {', '.join(together)} in a sample; other inputs are independent."
+        )
+    elif several:
+        why.append("all inputs are independent.")
     if any(variable.name == PROFILE for variable in study.variables):
-        lines.append(
+        why.append(
             f"{PROFILE}: a server that is slow per token has a low throughput and a late first token in the same "
             "sample, as all are sums of the same steps; beyond 5 and 95 % of the measured errors tails are normal."
         )
-    return lines
+    levels, cheapest = (f"$ {100 * level:.0f} %" for level in QUANTILES), ("cheapest",) if several else ()
+    columns = ("series", "tokens/s", "$ now", *levels, "reached", *cheapest)
+    title, least = frontiers_title([*fronts.values()]), ("reached", "$ now")
+    return Table(title, columns, tuple(rows), notes, (*why, *assumed(fronts)), least)
 
 
 def input_table(study: Uncertainty) -> Table:
     """One row per input: what is known of it, its shares, and what knowing it is worth."""
     several, explanation = len(study.labels) > 1, explained(study)
     shares = ("alone", "with others") if explanation else ()
-    worth = ("fewer wrong", "saved $") if several else ()
-    rows = [
-        (variable.label, *_values(study, variable), *_share_cells(explanation, column), *_worth_cells(study, column))
-        for column, variable in enumerate(study.variables)
-    ]
-    if several:
-        mistakes, saved = study.all_known.mistakes, study.all_known.dollars
-        blank = ("",) * (3 + len(shares))
-        rows.append(("all of them", *blank, _points(mistakes), "-" if saved is None else _dollars(saved.value)))
-    what = "the choice" if several else "the cost"
-    columns = ("input", *(f"{100 * level:.0f} %" for level in QUANTILES), *shares, *worth)
-    title = f"What {what} at {study.speed:g} tokens/s depends on"
-    return Table(title, columns, tuple(rows), tuple(_input_notes(study)), (), ("50 %",))
-
-
-def _input_notes(study: Uncertainty) -> list[str]:
-    several, notes = len(study.labels) > 1, []
-    if explained(study) is not None:
+    rows = []
+    for column, variable in enumerate(study.variables):
+        # Inputs are in base units; errors and factors are factors.
+        series = next(series for series in study.series if series.label in variable.series)
+        values = series.quantiles(variable, np.asarray(QUANTILES))
+        cells = [f"x {value:.3g}" if variable.name == PROFILE else number(value) for value in values]
+        cells += _share_cells(explanation[1], column) if explanation else ()
+        if several:
+            knowledge = study.knowledge[column]
+            saved = "-" if knowledge.dollars is None else _dollars(knowledge.dollars.value)
+            cells += [_points(knowledge.mistakes), saved]
+        rows.append((variable.label, *cells))
+    notes = []
+    if explanation is not None:
         of = f"ln({study.labels[0]} / the cheapest other)" if several else "ln(cost)"
         notes.append(f"alone, with others: share of the variance of {of} by the input, and with its interactions.")
     elif np.isfinite(study.costs[:, study.at]).all():
@@ -225,37 +214,24 @@ def _input_notes(study: Uncertainty) -> list[str]:
         reach = f"{study.all_reach:.4g} tokens/s; ask there (speed: {math.floor(study.all_reach)})"
         notes.append(f"No shares: some samples are not so fast. All reach {reach}.")
     if several:
+        known = study.all_known
+        saved = "-" if known.dollars is None else _dollars(known.dollars.value)
+        rows.append(("all of them", *[""] * (3 + len(shares)), _points(known.mistakes), saved))
         notes.append(
             "fewer wrong: of 100 choices, those that become right if this input is known before choosing, no other; "
             "saved: $ per million output tokens by choosing so."
         )
-    return notes
+    worth = ("fewer wrong", "saved $") if several else ()
+    columns = ("input", *(f"{100 * level:.0f} %" for level in QUANTILES), *shares, *worth)
+    title = f"What {'the choice' if several else 'the cost'} at {study.speed:g} tokens/s depends on"
+    return Table(title, columns, tuple(rows), tuple(notes), (), ("50 %",))
 
 
-def _values(study: Uncertainty, variable: Variable) -> tuple[str, ...]:
-    """An input at the quantiles, in base units; errors and factors as factors."""
-    series = next(series for series in study.series if series.label in variable.series)
-    return tuple(
-        f"x {value:.3g}" if variable.name == PROFILE else number(value)
-        for value in series.quantiles(variable, np.asarray(QUANTILES))
-    )
-
-
-def _share_cells(explanation: tuple[str, Shares] | None, column: int) -> tuple[str, ...]:
-    if explanation is None:
-        return ()
-    shares = explanation[1]
+def _share_cells(shares: Shares, column: int) -> tuple[str, str]:
     return (
         f"{100 * shares.first[column]:z.0f} ± {100 * shares.first_half_width[column]:.0f} %",
         f"{100 * shares.total[column]:z.0f} ± {100 * shares.total_half_width[column]:.0f} %",
     )
-
-
-def _worth_cells(study: Uncertainty, column: int) -> tuple[str, ...]:
-    if len(study.labels) == 1:
-        return ()
-    knowledge = study.knowledge[column]
-    return (_points(knowledge.mistakes), "-" if knowledge.dollars is None else _dollars(knowledge.dollars.value))
 
 
 def _points(estimate: Estimate) -> str:
@@ -269,12 +245,6 @@ def _percent(estimate: Estimate) -> str:
 def _dollars(value: float) -> str:
     """Cost of a million tokens as text; a dash where a speed is not reached."""
     return str(dollars(float(value))) if math.isfinite(value) else "-"
-
-
-def _picture_title(study: Uncertainty) -> str:
-    """The question that a picture answers, above its heading."""
-    question = "How sure is the cost?" if len(study.labels) == 1 else "How sure are the costs, and the choice?"
-    return f"{question}\n{frontiers_title([series.present for series in study.series])}"
 
 
 def band_plot(study: Uncertainty) -> Plot:
@@ -311,22 +281,9 @@ def share_bars(study: Uncertainty, name: str, shares: Shares) -> charts.Bars:
         variable.label: charts.Bar(
             100 * shares.total[column],
             100 * shares.total_half_width[column],
-            " alone, ".join(_share_cells((name, shares), column)) + " with others",
+            " alone, ".join(_share_cells(shares, column)) + " with others",
             max(100 * shares.first[column], 0.0),
         )
         for column, variable in enumerate(study.variables)
     }
     return charts.Bars(f"What the {name} at {study.speed:g} tokens/s depends on", "share of the variance [%]", bars)
-
-
-def knowledge_bars(study: Uncertainty) -> charts.Bars:
-    """Bars of how many choices fewer are wrong once an input is known."""
-    worth = {
-        variable.label: knowledge.mistakes for variable, knowledge in zip(study.variables, study.knowledge, strict=True)
-    }
-    bars = {
-        name: charts.Bar(100 * estimate.value, 200 * estimate.standard_error, _points(estimate))
-        for name, estimate in {**worth, "all of them": study.all_known.mistakes}.items()
-    }
-    title = f"Which input should be measured before choosing?\nAt {study.speed:g} tokens/s per user"
-    return charts.Bars(title, "of 100 choices, those that become right", bars)

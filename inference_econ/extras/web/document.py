@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.notes import formats_title
-from inference_econ.engine import Setup
+from inference_econ.engine import Setup, pricing
 from inference_econ.errors import InputError
 from inference_econ.records.files import check_page, write_text
 from inference_econ.records.sources import UsedSource
@@ -135,7 +135,7 @@ def section(question: Asked) -> Section:
         page.question(),
         answer,
         [_picture(name, chart) for name, chart in page.drawn.charts().items()],
-        _still(page) if page.still else "",
+        f"data:image/svg+xml;base64,{base64.b64encode(picture(page).svg.encode()).decode()}" if page.still else "",
         tables,
         _sliders(page, answer, tables),
         page.mix(),
@@ -165,11 +165,6 @@ def script(start: Start, to: str | None = None) -> str:
         return launch.started(start, to)
     except InputError as error:
         return f"# No command line: {error}\n"
-
-
-def _still(page: Page) -> str:
-    """A figure as an address that holds all of it."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(picture(page).svg.encode()).decode()}"
 
 
 def _without(table: Table, answer: str) -> Table:
@@ -224,7 +219,7 @@ def _basis(page: Page) -> list[str]:
 
 def _facts(setup: Setup) -> tuple[str, ...]:
     """Facts of a setup: model, chip, price, formats and assumptions."""
-    price = "" if setup.price is None else setup.price_label
+    price = "" if setup.price is None else pricing.price_label(setup.hardware, setup.hour_price)
     return setup.model.name, setup.hardware.name, price, formats_title(setup), setup.assumptions.name
 
 

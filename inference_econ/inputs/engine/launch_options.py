@@ -311,8 +311,7 @@ class EngineOptions(SourcedSpec):
                 continue
             name, sign, attached = word.partition("=")
             option = self.option(command, name)
-            taken = [attached] if sign else _values(option, rest)
-            read = [option.value(text) for text in taken]
+            read = [option.value(text) for text in ([attached] if sign else _values(option, rest))]
             parsed[option.names[0]] = True if option.type == "flag" else read[0] if len(read) == 1 else read
             if option.type == "json" and isinstance(parsed[option.names[0]], dict):
                 self.check_file(command, parsed[option.names[0]], f"{option.names[0]}.")

@@ -104,21 +104,17 @@ class Recipe(Spec):
         """Whether the recipe speaks of a model on a chip, with weights in a format."""
         if generations.usual().family(hardware) not in self.families or family(weights) not in self.weights:
             return False
-        on_chip = not self.chips or any(_is_like(hardware, chip) for chip in self.chips)
+        if self.chips and any(catalog.title("hardware", name) == hardware.name for name in catalog.names("hardware")):
+            on_chip = any(catalog.title("hardware", chip) == hardware.name for chip in self.chips)
+        else:  # a chip that nobody ships is like those of its family with as many chips in a domain
+            like = [catalog.hardware(chip) for chip in self.chips]
+            on_chip = not like or (hardware.family, hardware.link_domain) in [(c.family, c.link_domain) for c in like]
         return on_chip and catalog.is_one_of(model, self.models)
 
     @property
     def practice(self) -> tuple[str | None, ProposerName | None, int | None]:
         """Key of a way to run a model: cache, proposer and proposals [1]."""
         return self.kv, self.proposer, self.drafts
-
-
-def _is_like(hardware: HardwareSpec, shipped: str) -> bool:
-    """Whether a chip is a shipped one, or one that nobody ships of its family, with as many chips in a domain."""
-    if any(catalog.title("hardware", name) == hardware.name for name in catalog.names("hardware")):
-        return catalog.title("hardware", shipped) == hardware.name
-    like = catalog.hardware(shipped)
-    return (like.family, like.link_domain) == (hardware.family, hardware.link_domain)
 
 
 class DraftLength(Spec):
@@ -145,40 +141,21 @@ class EngineRecipes(Spec):
 
 @dataclass(frozen=True)
 class Practice:
-    """Practice of an engine with a model on a chip.
-
-    Attributes
-    ----------
-    engine : str
-        Name of the engine, without a version.
-    kv : str or None
-        Format of the cache; 16 bits without.
-    proposer : str or None
-        Who proposes tokens; nobody without.
-    draft_length : int or None
-        Proposals of a round [1].
-    layouts : tuple of mapping
-        Degrees of instances that the recipe names: ``tp``, ``dp``, ``pp`` and ``ep`` [1]; none where it names none.
-    pools : tuple of Pools
-        What it names where prompts are read apart from answers.
-    options : mapping
-        Options of the engine's command, or dotted keys of its file, that name kernels.
-    source : Source or None
-        Where it is published; None of the plain practice, which no recipe is behind.
-    date : str or None
-        When the recipe was last changed, or found unchanged.
-    head : str or None
-        Hugging Face id of the EAGLE head.
-    """
+    """Practice of an engine with a model on a chip; its fields are those of :class:`Recipe`."""
 
     engine: str
+    """Name of the engine, without a version."""
     kv: str | None = None
+    """Number format of the cache; 16 bits without."""
     proposer: ProposerName | None = None
     draft_length: int | None = None
+    """Draft tokens of a round [1]."""
     layouts: tuple[Mapping[str, int], ...] = field(default=(), hash=False)
+    """Degrees of instances: ``tp``, ``dp``, ``pp`` and ``ep`` [1]."""
     pools: tuple[RecipePools, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     source: Source | None = None
+    """None for engine defaults, which no recipe is behind."""
     date: str | None = None
     head: str | None = None
 
@@ -249,7 +226,21 @@ def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precisio
     of_chip = {recipe.practice for recipe in recipes if recipe.chips}
     chosen = [recipe for recipe in recipes if recipe.chips or recipe.practice not in of_chip]
     chosen.sort(key=lambda recipe: recipe.proposer is not None)
-    return tuple(_practice(name, recipe, model) for recipe in chosen) or (Practice(name, model.kv),)
+    return tuple(
+        Practice(
+            engine=name,
+            kv=recipe.kv or model.kv,
+            proposer=recipe.proposer,
+            draft_length=recipe.drafts,
+            layouts=tuple(degrees.counts for degrees in recipe.layouts),
+            pools=recipe.pools,
+            options=recipe.options,
+            source=recipe.source,
+            date=recipe.date,
+            head=recipe.head,
+        )
+        for recipe in chosen
+    ) or (Practice(name, model.kv),)
 
 
 def practice_of(
@@ -307,12 +298,6 @@ def recommended_drafts(engine: str | None, proposer: ProposerName, target: Model
     drafts = [(entry.models, entry.drafts) for entry in entries if entry.proposer == proposer and entry.drafts]
     lengths = [length for models, length in drafts if target is not None and catalog.is_one_of(target, models)]
     return max(lengths or [length for models, length in drafts if not models], default=None)
-
-
-def _practice(engine: str, recipe: Recipe, model: ModelSpec) -> Practice:
-    same = {name: getattr(recipe, name) for name in ("proposer", "pools", "options", "source", "date", "head")}
-    layouts = tuple(degrees.counts for degrees in recipe.layouts)
-    return Practice(engine=engine, kv=recipe.kv or model.kv, draft_length=recipe.drafts, layouts=layouts, **same)
 
 
 def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardware: HardwareSpec) -> bool:

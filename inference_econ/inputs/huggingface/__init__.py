@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
 from inference_econ.inputs.huggingface import _dense, _experts, _families, _hybrid, _latent, _mamba
 from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, checkpoint_beside
-from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART, ArchitectureFamily
+from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART
 from inference_econ.inputs.huggingface._file import (
     cached_config,
     find_config,
@@ -27,7 +28,7 @@ from inference_econ.inputs.huggingface._file import (
     read_json,
 )
 from inference_econ.inputs.huggingface._formats import Formats, formats
-from inference_econ.inputs.huggingface._layers import Architecture, Layer
+from inference_econ.inputs.huggingface._layers import Architecture
 from inference_econ.inputs.huggingface._reader import TABLE, ConfigReader, without_shape
 from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
@@ -114,17 +115,12 @@ def _by_family(data: Mapping[str, Any], file: str) -> tuple[ConfigReader, Archit
     entry = FAMILIES[family]
     try:
         entry.check(reader)
-        architecture = _reader_of(entry)(reader)
+        module = next(module for module in _READERS if hasattr(module, entry.reader))
+        architecture: Architecture = getattr(module, entry.reader)(reader)
         reader.unused(*entry.unused)
         return reader, architecture
     except SpecError as error:
         raise SpecError(_with_file(error, file, family)) from error
-
-
-def _reader_of(family: ArchitectureFamily) -> Callable[[ConfigReader], Architecture]:
-    """The function that makes the architectures of a family."""
-    module = next(module for module in _READERS if hasattr(module, family.reader))
-    return cast("Callable[[ConfigReader], Architecture]", getattr(module, family.reader))
 
 
 def _with_file(error: SpecError, file: str, family: str) -> list[str]:
@@ -157,9 +153,12 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
         *others, last = refused.mistakes
         unknown = "not understood" in last or "unknown key" in last
         raise SpecError([*others, last + _INDEX_WOULD_DO] if unknown else refused.mistakes) from refused
-    counted = _with_unknown_keys(data, config, quantisation, checkpoint)
-    if counted is not None:
-        return counted
+    with suppress(SpecError):
+        familiar, architecture = _by_family(data, file)
+        document = _written(familiar, architecture, config, quantisation)
+        model = ModelSpec.from_document(document)
+        if not less_stored(file, model, checkpoint):
+            return _add_unknown(document, unknown_parts(model, checkpoint, by_family=True), familiar.unread())
     try:
         reader.skip(*_OF_FORMATS)
         document = _written(reader, architecture_of(reader, checkpoint), config, quantisation)
@@ -169,28 +168,7 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
     if less := less_stored(file, model, checkpoint):
         raise SpecError([*refused.mistakes, less])
     parts = [UnknownPart(name=f"model_type {data.get('model_type')}")]
-    parts += unknown_parts(model, checkpoint, by_family=False)
-    return _add_unknown(document, [*parts, *_unknown_keys(reader)])
-
-
-def _with_unknown_keys(
-    data: Mapping[str, Any], config: Path, quantisation: Path | None, checkpoint: Checkpoint
-) -> Document | None:
-    """Architecture of a configuration with keys that its family does not know; None if the checkpoint has less."""
-    try:
-        reader, architecture = _by_family(data, str(config))
-        document = _written(reader, architecture, config, quantisation)
-        model = ModelSpec.from_document(document)
-    except SpecError:
-        return None
-    if less_stored(str(config), model, checkpoint):
-        return None
-    return _add_unknown(document, [*unknown_parts(model, checkpoint, by_family=True), *_unknown_keys(reader)])
-
-
-def _unknown_keys(reader: ConfigReader) -> list[UnknownPart]:
-    """Keys that nobody read, as parts of which no parameter is known."""
-    return [UnknownPart(name=f"key {key}") for key in reader.unread()]
+    return _add_unknown(document, [*parts, *unknown_parts(model, checkpoint, by_family=False)], reader.unread())
 
 
 #: Keys that say number formats.
@@ -215,8 +193,9 @@ def _written(reader: ConfigReader, architecture: Architecture, config: Path, qua
     return Document(_plain(architecture, stated, reader, config, (outer or text).get("architectures")), file)
 
 
-def _add_unknown(document: Document, parts: Sequence[UnknownPart]) -> Document:
-    """The document with what is unknown of its model."""
+def _add_unknown(document: Document, parts: Sequence[UnknownPart], unread: Sequence[str] = ()) -> Document:
+    """The document with what is unknown of its model; no parameter is known of keys that nobody read."""
+    parts = [*parts, *(UnknownPart(name=f"key {key}") for key in unread)]
     if not parts:
         return document
     data: dict[str, Any] = {**document.data, "unknown": [part.model_dump(exclude_defaults=True) for part in parts]}
@@ -270,7 +249,18 @@ def _plain(
         "max_context": architecture.max_context,
         "mtp_layers": architecture.mtp_layers or None,
         "left_out": list(reader.left_out()) or None,
-        "blocks": _blocks(architecture.layers),
+        # Equal layers together, in the order in which they first appear.
+        "blocks": [
+            {
+                "layers": count,
+                "attention": layer.attention.model_dump(exclude_defaults=True),
+                "feed_forward": layer.feed_forward.model_dump(exclude_defaults=True),
+                "norms": layer.norms,
+                **({"norm_bias": True} if layer.norm_bias else {}),
+                **({"parallel": True} if layer.parallel else {}),
+            }
+            for layer, count in Counter(architecture.layers).items()
+        ],
     }
     data = {key: value for key, value in data.items() if value is not None}
     data["sources"] = _sources(data, stated, reader, config.name)
@@ -299,25 +289,6 @@ def _formats_of(architecture: Architecture, stated: Formats) -> dict[str, Any]:
         "attention_output_weights": output,
         "kv": stated.kv,
     }
-
-
-def _blocks(layers: Any) -> list[dict[str, Any]]:
-    """Equal layers together, in the order in which they first appear."""
-    return [_block(layer, count) for layer, count in Counter(layers).items()]
-
-
-def _block(layer: Layer, count: int) -> dict[str, Any]:
-    block: dict[str, Any] = {
-        "layers": count,
-        "attention": layer.attention.model_dump(exclude_defaults=True),
-        "feed_forward": layer.feed_forward.model_dump(exclude_defaults=True),
-        "norms": layer.norms,
-    }
-    if layer.norm_bias:
-        block["norm_bias"] = True
-    if layer.parallel:
-        block["parallel"] = True
-    return block
 
 
 def _sources(data: Mapping[str, Any], stated: Formats, reader: ConfigReader, file: str) -> dict[str, Any]:

@@ -47,21 +47,13 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor of a checkpoint.
-
-    Attributes
-    ----------
-    name : str
-        As it is stored.
-    kind : str
-        Format of its elements, as safetensors files call it; empty where no file with shapes is there.
-    shape : tuple of int
-        Its widths [1]; empty likewise.
-    """
+    """A tensor of a checkpoint."""
 
     name: str
     kind: str = ""
+    """Format of the elements, as safetensors files call it; empty without a file that has shapes."""
     shape: tuple[int, ...] = ()
+    """Widths [1]; empty without a file that has shapes."""
 
     @property
     def family(self) -> str:
@@ -93,25 +85,17 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The tensors of a published model.
-
-    Attributes
-    ----------
-    size : float or None
-        Of all tensors, as the index or else all headers say [B]; None without either.
-    elements : mapping
-        Parameters by part and name, with ``N`` for numbers: ``("attention", "layers.N.self_attn.q_proj.weight")`` [1].
-        Empty where no file with shapes is there.
-    packed : int
-        Tensors whose elements hold several parameters, which are not counted [1].
-    tensors : tuple of Tensor
-        All but numbers beside weights; without shapes where no file with shapes is there.
-    """
+    """The tensors of a published model."""
 
     size: float | None
+    """Size of all tensors, as the index or else all headers state [B]; None without either."""
     elements: Mapping[tuple[str, str], int]
+    """Parameters by part and name, with ``N`` for numbers: ``("attention", "layers.N.self_attn.q_proj.weight")`` [1].
+    Empty without a file that has shapes."""
     packed: int
+    """Tensors whose elements hold several parameters, which are not counted [1]."""
     tensors: tuple[Tensor, ...] = ()
+    """All tensors but numbers beside weights, with shapes if a file has them."""
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -143,7 +127,20 @@ def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
     files = sorted(config.parent.glob("*.safetensors"))
     if not files and not index.is_file():
         return None
-    size, places = _index(index) if index.is_file() else (None, {path.name: path.name for path in files})
+    size, places = None, {path.name: path.name for path in files}
+    if index.is_file():
+        data = read_json(index, _LARGEST_INDEX)
+        metadata, places = data.get("metadata", {}), data.get("weight_map", ())
+        if (
+            not isinstance(metadata, dict)
+            or not isinstance(places, dict)
+            or not set(map(type, places.values())) <= {str}
+        ):
+            raise InputError(
+                f"{index}: no index of a checkpoint: 'weight_map' must give each tensor the name of a file"
+            )
+        total = metadata.get("total_size")
+        size = float(total) if isinstance(total, int | float) and total > 0 else None
     named = set(places.values())
     # A part of the files says nothing of the whole.
     whole = [path for path in files if path.name in named] if named <= {path.name for path in files} else []
@@ -154,16 +151,6 @@ def checkpoint_beside(config: Path, layers: int) -> Checkpoint | None:
     for tensor in tensors if whole else ():
         elements[tensor.part(layers), tensor.family] += math.prod(tensor.shape)
     return Checkpoint(size, dict(elements), sum(tensor.packed for tensor in tensors), tuple(tensors))
-
-
-def _index(path: Path) -> tuple[float | None, dict[str, str]]:
-    """The size of all tensors, if it is stated, and the file that holds each."""
-    data = read_json(path, _LARGEST_INDEX)
-    size, files = data.get("metadata", {}), data.get("weight_map")
-    if not isinstance(size, dict) or not isinstance(files, dict) or not all(isinstance(v, str) for v in files.values()):
-        raise InputError(f"{path}: no index of a checkpoint: 'weight_map' must give each tensor the name of a file")
-    total = size.get("total_size")
-    return (float(total) if isinstance(total, int | float) and total > 0 else None), files
 
 
 def _tensors(path: Path) -> Iterator[Tensor]:

@@ -84,27 +84,23 @@ def llama4(c: ConfigReader) -> Architecture:
     chunk = c.size_or("attention_chunk_size", default=8192)
     full = grouped_query(c, kv=kv, width=head, qkv_bias=bias, output_bias=bias)
     local = grouped_query(c, kv=kv, width=head, chunk=chunk, qkv_bias=bias, output_bias=bias)
-    return architecture(
-        c,
-        [
-            Layer(local if chunked else full, mixture if plain is None or index in sparse else plain)
-            for index, chunked in enumerate(_chunked(c, layers))
-        ],
-    )
-
-
-def _chunked(c: ConfigReader, layers: int) -> list[bool]:
-    """Layers with rotary positions attend within chunks; every fourth has none and attends to all."""
+    # Layers with rotary positions attend within chunks; every fourth has none and attends to all.
     kinds = c.words("layer_types", ("chunked_attention", "full_attention"), layers)
     rotary = c.numbers("no_rope_layers")
     period = c.size_or("no_rope_layer_interval", default=4)
     if kinds is not None:
-        return [kind == "chunked_attention" for kind in kinds]
-    if not rotary:
-        return [(index + 1) % period != 0 for index in range(layers)]
-    if len(rotary) != layers:
+        chunked = [kind == "chunked_attention" for kind in kinds]
+    elif rotary and len(rotary) != layers:
         c.stop(f"no_rope_layers has {len(rotary)} entries for {layers} layers")
-    return [rotates != 0 for rotates in rotary]
+    else:
+        chunked = [rotates != 0 for rotates in rotary or [(index + 1) % period for index in range(layers)]]
+    return architecture(
+        c,
+        [
+            Layer(local if in_chunks else full, mixture if plain is None or index in sparse else plain)
+            for index, in_chunks in enumerate(chunked)
+        ],
+    )
 
 
 def mimo_v2_flash(c: ConfigReader) -> Architecture:
@@ -241,15 +237,8 @@ def step3p5(c: ConfigReader) -> Architecture:
     padded = isinstance(c.data.get("layer_types"), list) and len(c.data["layer_types"]) == layers + mtp
     slides = windows(c, [False] * (layers + mtp if padded else layers))[:layers]
     kv = whole_groups(c, heads(c), c.size("num_key_value_heads", "num_attention_groups"))
-    local = _step_local_heads(c, kv)
-    alike: dict[str, Any] = {"kv": kv, "width": head_dim(c, default=128), "qk_norm": "per_head", "head_gate": True}
-    attentions = [grouped_query(c, window=window, query_heads=local if window else None, **alike) for window in slides]
-    parts = [Layer(attention, part) for attention, part in zip(attentions, _step_parts(c, layers, mtp), strict=True)]
-    return architecture(c, parts, mtp_layers=mtp)
 
-
-def _step_local_heads(c: ConfigReader, kv: int) -> int:
-    """Query heads of layers that slide."""
+    # Query heads of layers that slide.
     stated = c.size_if("num_sliding_attention_heads")
     if c.has("attention_other_setting"):
         inner = c.inside("attention_other_setting")
@@ -262,12 +251,11 @@ def _step_local_heads(c: ConfigReader, kv: int) -> int:
     if stated is None and heads(c) != 64:
         c.stop("attention_other_setting is missing, which says how many heads layers that slide have")
     # Copies of the published models, which have 64 and 96 (arXiv:2602.10604), leave the second number out.
-    count = stated or c.without("num_sliding_attention_heads", 96)
-    whole_groups(c, count, kv)
-    return count
+    local = stated or c.without("num_sliding_attention_heads", 96)
+    whole_groups(c, local, kv)
+    alike: dict[str, Any] = {"kv": kv, "width": head_dim(c, default=128), "qk_norm": "per_head", "head_gate": True}
+    attentions = [grouped_query(c, window=window, query_heads=local if window else None, **alike) for window in slides]
 
-
-def _step_parts(c: ConfigReader, layers: int, mtp: int) -> list[FeedForward]:
     first = c.whole("first_k_dense_replace", default=3)
     sparse = c.marks("mlp_layer_types", ("dense", "sparse"), [index >= first for index in range(layers)])
     _, listed = c.find("moe_layers_enum")
@@ -286,4 +274,5 @@ def _step_parts(c: ConfigReader, layers: int, mtp: int) -> list[FeedForward]:
         shared=c.size("share_expert_dim", "share_expert_dims"),
     )
     plain = dense(c.size("intermediate_size"))
-    return [mixture if is_sparse else plain for is_sparse in sparse]
+    parts = [mixture if is_sparse else plain for is_sparse in sparse]
+    return architecture(c, [Layer(*pair) for pair in zip(attentions, parts, strict=True)], mtp_layers=mtp)

@@ -173,37 +173,6 @@ TEXT_PART: Mapping[str, str] = TABLE["text_part"]
 def plain(c: ConfigReader, family: ArchitectureFamily | None = None) -> Architecture:
     """Architecture that the fields of a family say."""
     family = family or FAMILIES[c.family]
-    attentions, parts = _attentions(c, family), feed_forwards(c, family)
-    parallel = _flag(c, family.parallel)
-    norms = family.norms_if_parallel if parallel and family.norms_if_parallel else family.norms
-    return architecture(
-        c,
-        [Layer(*blocks, norms, family.norm_bias, parallel) for blocks in zip(attentions, parts, strict=True)],
-        tied=family.tied,
-        mtp_layers=c.whole(*family.mtp) if family.mtp else 0,
-        learned_positions=c.size(family.positions) + family.more_positions if family.positions else 0,
-        output_bias=_flag(c, family.head_bias),
-        max_context=c.size_if(family.max_context) if family.max_context else None,
-    )
-
-
-def attention(c: ConfigReader, family: ArchitectureFamily, window: int | None = None) -> GroupedQueryAttention:
-    """Attention of a layer that slides over a window, or sees all tokens."""
-    return grouped_query(
-        c,
-        kv=_kv_heads(c, family.kv_heads),
-        width=split(c) if family.head_dim == "split" else head_dim(c, default=family.head_dim),  # type: ignore[arg-type]
-        window=window,
-        qkv_bias=_flag(c, family.qkv_bias),
-        output_bias=_flag(c, family.output_bias),
-        qk_norm=family.qk_norm if _flag(c, family.qk_norm_if) else "none",
-        sinks=family.sinks,
-        output_gate=family.output_gate,
-    )
-
-
-def _attentions(c: ConfigReader, family: ArchitectureFamily) -> list[GroupedQueryAttention]:
-    """Attention of each layer."""
     layers, window = c.layers(), family.window
     if family.period is not None:
         period = c.size_or(*family.period_keys, default=family.period) if family.period_keys else family.period
@@ -216,7 +185,44 @@ def _attentions(c: ConfigReader, family: ArchitectureFamily) -> list[GroupedQuer
     else:
         widths = [c.size_if("sliding_window") if window else None] * layers
     made = {width: attention(c, family, width) for width in dict.fromkeys(widths)}
-    return [made[width] for width in widths]
+
+    parts = feed_forwards(c, family)
+    parallel = _flag(c, family.parallel)
+    norms = family.norms_if_parallel if parallel and family.norms_if_parallel else family.norms
+    return architecture(
+        c,
+        [
+            Layer(made[width], part, norms, family.norm_bias, parallel)
+            for width, part in zip(widths, parts, strict=True)
+        ],
+        tied=family.tied,
+        mtp_layers=c.whole(*family.mtp) if family.mtp else 0,
+        learned_positions=c.size(family.positions) + family.more_positions if family.positions else 0,
+        output_bias=_flag(c, family.head_bias),
+        max_context=c.size_if(family.max_context) if family.max_context else None,
+    )
+
+
+def attention(c: ConfigReader, family: ArchitectureFamily, window: int | None = None) -> GroupedQueryAttention:
+    """Attention of a layer that slides over a window, or sees all tokens."""
+    kind = family.kv_heads
+    if isinstance(kind, Mapping):
+        kv = 1 if _flag(c, kind) else heads(c)
+    elif kind == "stated":
+        kv = whole_groups(c, heads(c), c.size("num_key_value_heads"))
+    else:
+        kv = heads(c) if kind == "queries" else kv_heads(c, default=kind)  # type: ignore[arg-type]
+    return grouped_query(
+        c,
+        kv=kv,
+        width=split(c) if family.head_dim == "split" else head_dim(c, default=family.head_dim),  # type: ignore[arg-type]
+        window=window,
+        qkv_bias=_flag(c, family.qkv_bias),
+        output_bias=_flag(c, family.output_bias),
+        qk_norm=family.qk_norm if _flag(c, family.qk_norm_if) else "none",
+        sinks=family.sinks,
+        output_gate=family.output_gate,
+    )
 
 
 def feed_forwards(c: ConfigReader, family: ArchitectureFamily) -> list[FeedForward]:
@@ -224,7 +230,12 @@ def feed_forwards(c: ConfigReader, family: ArchitectureFamily) -> list[FeedForwa
     if family.dense_first is not None:
         return dense_first(c, **family.dense_first)
     if family.experts is None:
-        return [dense(_width(c, family), gated=family.gated, bias=_flag(c, family.mlp_bias))] * c.layers()
+        if family.width_over_hidden is None:
+            width = c.size(family.width_key)
+        else:
+            width = family.width_over_hidden * hidden_size(c)
+            width = c.size_or(family.width_key, default=width) if family.width_key else width
+        return [dense(width, gated=family.gated, bias=_flag(c, family.mlp_bias))] * c.layers()
     fields = dict(family.experts)
     width = c.size(fields.pop("width"))
     if "shared_if" in fields:
@@ -233,22 +244,6 @@ def feed_forwards(c: ConfigReader, family: ArchitectureFamily) -> list[FeedForwa
         fields["shared"] = c.size(fields["shared"])
     mixture = experts(c, width, **fields)
     return sparse_by_step(c, mixture) if family.sparse == "by_step" else [mixture] * c.layers()
-
-
-def _width(c: ConfigReader, family: ArchitectureFamily) -> int:
-    """Width of the dense block [1]."""
-    if family.width_over_hidden is None:
-        return c.size(family.width_key)
-    default = family.width_over_hidden * hidden_size(c)
-    return c.size_or(family.width_key, default=default) if family.width_key else default
-
-
-def _kv_heads(c: ConfigReader, kind: int | str | Mapping[str, bool] | None) -> int:
-    if isinstance(kind, Mapping):
-        return 1 if _flag(c, kind) else heads(c)
-    if kind == "stated":
-        return whole_groups(c, heads(c), c.size("num_key_value_heads"))
-    return heads(c) if kind == "queries" else kv_heads(c, default=kind)  # type: ignore[arg-type]
 
 
 def _flag(c: ConfigReader, flag: Flag) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,15 @@ def parsed_json(text: str, path: Path) -> dict[str, Any]:
     SpecError
         If it is none, repeats a key, or nests too deep.
     """
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        repeated = sorted(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        if repeated:
+            raise SpecError([f"{path}: {key!r} is given twice; keep one" for key in repeated])
+        return dict(pairs)
+
     try:
-        data = json.loads(text, object_pairs_hook=lambda pairs: _no_repeats(pairs, path))
+        data = json.loads(text, object_pairs_hook=distinct)
     except json.JSONDecodeError as error:
         raise SpecError([f"{path}:{error.lineno}: not valid JSON: {error.msg}"]) from error
     except RecursionError as error:
@@ -82,15 +90,6 @@ def parsed_json(text: str, path: Path) -> dict[str, Any]:
         raise SpecError([f"{path}:1: not valid JSON: {str(error).partition(';')[0]}"]) from error
     if not isinstance(data, dict):
         raise SpecError([f"{path}:1: a JSON object is needed, found {type(data).__name__}"])
-    return data
-
-
-def _no_repeats(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = sorted({key for key in keys if keys.count(key) > 1})
-        raise SpecError([f"{path}: {key!r} is given twice; keep one" for key in repeated])
     return data
 
 
@@ -124,14 +123,10 @@ def cached_config(identity: str, cache: Path) -> Path | None:
     try:
         models = [folder for folder in sorted(cache.iterdir()) if folder.name.lower() == wanted]
         configs = [path for folder in models for path in folder.glob(f"snapshots/*/{CONFIG_NAME}")]
-        commits = {_main(folder) for folder in models}
+        # Commits that the main revision was at when it was downloaded.
+        references = [folder / "refs" / "main" for folder in models]
+        commits = {path.read_text(encoding="utf-8").strip() for path in references if path.is_file()}
         newest_last = sorted(configs, key=lambda path: (path.parent.name in commits, path.stat().st_mtime))
     except OSError:  # no cache, or not ours to read
         return None
     return newest_last[-1] if newest_last else None
-
-
-def _main(folder: Path) -> str:
-    """The commit that a model's main revision was at when it was downloaded; empty if unknown."""
-    reference = folder / "refs" / "main"
-    return reference.read_text(encoding="utf-8").strip() if reference.is_file() else ""

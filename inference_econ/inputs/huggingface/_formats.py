@@ -34,27 +34,18 @@ _MODULES: Mapping[str, Sequence[Sequence[str]]] = _TABLE["modules"]
 
 @dataclass(frozen=True, slots=True)
 class Formats:
-    """Number formats, and where they are stated.
-
-    Attributes
-    ----------
-    weights : str
-        Of everything that no other field names.
-    attention, attention_output, experts, shared_experts, embeddings : str
-        Of these groups; of attention without, and of its output projections.
-    kv : str or None
-        Of the cache, where the files state one.
-    where, kind : str
-        For the source.
-    """
+    """Number formats of the groups of weights and of the cache, with their source."""
 
     weights: Dtype
+    """Format of everything that no other field names."""
     attention: Dtype
+    """Format of attention without its output projections."""
     attention_output: Dtype
     experts: Dtype
     shared_experts: Dtype
     embeddings: Dtype
     kv: Dtype | None
+    """Format of the cache, if the files state one."""
     where: str
     kind: str = "published"
 
@@ -92,7 +83,10 @@ def formats(
         If a format or a quantiser is unknown, or the two files disagree.
     """
     base, where, kind = _base(levels, file)
-    key, inside = _quantiser(levels)
+    # The description of the quantiser, under its present or its former name.
+    keys = ("quantization_config", "compression_config")
+    blocks = [(key, level[key]) for level in levels for key in keys if level.get(key) is not None]
+    key, inside = blocks[0] if blocks else ("", None)
     scheme = None if inside is None else _scheme(inside, base, f"{file}: {key}")
     if beside is not None:
         apart = _modelopt(_mapping(beside.get("quantization"), f"{beside_file}: quantization"), base, beside_file)
@@ -110,10 +104,10 @@ def formats(
         where += f", {key}"
     stated = next((dtype for level in levels if (dtype := level.get("expert_dtype")) is not None), None)
     experts = _expert_dtype(stated, scheme.dtype, f"{file}: expert_dtype") or scheme.expert_dtype or scheme.dtype
-    if scheme.only_experts:
-        return Formats(base, base, base, experts, base, base, scheme.kv, where)
 
     def group(kind: str, narrow: Dtype) -> Dtype:
+        if scheme.only_experts:
+            return experts if kind == "experts" else base
         names = _MODULES[kind]
         formats = {scheme.modules[name] for naming in names for name in naming if name in scheme.modules}
         if len(formats) > 1:
@@ -132,15 +126,6 @@ def formats(
         kv=scheme.kv,
         where=where,
     )
-
-
-def _quantiser(levels: tuple[Mapping[str, Any], ...]) -> tuple[str, object]:
-    """The description of the quantiser, under its present or its former name."""
-    for level in levels:
-        for key in ("quantization_config", "compression_config"):
-            if level.get(key) is not None:
-                return key, level[key]
-    return "quantization_config", None
 
 
 def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str, str]:
@@ -173,7 +158,16 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
     if method == "mxfp4":
         return _Quantisation("mxfp4", excluded, only_experts=True)
     if method in ("gptq", "awq"):
-        return _Quantisation(_integers(data, str(method), place), excluded)
+        # Integers with a scale, and perhaps a zero point, per group of 128 unless stated.
+        for key in ("modules_in_block_to_quantize", "dynamic"):
+            if data.get(key):
+                raise SpecError([f"{place}: {key} is not understood: modules of one kind would have several formats"])
+        bits = data.get("bits", data.get("w_bit"))
+        if bits not in (4, 8):
+            raise SpecError([f"{place}: {method} with {bits!r} bits; understood: 4, 8"])
+        size = data.get("group_size", data.get("q_group_size", 128))
+        symmetric = data.get("sym", True) if method == "gptq" else not data.get("zero_point", True)
+        return _Quantisation(_grouped("int", bits, size, bool(symmetric), place), excluded)
     if method == "modelopt":
         return _modelopt(data, base, place)
     if method in ("compressed-tensors", "compressed_tensors"):
@@ -184,19 +178,6 @@ def _scheme(block: object, base: Dtype, place: str) -> _Quantisation | None:
             "understood: fp8, fbgemm_fp8, mxfp8, mxfp4, gptq, awq, modelopt, compressed-tensors"
         ]
     )
-
-
-def _integers(data: Mapping[str, Any], method: str, place: str) -> Dtype:
-    """GPTQ and AWQ: integers with a scale, and perhaps a zero point, per group of 128 unless stated."""
-    for key in ("modules_in_block_to_quantize", "dynamic"):
-        if data.get(key):
-            raise SpecError([f"{place}: {key} is not understood: modules of one kind would have several formats"])
-    bits = data.get("bits", data.get("w_bit"))
-    if bits not in (4, 8):
-        raise SpecError([f"{place}: {method} with {bits!r} bits; understood: 4, 8"])
-    size = data.get("group_size", data.get("q_group_size", 128))
-    symmetric = data.get("sym", True) if method == "gptq" else not data.get("zero_point", True)
-    return _grouped("int", bits, size, bool(symmetric), place)
 
 
 def _grouped(kind: object, bits: object, size: object, symmetric: bool, place: str) -> Dtype:
@@ -262,19 +243,18 @@ def _modules(data: Mapping[str, Any], place: str) -> Mapping[str, Dtype]:
 
 def _compressed_tensors(data: Mapping[str, Any], place: str) -> _Quantisation:
     groups = _mapping(data.get("config_groups"), f"{place}: config_groups")
-    dtypes = {_weights_of(_mapping(group, place), data.get("format"), place) for group in groups.values()}
+    dtypes = set()
+    for stated in groups.values():
+        group = _mapping(stated, place)
+        if group.get("targets") not in (None, ["Linear"]):
+            raise SpecError([f"{place}: targets {group.get('targets')!r} are not understood; understood: ['Linear']"])
+        weights = _mapping(group.get("weights"), f"{place}: weights")
+        packing = str(group.get("format") or data.get("format"))
+        kind = "float" if packing.startswith(("mxfp4", "nvfp4", "float")) else "int"
+        dtypes.add(_typed({"type": kind, **weights}, place))
     if len(dtypes) != 1:
         raise SpecError([f"{place}: config_groups has {len(dtypes)} formats of weights; one is understood"])
     return _Quantisation(dtypes.pop(), _list(data, "ignore", place), kv=_cache_format(data, place))
-
-
-def _weights_of(group: Mapping[str, Any], packing: object, place: str) -> Dtype:
-    if group.get("targets") not in (None, ["Linear"]):
-        raise SpecError([f"{place}: targets {group.get('targets')!r} are not understood; understood: ['Linear']"])
-    weights = _mapping(group.get("weights"), f"{place}: weights")
-    packing = str(group.get("format") or packing)
-    kind = "float" if packing.startswith(("mxfp4", "nvfp4", "float")) else "int"
-    return _typed({"type": kind, **weights}, place)
 
 
 def _cache_format(data: Mapping[str, Any], place: str) -> Dtype | None:

@@ -47,13 +47,6 @@ def gated_delta(c: ConfigReader) -> Architecture:
 
 def nemotron_h(c: ConfigReader) -> Architecture:
     """Nemotron-H and Nemotron 3: every layer is one of Mamba-2, attention, feed-forward or experts."""
-    kinds = _nemotron_kinds(c)
-    makers = {"mamba": _mamba, "attention": _nemotron_attention, "mlp": _nemotron_mlp, "moe": _nemotron_experts}
-    made = {kind: makers[kind](c) for kind in sorted(set(kinds))}
-    return architecture(c, [made[kind] for kind in kinds], mtp_layers=c.whole("num_nextn_predict_layers"))
-
-
-def _nemotron_kinds(c: ConfigReader) -> list[str]:
     _, pattern = c.find("hybrid_override_pattern")
     stated = c.size_if("num_hidden_layers")
     _, words = c.find("layers_block_type", "layer_types")
@@ -71,31 +64,25 @@ def _nemotron_kinds(c: ConfigReader) -> list[str]:
         c.stop("neither hybrid_override_pattern nor layers_block_type says what each layer is")
     if not kinds or (stated is not None and stated != len(kinds)):
         c.stop(f"the layer pattern has {len(kinds)} entries, but num_hidden_layers is {stated}")
-    return kinds
+    made = {kind: Layer(*_nemotron_layer(c, kind), norms=1) for kind in sorted(set(kinds))}
+    return architecture(c, [made[kind] for kind in kinds], mtp_layers=c.whole("num_nextn_predict_layers"))
 
 
-def _mamba(c: ConfigReader) -> Layer:
-    groups, convolution = "n_groups mamba_n_groups", "conv_kernel mamba_d_conv"
-    keys = ("mamba_num_heads", "mamba_head_dim", groups, "ssm_state_size", convolution)
-    mixer = mamba2_mixer(c, keys, state="mamba_ssm_cache_dtype")
-    if mixer.value_heads % mixer.key_heads:
-        c.stop(f"n_groups is {mixer.key_heads}, but {mixer.value_heads} Mamba heads do not split so")
-    c.only("mamba_proj_bias", mixer.input_bias)
-    return Layer(mixer, NoFeedForward(kind="none"), norms=1)
-
-
-def _nemotron_attention(c: ConfigReader) -> Layer:
-    width = c.size_or("head_dim", default=128)
-    c.only("attention_head_dim", width)  # read by early code of this family, and not by the published class
-    attention = grouped_query(c, kv=kv_heads(c, default=8), width=width)
-    return Layer(attention, NoFeedForward(kind="none"), norms=1)
-
-
-def _nemotron_mlp(c: ConfigReader) -> Layer:
-    return Layer(NoAttention(kind="none"), dense(c.size("intermediate_size"), gated=False), norms=1)
-
-
-def _nemotron_experts(c: ConfigReader) -> Layer:
+def _nemotron_layer(c: ConfigReader, kind: str) -> tuple[Attention, FeedForward]:
+    if kind == "mamba":
+        groups, convolution = "n_groups mamba_n_groups", "conv_kernel mamba_d_conv"
+        keys = ("mamba_num_heads", "mamba_head_dim", groups, "ssm_state_size", convolution)
+        mixer = mamba2_mixer(c, keys, state="mamba_ssm_cache_dtype")
+        if mixer.value_heads % mixer.key_heads:
+            c.stop(f"n_groups is {mixer.key_heads}, but {mixer.value_heads} Mamba heads do not split so")
+        c.only("mamba_proj_bias", mixer.input_bias)
+        return mixer, NoFeedForward(kind="none")
+    if kind == "attention":
+        width = c.size_or("head_dim", default=128)
+        c.only("attention_head_dim", width)  # read by early code of this family, and not by the published class
+        return grouped_query(c, kv=kv_heads(c, default=8), width=width), NoFeedForward(kind="none")
+    if kind == "mlp":
+        return NoAttention(kind="none"), dense(c.size("intermediate_size"), gated=False)
     c.only("n_shared_experts", 1)
     latent_size = c.size_if("moe_latent_size") or c.without("moe_latent_size", None)
     mixture = experts(
@@ -106,7 +93,7 @@ def _nemotron_experts(c: ConfigReader) -> Layer:
         gated=False,
         latent_size=latent_size,
     )
-    return Layer(NoAttention(kind="none"), mixture, norms=1)
+    return NoAttention(kind="none"), mixture
 
 
 def nemotron_nas(c: ConfigReader) -> Architecture:
@@ -129,35 +116,32 @@ def _searched(c: ConfigReader, index: int, block: Any) -> Layer:
         c.stop(f"{place} needs 'attention' and 'ffn'")
     inner = ConfigReader(block["attention"], c.file, f"{c.family}, {place}.attention")
     outer = ConfigReader(block["ffn"], c.file, f"{c.family}, {place}.ffn")
-    attention, feed_forward = _searched_attention(c, inner), _searched_feed_forward(c, outer)
-    norms = (not attention.absent) + (not feed_forward.absent)
+    attention: Attention = NoAttention(kind="none")
+    feed_forward: FeedForward = NoFeedForward(kind="none")
+
+    for key in ("num_sink_tokens", "window_length"):
+        inner.only(key)
+    for key in ("unshifted_sink", "use_prefill_window_in_sink_attention"):
+        inner.only(key, False)
+    if inner.flag("no_op", default=False):
+        inner.skip("n_heads_in_group")
+    else:
+        group, queries = inner.size("n_heads_in_group"), heads(c)
+        if queries % group:
+            c.stop(f"{queries} query heads do not split into groups of {group}")
+        attention = grouped_query(c, kv=queries // group)
+
+    if outer.flag("no_op", default=False):
+        outer.skip("ffn_mult")
+    else:
+        _, multiple = outer.find("ffn_mult")
+        if isinstance(multiple, bool) or not isinstance(multiple, (int, float)) or not 0 < multiple < 100:
+            outer.stop(f"ffn_mult must be a number > 0 and < 100, got {multiple!r}")
+        width = int(2 * multiple * hidden_size(c) / 3)
+        feed_forward = dense(-(-width // 256) * 256)  # the class rounds up to a multiple of 256
+
     for reader in (inner, outer):
         reader.only("replace_with_linear", False)
         reader.only("sparsify")
         reader.finish()
-    return Layer(attention, feed_forward, norms)
-
-
-def _searched_attention(c: ConfigReader, r: ConfigReader) -> Attention:
-    for key in ("num_sink_tokens", "window_length"):
-        r.only(key)
-    for key in ("unshifted_sink", "use_prefill_window_in_sink_attention"):
-        r.only(key, False)
-    if r.flag("no_op", default=False):
-        r.skip("n_heads_in_group")
-        return NoAttention(kind="none")
-    group, queries = r.size("n_heads_in_group"), heads(c)
-    if queries % group:
-        c.stop(f"{queries} query heads do not split into groups of {group}")
-    return grouped_query(c, kv=queries // group)
-
-
-def _searched_feed_forward(c: ConfigReader, r: ConfigReader) -> FeedForward:
-    if r.flag("no_op", default=False):
-        r.skip("ffn_mult")
-        return NoFeedForward(kind="none")
-    _, multiple = r.find("ffn_mult")
-    if isinstance(multiple, bool) or not isinstance(multiple, (int, float)) or not 0 < multiple < 100:
-        r.stop(f"ffn_mult must be a number > 0 and < 100, got {multiple!r}")
-    width = int(2 * multiple * hidden_size(c) / 3)
-    return dense(-(-width // 256) * 256)  # the class rounds up to a multiple of 256
+    return Layer(attention, feed_forward, (not attention.absent) + (not feed_forward.absent))

@@ -13,7 +13,7 @@ from inference_econ.inputs.huggingface._layers import (
     recurrent,
 )
 from inference_econ.inputs.huggingface._reader import ConfigReader
-from inference_econ.inputs.layers.attention import CompressedAttention, LatentAttention, RecurrentMixer
+from inference_econ.inputs.layers.attention import CompressedAttention, LatentAttention
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
 from inference_econ.inputs.models.model import UnknownPart
 
@@ -37,24 +37,19 @@ def deepseek_v32(c: ConfigReader) -> Architecture:
 
 def glm_moe_dsa(c: ConfigReader) -> Architecture:
     """GLM-5: as DeepSeek-V3.2; some layers may use the pick of an earlier layer's indexer."""
-    kinds = _indexer_kinds(c)
-    made = {kind: _latent(c, indexed=kind) for kind in set(kinds)}
-    return _latent_model(c, [made[kind] for kind in kinds])
-
-
-def _indexer_kinds(c: ConfigReader) -> list[str]:
     layers = c.layers()
     kinds = c.words("indexer_types", ("full", "shared"), layers)
     _, pattern = c.find("index_topk_pattern")
     period = c.size_or("index_topk_freq", default=1)
     offset = c.whole("index_skip_topk_offset", default=2)
-    if kinds is not None:
-        return kinds
-    if pattern is not None:
+    if kinds is None and pattern is not None:
         if not isinstance(pattern, str) or len(pattern) != layers or not set(pattern) <= {"F", "S"}:
             c.stop(f"index_topk_pattern must have F (own indexer) or S (shared) for each of {layers} layers")
-        return ["full" if letter == "F" else "shared" for letter in pattern]
-    return ["full" if max(index - offset + 1, 0) % period == 0 else "shared" for index in range(layers)]
+        kinds = ["full" if letter == "F" else "shared" for letter in pattern]
+    elif kinds is None:
+        kinds = ["full" if max(index - offset + 1, 0) % period == 0 else "shared" for index in range(layers)]
+    made = {kind: _latent(c, indexed=kind) for kind in set(kinds)}
+    return _latent_model(c, [made[kind] for kind in kinds])
 
 
 def _latent(c: ConfigReader, indexed: str | None = None) -> LatentAttention:
@@ -105,14 +100,23 @@ def deepseek_v41(c: ConfigReader) -> Architecture:
     width = c.size("moe_intermediate_size")
     mixture = experts(c, width, count_keys=("n_routed_experts",), shared=width)
     streams = c.size("hc_mult")
-    return architecture(
-        c,
-        [Layer(attention, mixture) for attention in _sharing(c)],
-        mtp_layers=c.whole("num_nextn_predict_layers"),
-        residual_streams=streams,
-        residual_fold=False,
-        beside=_engrams(c, streams),
-    )
+    layers = [Layer(attention, mixture) for attention in _sharing(c)]
+    mtp = c.whole("num_nextn_predict_layers")
+
+    # Tables of n-grams, of which a token reads some rows, and what makes keys and a value of these.
+    rows = c.numbers("engram_num_embeddings") or []
+    if len(rows) != len(c.numbers("engram_layer_ids") or []):
+        c.stop("engram_num_embeddings and engram_layer_ids must have as many entries")
+    engrams: tuple[UnknownPart, ...] = ()
+    if rows:
+        width, hidden = c.size("engram_head_dim"), hidden_size(c)
+        read = (c.size("engram_max_ngram_size") - 1) * c.size("engram_n_heads") * width
+        projected = len(rows) * ((streams + 1) * hidden * read + 2 * streams * hidden)
+        engrams = (
+            UnknownPart(name="engram tables", parameters=sum(rows) * width, looked_up=True),
+            UnknownPart(name="engram projections", parameters=projected),
+        )
+    return architecture(c, layers, mtp_layers=mtp, residual_streams=streams, residual_fold=False, beside=engrams)
 
 
 def _sharing(c: ConfigReader) -> list[CompressedAttention]:
@@ -144,22 +148,6 @@ def _sharing(c: ConfigReader) -> list[CompressedAttention]:
         }
         made.append(window.replace(**changes) if stride else window)
     return made
-
-
-def _engrams(c: ConfigReader, streams: int) -> tuple[UnknownPart, ...]:
-    """Tables of n-grams, of which a token reads some rows, and what makes keys and a value of these."""
-    rows = c.numbers("engram_num_embeddings") or []
-    if len(rows) != len(c.numbers("engram_layer_ids") or []):
-        c.stop("engram_num_embeddings and engram_layer_ids must have as many entries")
-    if not rows:
-        return ()
-    width, hidden = c.size("engram_head_dim"), hidden_size(c)
-    read = (c.size("engram_max_ngram_size") - 1) * c.size("engram_n_heads") * width
-    projected = len(rows) * ((streams + 1) * hidden * read + 2 * streams * hidden)
-    return (
-        UnknownPart(name="engram tables", parameters=sum(rows) * width, looked_up=True),
-        UnknownPart(name="engram projections", parameters=projected),
-    )
 
 
 def _strides(c: ConfigReader) -> list[int]:
@@ -210,7 +198,16 @@ def kimi_linear(c: ConfigReader) -> Architecture:
         c.stop("q_lora_rank is missing; null means that queries are not compressed")
     gated = c.has("mla_use_output_gate") and c.flag("mla_use_output_gate", default=False)
     latent = _latent(c).model_copy(update={"output_gate": gated})
-    delta, is_delta = _delta(c)
+    inner, layers = c.inside("linear_attn_config"), c.layers()
+    inner.skip("gate_lower_bound")
+    whole = inner.has("use_full_rank_gate") and inner.flag("use_full_rank_gate", default=False)
+    keys = ("num_heads", "head_dim", "num_heads", "head_dim", "short_conv_kernel_size")
+    delta = recurrent(inner, "kda", keys, gate_rank=None if whole else inner.size("head_dim"))
+    # Layers are counted from 1.
+    with_delta, full = inner.numbers("kda_layers") or [], inner.numbers("full_attn_layers") or []
+    if sorted(with_delta + full) != list(range(1, layers + 1)):
+        c.stop(f"kda_layers and full_attn_layers must name each of {layers} layers once, counted from 1")
+    inner.finish()
     parts = feed_forwards(c, FAMILIES[c.family])
     width = c.size_if("routed_expert_hidden_size")
     norm = c.has("latent_moe_use_norm") and c.flag("latent_moe_use_norm", default=False)
@@ -219,22 +216,8 @@ def kimi_linear(c: ConfigReader) -> Architecture:
         parts = [part.model_copy(update=changes) if isinstance(part, ExpertFeedForward) else part for part in parts]
     return architecture(
         c,
-        [Layer(delta if recurrent else latent, part) for recurrent, part in zip(is_delta, parts, strict=True)],
+        [Layer(delta if number in with_delta else latent, part) for number, part in enumerate(parts, 1)],
         mtp_layers=c.whole("num_nextn_predict_layers"),
         residual_span=c.size_if("attn_res_block_size"),
         max_context=c.size_if("model_max_length"),
     )
-
-
-def _delta(c: ConfigReader) -> tuple[RecurrentMixer, list[bool]]:
-    """Kimi Delta Attention, and which layers have it; they are counted from 1."""
-    inner, layers = c.inside("linear_attn_config"), c.layers()
-    inner.skip("gate_lower_bound")
-    whole = inner.has("use_full_rank_gate") and inner.flag("use_full_rank_gate", default=False)
-    keys = ("num_heads", "head_dim", "num_heads", "head_dim", "short_conv_kernel_size")
-    mixer = recurrent(inner, "kda", keys, gate_rank=None if whole else inner.size("head_dim"))
-    delta, full = inner.numbers("kda_layers") or [], inner.numbers("full_attn_layers") or []
-    if sorted(delta + full) != list(range(1, layers + 1)):
-        c.stop(f"kda_layers and full_attn_layers must name each of {layers} layers once, counted from 1")
-    inner.finish()
-    return mixer, [layer in delta for layer in range(1, layers + 1)]

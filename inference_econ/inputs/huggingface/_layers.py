@@ -150,7 +150,13 @@ def experts(
     count, active = c.size(*count_keys), c.size(*active_keys)
     if active > count:
         c.stop(f"{active_keys[0]} must be <= {count_keys[0]} ({count}), got {active}")
-    groups, active_groups = _routing_groups(c, count, active)
+    groups, reached = c.size_if("n_group"), c.size_if("topk_group")
+    if groups in (None, 1) or c.data.get("topk_method") == "greedy":  # no limit on what a token may reach
+        groups = reached = None
+    elif reached is None:
+        c.stop(f"n_group is {groups}, but topk_group is missing")
+    elif reached > groups or count % groups or active > reached * count // groups:
+        c.stop(f"{active} of {count} experts in at most {reached} (topk_group) of {groups} groups (n_group) cannot be")
     return ExpertFeedForward(
         kind="experts",
         experts=count,
@@ -159,7 +165,7 @@ def experts(
         input_matrices=1 + gated,
         shared_intermediate_size=shared,
         routing_groups=groups,
-        active_groups=active_groups,
+        active_groups=reached,
         **others,
     )
 
@@ -205,18 +211,6 @@ def state_format(c: ConfigReader, key: str) -> Dtype:
     if not isinstance(value, str) or value not in _STATE_FORMATS:
         c.stop(f"{key} is {value!r}; understood: {', '.join(_STATE_FORMATS)}")
     return _STATE_FORMATS[value]
-
-
-def _routing_groups(c: ConfigReader, count: int, active: int) -> tuple[int | None, int | None]:
-    """Groups of experts, and how many of them a token may reach; one group, or a greedy router, is no limit."""
-    groups, reached = c.size_if("n_group"), c.size_if("topk_group")
-    if groups in (None, 1) or c.data.get("topk_method") == "greedy":
-        return None, None
-    if reached is None:
-        c.stop(f"n_group is {groups}, but topk_group is missing")
-    if reached > groups or count % groups or active > reached * count // groups:
-        c.stop(f"{active} of {count} experts in at most {reached} (topk_group) of {groups} groups (n_group) cannot be")
-    return groups, reached
 
 
 def windows(c: ConfigReader, default: Sequence[bool], width_key: str = "sliding_window") -> list[int | None]:

@@ -44,16 +44,15 @@ def granitemoehybrid(c: ConfigReader) -> Architecture:
     keys = ("mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv")
     mixer = mamba2_mixer(c, keys, ("mamba_proj_bias", "mamba_conv_bias"), **others)
     _check_heads(c, mixer, expand)
-    part, full = _granite_feed_forward(c), attention(c, FAMILIES[c.family])
-    return architecture(c, [Layer(full if kind in _FULL else mixer, part) for kind in kinds])
-
-
-def _granite_feed_forward(c: ConfigReader) -> FeedForward:
     shared = c.size("shared_intermediate_size")
+    part: FeedForward
     if c.whole("num_local_experts", default=8):
-        return experts(c, c.size("intermediate_size"), count_keys=("num_local_experts",), shared=shared)
-    c.unused("intermediate_size", "num_experts_per_tok")
-    return dense(shared)
+        part = experts(c, c.size("intermediate_size"), count_keys=("num_local_experts",), shared=shared)
+    else:
+        c.unused("intermediate_size", "num_experts_per_tok")
+        part = dense(shared)
+    full = attention(c, FAMILIES[c.family])
+    return architecture(c, [Layer(full if kind in _FULL else mixer, part) for kind in kinds])
 
 
 def _check_heads(c: ConfigReader, mixer: RecurrentMixer, expand: int) -> None:

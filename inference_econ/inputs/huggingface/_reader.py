@@ -198,8 +198,16 @@ class ConfigReader:
         SpecError
             Naming each of them.
         """
-        if unknown := self.unread():
-            raise SpecError([self._unknown(key) for key in unknown])
+        mistakes = []
+        for key in self.unread():
+            near = difflib.get_close_matches(key, [*self.read, *_WITHOUT_SHAPE], n=1, cutoff=0.8)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            mistakes.append(
+                f"{self.file}: unknown key {key!r} = {_short(self.data[key])} in a configuration of the family "
+                f"{self.family}: it might change the architecture, so nothing is counted{hint}"
+            )
+        if mistakes:
+            raise SpecError(mistakes)
 
     def unread(self) -> list[str]:
         """Keys that nobody read and that are not known to change no shape."""
@@ -208,14 +216,6 @@ class ConfigReader:
             for key, value in self.data.items()
             if value is not None and key not in self.read and not without_shape(key)
         ]
-
-    def _unknown(self, key: str) -> str:
-        near = difflib.get_close_matches(key, [*self.read, *_WITHOUT_SHAPE], n=1, cutoff=0.8)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return (
-            f"{self.file}: unknown key {key!r} = {_short(self.data[key])} in a configuration of the family "
-            f"{self.family}: it might change the architecture, so nothing is counted{hint}"
-        )
 
     def _whole(self, key: str, value: object, least: int) -> int:
         sign = "> 0" if least else ">= 0"

@@ -89,12 +89,20 @@ def architecture_of(c: ConfigReader, checkpoint: Checkpoint) -> Architecture:
     if widths - {hidden}:
         c.stop(f"hidden_size is {hidden}, and the embedding in the checkpoint has {widths.pop()} columns")
     # Tensors show whether embeddings are tied, and how many rows they have; one of them may be padded.
-    stored = [_elements(around, role) // hidden for role in ("embedding", "output") if around[role]]
+    stored = [_rows(around, role, hidden) for role in ("embedding", "output") if around[role]]
     counted = {"tie_word_embeddings": not around["output"], **({"vocab_size": min(stored)} if min(stored) else {})}
     c.data, c.outer = {**c.data, **counted}, {**c.outer, "tie_word_embeddings": counted["tie_word_embeddings"]}
-    windows = _windows(c, count)
-    made = [_layer(c, roles, window) for roles, window in zip(inside, windows, strict=True)]
-    rows = _elements(around, "positions") // hidden
+    # Where ``layer_types`` does not say which layers slide, all of the context is cached.
+    _, kinds = c.find("layer_types")
+    width = c.size_if("sliding_window", "sliding_window_size")
+    if width is None or not isinstance(kinds, list) or len(kinds) != count:
+        kinds = [None] * count
+    made = []
+    for roles, kind in zip(inside, kinds, strict=True):
+        norms = [tensor for tensor in roles.get("norm", ()) if not tensor.kind or tensor.parameters == hidden]
+        attention = _attention(c, roles, hidden, width if "sliding" in str(kind) else None)
+        made.append(Layer(attention, _feed_forward(c, roles, hidden), len(norms), "norm bias" in roles))
+    rows = _rows(around, "positions", hidden)
     return architecture(c, made, learned_positions=rows, output_bias=bool(around["output bias"]))
 
 
@@ -105,23 +113,6 @@ def _role(name: str, roles: Mapping[str, re.Pattern[str]]) -> str:
 def _usual(tensor: Tensor) -> bool:
     place = _IN_LAYER.search(tensor.name)
     return bool(_role(tensor.name, _AROUND) if place is None else _role(place[2], _ROLES))
-
-
-def _windows(c: ConfigReader, count: int) -> list[int | None]:
-    """Window of each layer, where ``layer_types`` says so for all; otherwise all of the context is cached."""
-    _, kinds = c.find("layer_types")
-    width = c.size_if("sliding_window", "sliding_window_size")
-    if width is None or not isinstance(kinds, list) or len(kinds) != count:
-        return [None] * count
-    return [width if "sliding" in str(kind) else None for kind in kinds]
-
-
-def _layer(c: ConfigReader, roles: Roles, window: int | None) -> Layer:
-    hidden = hidden_size(c)
-    norms = [tensor for tensor in roles.get("norm", ()) if not tensor.kind or tensor.parameters == hidden]
-    return Layer(
-        _attention(c, roles, hidden, window), _feed_forward(c, roles, hidden), len(norms), "norm bias" in roles
-    )
 
 
 def _attention(c: ConfigReader, roles: Roles, hidden: int, window: int | None) -> Attention:
@@ -184,16 +175,12 @@ def _latent(c: ConfigReader, roles: Roles, hidden: int) -> LatentAttention:
 
 
 def _feed_forward(c: ConfigReader, roles: Roles, hidden: int) -> FeedForward:
-    if {"expert in", "expert out"} <= roles.keys():
-        return _experts(c, roles, hidden)
-    if not {"in", "out"} <= roles.keys():
-        return NoFeedForward(kind="none")
-    matrices = _matrices(roles["in"])
-    width = _rows(roles, "in", hidden) // matrices or c.size(*_WIDTH)
-    return DenseFeedForward(kind="dense", intermediate_size=width, input_matrices=matrices, bias="bias" in roles)
-
-
-def _experts(c: ConfigReader, roles: Roles, hidden: int) -> ExpertFeedForward:
+    if not {"expert in", "expert out"} <= roles.keys():
+        if not {"in", "out"} <= roles.keys():
+            return NoFeedForward(kind="none")
+        matrices = _matrices(roles["in"])
+        width = _rows(roles, "in", hidden) // matrices or c.size(*_WIDTH)
+        return DenseFeedForward(kind="dense", intermediate_size=width, input_matrices=matrices, bias="bias" in roles)
     numbers = {
         int(number[1]) for tensor in roles["expert in"] if (number := re.search(r"experts\.(\d+)\.", tensor.name))
     }
@@ -204,7 +191,9 @@ def _experts(c: ConfigReader, roles: Roles, hidden: int) -> ExpertFeedForward:
     width = width or c.size_if(*_EXPERT_WIDTH) or c.size(*_WIDTH)
     shared = None
     if "shared in" in roles:
-        shared = _rows(roles, "shared in", hidden) // _matrices(roles["shared in"]) or _shared(c, width)
+        shared = _rows(roles, "shared in", hidden) // _matrices(roles["shared in"])
+        shared = shared or c.size_if("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
+        shared = shared or width * c.size_or("n_shared_experts", "num_shared_experts", default=1)
     return ExpertFeedForward(
         kind="experts",
         experts=count,
@@ -217,12 +206,6 @@ def _experts(c: ConfigReader, roles: Roles, hidden: int) -> ExpertFeedForward:
         router="router" in roles,
         router_bias="router bias" in roles,
     )
-
-
-def _shared(c: ConfigReader, width: int) -> int:
-    """Width of shared experts that no shape states."""
-    stated = c.size_if("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size")
-    return stated or width * c.size_or("n_shared_experts", "num_shared_experts", default=1)
 
 
 def _matrices(tensors: Sequence[Tensor]) -> int:
@@ -263,7 +246,19 @@ def unknown_parts(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) 
     reads has tensors of other names, too: nothing is said of them where shapes do not say parameters.
     """
     if not checkpoint.elements:
-        return _of_size(model, checkpoint, by_family=by_family)
+        # Without shapes, what is unknown is the rest of the size of all tensors.
+        formats = {model.weights, model.expert_weights, model.shared_expert_weights, model.attention_weights}
+        formats |= {model.attention_output_weights, model.embedding_weights}
+        names = dict.fromkeys(
+            tensor.family
+            for tensor in checkpoint.tensors
+            if tensor.part(model.layers) in OUTSIDE or not (by_family or _usual(tensor))
+        )
+        if checkpoint.size is not None and len(formats - {None}) <= 1:
+            beyond = math.floor(checkpoint.size / BYTES_PER_ELEMENT[model.weights]) - model.total_parameters
+            if beyond > _NEGLIGIBLE * model.total_parameters:
+                return [UnknownPart(name=_modules(names) or "tensors with usual names", parameters=beyond)]
+        return [UnknownPart(name=name) for name in names] if not by_family else []
     if by_family and checkpoint.packed:
         return []
     unusual: dict[str, Counter[str]] = defaultdict(Counter)
@@ -295,20 +290,3 @@ def _modules(families: Iterable[str]) -> str:
     """The modules that families of tensors are of, where they are told together."""
     modules = list(dict.fromkeys(re.sub(r"(\.N\.\w+)\..*", r"\1", family) for family in families))
     return " with ".join(modules[:2]) + (f" and {len(modules) - 2} more" if modules[2:] else "")
-
-
-def _of_size(model: ModelSpec, checkpoint: Checkpoint, *, by_family: bool) -> list[UnknownPart]:
-    """Parts whose shapes are not known, as the rest of the size of all tensors."""
-    formats = {model.weights, model.expert_weights, model.shared_expert_weights, model.attention_weights}
-    formats |= {model.attention_output_weights, model.embedding_weights}
-    names = dict.fromkeys(
-        tensor.family
-        for tensor in checkpoint.tensors
-        if tensor.part(model.layers) in OUTSIDE or not (by_family or _usual(tensor))
-    )
-    if checkpoint.size is None or len(formats - {None}) > 1:
-        return [UnknownPart(name=name) for name in names] if not by_family else []
-    beyond = math.floor(checkpoint.size / BYTES_PER_ELEMENT[model.weights]) - model.total_parameters
-    if beyond <= _NEGLIGIBLE * model.total_parameters:
-        return [UnknownPart(name=name) for name in names] if not by_family else []
-    return [UnknownPart(name=_modules(names) or "tensors with usual names", parameters=beyond)]

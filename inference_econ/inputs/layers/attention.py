@@ -430,6 +430,7 @@ class CompressedAttention(Mixer):
     def parameters(self, hidden: float) -> MixerParameters:
         """Parameters beside a residual stream of a width."""
         width = self.query_heads * self.head_dim
+        index_width = self.index_head_dim or 0
         count = self.query_rank * (hidden + 1 + width) + self.head_dim * (hidden + 1) + self.output_rank * width
         count += self.output_groups * self.output_rank * hidden + self.query_heads * self.sinks
         down = float(self.query_rank + self.head_dim)
@@ -446,14 +447,11 @@ class CompressedAttention(Mixer):
             elif self.entries == "projected":
                 count += self.index_head_dim * (self.head_dim + 1)
             count += self.index_heads * (self.query_rank * self.index_head_dim + hidden)
-        return MixerParameters(count, shared=((down, hidden),), indexer=self._indexer(hidden))
-
-    def _indexer(self, hidden: float) -> Shapes:
-        """Matrices of the indexer; keys that are made of entries are read as those."""
         keys = 2 * self.overlap if self.entries == "pooled" else 0
         shapes = indexer(self.index_heads, self.index_head_dim, self.query_rank, keys, hidden)
-        made = self.entries == "projected" and self.index_head_dim is not None
-        return (*shapes, (float(self.index_head_dim or 0), float(self.head_dim))) if made else shapes
+        if self.entries == "projected" and index_width:  # keys that are made of entries are read as those
+            shapes = (*shapes, (float(index_width), float(self.head_dim)))
+        return MixerParameters(count, shared=((down, hidden),), indexer=shapes)
 
     def _pooling(self, stride: int, width: int, hidden: float) -> float:
         """Values and gates of what is pooled, a bias for each position in a stride, and a norm."""

@@ -203,22 +203,14 @@ class ModelSpec(SourcedSpec):
             + self.final_norm * vectors * hidden,
         }
         if self.residual_streams > 1:
-            parts["residual_streams"] = _residual_streams(
-                self.residual_streams, self.layers, hidden, fold=self.residual_fold
-            )
+            # Each mixing, two per layer, reads all copies and makes two vectors and a matrix over them, with a bias
+            # each and three scales; the last one, where there is one, makes a single vector.
+            rows, width = self.residual_streams * (self.residual_streams + 2), self.residual_streams * hidden
+            last = self.residual_fold * (self.residual_streams * (width + 1) + 1)
+            parts["residual_streams"] = self.layers * 2 * (rows * (width + 1) + 3) + last
         if self.residual_span is not None:
             # A norm and a vector of scores before each part of a layer, and behind the last one.
             parts["residual_attention"] = (2.0 * self.layers + 1) * 2 * hidden
         if any(part.parameters for part in self.unknown):
             parts["unknown"] = float(sum(part.parameters for part in self.unknown))
         return parts
-
-
-def _residual_streams(streams: int, layers: int, hidden: float, *, fold: bool) -> float:
-    """Parameters that mix the copies of the residual stream, twice per layer and once at the end.
-
-    Each mixing reads all copies and makes two vectors and a matrix over them, with a bias each
-    and three scales; the last one, where there is one, makes a single vector.
-    """
-    rows, width = streams * (streams + 2), streams * hidden
-    return layers * 2 * (rows * (width + 1) + 3) + fold * (streams * (width + 1) + 1)

@@ -10,27 +10,21 @@ from inference_econ.inputs.models.model import ModelSpec
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Number format of each group of tensors.
-
-    Attributes
-    ----------
-    weights, attention, experts, shared_experts, embeddings : str
-        Weights: of feed-forward blocks and whatever has no format of its own, of attention, of routed and
-        of shared experts, of embeddings, input and output.
-    activations, kv : str
-        What flows between operators, and the cache.
-    attention_output : str
-        Weights of attention's output projections; by default as the rest of attention.
-    """
+    """Number format of each group of tensors."""
 
     weights: str
+    """Format of feed-forward blocks, and of weights without a format of their own."""
     attention: str
     experts: str
+    """Format of routed experts."""
     shared_experts: str
     embeddings: str
+    """Format of the input and output embeddings."""
     activations: str
+    """Format between operators."""
     kv: str
     attention_output: str = ""
+    """Format of attention's output projections; by default as the rest of attention."""
 
     def __post_init__(self) -> None:
         """Without a format of their own, output projections have that of attention."""
@@ -67,12 +61,20 @@ class Precision:
         )
         published = model.embedding_weights or model.weights
         flowing = activations or ("fp16" if (weights or model.weights) == "fp16" else "bf16")
+        if weights is None:
+            of_embeddings = published
+        elif embeddings == "as_weights" or _wide(weights) or weights in OF_FILES:
+            of_embeddings = weights
+        else:
+            # Engines quantise linear layers only, and so do published checkpoints, which leave ``lm_head`` out by name.
+            # A model that is published in one narrow format, as those of studies are, keeps one format.
+            of_embeddings = model.embedding_weights or (flowing if _wide(model.weights) else weights)
         return cls(
             weights=weights or model.weights,
             attention=weights or model.attention_weights or model.weights,
             experts=weights or model.expert_weights or model.weights,
             shared_experts=weights or model.shared_expert_weights or model.weights,
-            embeddings=weights or published if embeddings == "as_weights" else _embeddings(model, weights, flowing),
+            embeddings=of_embeddings,
             activations=flowing,
             kv=kv or model.kv or flowing,
             attention_output=weights or model.attention_output_weights or model.attention_weights or model.weights,
@@ -88,19 +90,6 @@ class Precision:
         """The formats of all weights, each once."""
         attention = (self.attention, self.attention_output)
         return tuple(dict.fromkeys((self.weights, *attention, self.experts, self.shared_experts, self.embeddings)))
-
-
-def _embeddings(model: ModelSpec, weights: str | None, flowing: str) -> str:
-    """The format of embeddings beside weights in a given one.
-
-    Engines quantise linear layers only, and so do published checkpoints, which leave ``lm_head`` out by name. A model
-    that is published in one narrow format, as those of studies are, keeps one format.
-    """
-    if weights is None:
-        return model.embedding_weights or model.weights
-    if _wide(weights) or weights in OF_FILES:
-        return weights
-    return model.embedding_weights or (flowing if _wide(model.weights) else weights)
 
 
 def _wide(dtype: str) -> bool:

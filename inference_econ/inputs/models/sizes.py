@@ -170,7 +170,14 @@ def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, gr
     >>> double.layers, double.hidden_size, double.blocks[0].attention.query_heads
     (100, 10496, 80)
     """
-    _check(model, factor, depth_exponent, grid)
+    if not isinstance(model, ModelSpec):
+        raise InputError(f"a model specification is needed, for example ie.model('llama_3_8b'), got {model!r}")
+    if not (factor > 0 and math.isfinite(factor)):
+        raise InputError(f"the factor must be a positive number, got {factor:g}")
+    if not 0 <= depth_exponent <= 1:
+        raise InputError(f"depth_exponent must be from 0 (width alone) to 1 (depth alone), got {depth_exponent:g}")
+    if grid not in ("whole", "paper"):
+        raise InputError(f"grid must be 'whole' or 'paper', got {grid!r}")
     if factor == 1.0:
         return model
     depth, width = factor**depth_exponent, factor ** ((1 - depth_exponent) / 2)
@@ -187,17 +194,6 @@ def scaled(model: ModelSpec, factor: float, *, depth_exponent: float = 1 / 3, gr
         blocks=blocks,
         sources={**model.sources, "hidden_size": how, "blocks": how},
     )
-
-
-def _check(model: ModelSpec, factor: float, depth_exponent: float, grid: GridName) -> None:
-    if not isinstance(model, ModelSpec):
-        raise InputError(f"a model specification is needed, for example ie.model('llama_3_8b'), got {model!r}")
-    if not (factor > 0 and math.isfinite(factor)):
-        raise InputError(f"the factor must be a positive number, got {factor:g}")
-    if not 0 <= depth_exponent <= 1:
-        raise InputError(f"depth_exponent must be from 0 (width alone) to 1 (depth alone), got {depth_exponent:g}")
-    if grid not in ("whole", "paper"):
-        raise InputError(f"grid must be 'whole' or 'paper', got {grid!r}")
 
 
 def _block(block: Block, ratio: float, depth: float) -> Block:
@@ -255,7 +251,11 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
     InputError
         If the value is no whole number or kind, or no layer has what it changes.
     """
-    blocks = _blocks(data, origin)
+    listed = data.get("blocks")
+    # What is wrong in the blocks is said once nothing changes them.
+    if not isinstance(listed, list) or not listed or not all(map(_is_block, listed)):
+        raise InputError(f"{origin}: the model has no blocks of layers, attention and feed_forward to change")
+    blocks = cast("list[dict[str, dict[str, Value]]]", listed)
     if key == "attention":
         yield from _attention(blocks, value, origin)
         return
@@ -267,7 +267,11 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
     number = _whole(value, origin)
     if key == "layers":
         counts = [_whole(cast("Value", block["layers"]), origin) for block in blocks]
-        yield from ((("blocks", str(at), "layers"), count) for at, count in enumerate(_spread(counts, number, origin)))
+        try:
+            counts = spread(counts, number)
+        except InputError as error:
+            raise InputError(f"{origin}: {error}") from error
+        yield from ((("blocks", str(at), "layers"), count) for at, count in enumerate(counts))
         return
     part, field, marker = _FIELDS[key]
     places = [at for at, block in enumerate(blocks) if marker in block[part]]
@@ -296,22 +300,9 @@ def value_of(model: ModelSpec, key: str) -> float | None:
     return values.pop() if len(values) == 1 else None
 
 
-def _blocks(data: Mapping[str, Value], origin: str) -> list[dict[str, dict[str, Value]]]:
-    """The blocks, if they are such: what is wrong in them is said once nothing changes them."""
-    blocks = data.get("blocks")
-    whole = (
-        isinstance(blocks, list)
-        and blocks
-        and all(
-            isinstance(block, dict)
-            and "layers" in block
-            and all(isinstance(block.get(part), dict) for part in ("attention", "feed_forward"))
-            for block in blocks
-        )
-    )
-    if not whole:
-        raise InputError(f"{origin}: the model has no blocks of layers, attention and feed_forward to change")
-    return cast("list[dict[str, dict[str, Value]]]", blocks)
+def _is_block(data: Value) -> bool:
+    parts = ("attention", "feed_forward")
+    return isinstance(data, dict) and "layers" in data and all(isinstance(data.get(part), dict) for part in parts)
 
 
 def _whole(value: Value, origin: str) -> int:
@@ -320,43 +311,32 @@ def _whole(value: Value, origin: str) -> int:
     return int(value)
 
 
-def _spread(counts: list[int], total: int, origin: str) -> list[int]:
-    try:
-        return spread(counts, total)
-    except InputError as error:
-        raise InputError(f"{origin}: {error}") from error
-
-
 def _attention(blocks: list[dict[str, dict[str, Value]]], kind: Value, origin: str) -> Iterator[Change]:
     """Latent attention in the place of grouped queries, or the other way round; windows stay as they are."""
-    convert = {"latent": _latent, "grouped_query": _grouped}.get(str(kind))
-    if convert is None:
+    if kind not in ("latent", "grouped_query"):
         raise InputError(f"{origin}: got {kind!r}; allowed: latent, grouped_query")
     other = "grouped_query" if kind == "latent" else "latent"
-    replaced = [at for at, block in enumerate(blocks) if _is_full(block["attention"], other)]
+    limits = ("window", "chunk", "index_top_k")
+    replaced = [
+        (at, attention)
+        for at, attention in enumerate(block["attention"] for block in blocks)
+        if attention.get("kind") == other and all(attention.get(name) is None for name in limits)
+    ]
     if not replaced:
         raise InputError(f"{origin}: no layer has {other} attention over the whole context, which {kind} could replace")
-    yield from ((("blocks", str(at), "attention"), convert(blocks[at]["attention"], origin)) for at in replaced)
-
-
-def _is_full(attention: Mapping[str, Value], kind: str) -> bool:
-    limited = any(attention.get(name) is not None for name in ("window", "chunk", "index_top_k"))
-    return attention.get("kind") == kind and not limited
-
-
-def _latent(attention: Mapping[str, Value], origin: str) -> Value:
-    width = _whole(attention.get("head_dim"), origin)
-    return {
-        "kind": "latent",
-        "query_heads": attention.get("query_heads"),
-        "kv_rank": _RANK * width,
-        "query_rank": _QUERY_RANK * width,
-        "nope_head_dim": width,
-        "rope_head_dim": int(_ROTARY * width),
-        "value_head_dim": width,
-    }
-
-
-def _grouped(attention: Mapping[str, Value], origin: str) -> Value:
-    heads, width = _whole(attention.get("query_heads"), origin), attention.get("value_head_dim")
-    return {"kind": "grouped_query", "query_heads": heads, "kv_heads": min(_KV_HEADS, heads), "head_dim": width}
+    for at, attention in replaced:
+        sizes: dict[str, Value]
+        if kind == "latent":
+            width = _whole(attention.get("head_dim"), origin)
+            sizes = {
+                "query_heads": attention.get("query_heads"),
+                "kv_rank": _RANK * width,
+                "query_rank": _QUERY_RANK * width,
+                "nope_head_dim": width,
+                "rope_head_dim": int(_ROTARY * width),
+                "value_head_dim": width,
+            }
+        else:
+            heads, head_dim = _whole(attention.get("query_heads"), origin), attention.get("value_head_dim")
+            sizes = {"query_heads": heads, "kv_heads": min(_KV_HEADS, heads), "head_dim": head_dim}
+        yield ("blocks", str(at), "attention"), {"kind": kind, **sizes}

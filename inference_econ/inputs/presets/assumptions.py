@@ -506,9 +506,16 @@ class Assumptions(SourcedSpec):
 
     def without_exceptions(self, names: Collection[str]) -> Assumptions:
         """A copy in which no family of chips has a value of its own for some fields, by their dotted names."""
-        return self.model_copy(
-            update={"per_family": {key: _without(family, names) for key, family in self.per_family.items()}}
-        )
+        families = {}
+        for key, exceptions in self.per_family.items():
+            groups: dict[str, Spec] = {}
+            for name in names:
+                group, _, field = name.partition(".")
+                different = groups.get(group, getattr(exceptions, group))
+                if different is not None:
+                    groups[group] = different.model_copy(update={field: None})
+            families[key] = exceptions.model_copy(update=groups)
+        return self.model_copy(update={"per_family": families})
 
     def changed(self, values: Mapping[str, object]) -> Assumptions:
         """A copy with some fields set by their dotted names; for values that code makes, which need no validation.
@@ -526,16 +533,6 @@ class Assumptions(SourcedSpec):
         return self.model_copy(
             update={group: getattr(self, group).model_copy(update=fields) for group, fields in groups.items()}
         )
-
-
-def _without(exceptions: FamilyAssumptions, names: Collection[str]) -> FamilyAssumptions:
-    groups: dict[str, Spec] = {}
-    for name in names:
-        group, _, field = name.partition(".")
-        different = groups.get(group, getattr(exceptions, group))
-        if different is not None:
-            groups[group] = different.model_copy(update={field: None})
-    return exceptions.model_copy(update=groups)
 
 
 def field_names() -> tuple[str, ...]:

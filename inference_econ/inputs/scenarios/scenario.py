@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
@@ -21,7 +21,6 @@ from inference_econ.inputs.asks import (
     PanelsAsk,
     Positive,
     Printed,
-    Series,
     Settings,
     SquareRootAsk,
     ToyAsk,
@@ -166,7 +165,13 @@ class Scenario(SourcedSpec):
             )
         named: dict[str, object] = {"common": common.replace(changes=(*common.changes, *further))}
         if hasattr(self.ask, "series"):
-            named["series"] = tuple(_changed(series, further) for series in self.ask.series)
+            # What-ifs of a series' own stand in the place of common ones.
+            named["series"] = tuple(
+                series.replace(settings=series.settings.replace(changes=(*series.settings.changes, *further)))
+                if series.settings.changes
+                else series
+                for series in self.ask.series
+            )
         return self.replace(name=name, figure=figure, ask=self.ask.replace(**named))
 
     def _check_fields(self) -> None:
@@ -187,12 +192,6 @@ class Scenario(SourcedSpec):
         odd = [column.key for column in columns if column.key in (*SERVICE_COLUMNS, *DECODE_COLUMNS)]
         if odd:
             raise ValueError(f"the toy model knows no {odd[0]}; leave the column {odd[0]!r} out")
-
-
-def _changed(series: Series, further: Sequence[str]) -> Series:
-    """A series whose own what-ifs, which stand in the place of common ones, have further ones behind them."""
-    changes = series.settings.changes
-    return series.replace(settings=series.settings.replace(changes=(*changes, *further))) if changes else series
 
 
 #: What a scenario assumes where neither the caller nor its file says.
@@ -263,9 +262,16 @@ def scenario_of(document: Document, resolve: Resolve) -> Scenario:
         With every mistake: of single values, of names, and of settings that do not go together.
     """
     places = dict(_settings(document.data.get("ask")))
+    names = {
+        (*location, key): _problem(resolve, kind, settings[key])
+        for location, settings in places.items()
+        for key, kind in _NAMES.items()
+        if isinstance(settings.get(key), str)
+    }
+    unknown = [(location, problem) for location, problem in names.items() if problem]
     further = [
         f"{document.where(location)}: {problem}"
-        for location, problem in (*_unknown(places, resolve), *_contradictions(document.data, places))
+        for location, problem in (*unknown, *_contradictions(document.data, places))
     ]
     try:
         scenario = Scenario.from_document(document)
@@ -286,15 +292,6 @@ def _settings(ask: object) -> Iterator[tuple[Location, Mapping[str, Any]]]:
         if isinstance(entry, Mapping):
             written.append((("ask", "series", index, "settings"), entry.get("settings", {})))
     yield from ((location, settings) for location, settings in written if isinstance(settings, Mapping))
-
-
-def _unknown(places: Mapping[Location, Mapping[str, Any]], resolve: Resolve) -> Iterator[_Mistake]:
-    """Names that the catalogue does not have."""
-    for location, settings in places.items():
-        for key, kind in _NAMES.items():
-            name = settings.get(key)
-            if isinstance(name, str) and (problem := _problem(resolve, kind, name)):
-                yield (*location, key), problem
 
 
 def _contradictions(data: Mapping[str, Any], places: Mapping[Location, Mapping[str, Any]]) -> Iterator[_Mistake]:

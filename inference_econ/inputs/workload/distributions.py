@@ -128,7 +128,9 @@ class Distribution(Spec):
         """Refuse distributions and parameters that scipy does not have."""
         if self.distribution not in _families():
             raise ValueError(_unknown("continuous distribution of scipy", self.distribution, list(_families())))
-        allowed, needed = _parameters_of(self.distribution)
+        shapes = _families()[self.distribution].shapes
+        needed = shapes.split(", ") if shapes else []
+        allowed = [*needed, "loc", "scale"]
         for name in self.parameters:
             if name not in allowed:
                 raise ValueError(_unknown(f"parameter of {self.distribution}", name, [*allowed, "low", "high"]))
@@ -183,13 +185,6 @@ def _families() -> Mapping[str, Any]:
     from scipy import stats
 
     return {name: value for name, value in vars(stats).items() if isinstance(value, stats.rv_continuous)}
-
-
-def _parameters_of(name: str) -> tuple[list[str], list[str]]:
-    """The parameters of a distribution that can be set, and those that must be."""
-    shapes = _families()[name].shapes
-    needed = shapes.split(", ") if shapes else []
-    return [*needed, "loc", "scale"], needed
 
 
 def _unknown(what: str, name: str, allowed: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from statistics import NormalDist
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -394,15 +394,11 @@ class Arrivals(Spec):
         return not self.gaps and len(set(self.rates)) <= 1
 
 
-def _column_or_length(value: object, info: ValidationInfo) -> object:
-    return value if isinstance(value, (list, tuple)) else length_of(value, info)
-
-
 #: A length of its own, or a column of a table.
 ColumnOrLength = Annotated[
     Annotated[Column, Tag(TAG)] | Annotated[Length, Tag("length")],
     Discriminator(lambda value: "length" if isinstance(value, Length) else TAG),
-    BeforeValidator(_column_or_length),
+    BeforeValidator(lambda value, info: value if isinstance(value, (list, tuple)) else length_of(value, info)),
 ]
 
 
@@ -449,12 +445,6 @@ class Lengths(Spec):
         count = len(self.isl)
         cached, shares = self.cached or (0.0,) * count, self.shares or (1.0 / count,) * count
         return tuple(zip(self.isl, self.osl, cached, shares, strict=True))
-
-    def with_share_cached(self, share: float) -> Self:
-        """Return the same table, where earlier requests had a share of every prompt [1]."""
-        if not self.rows or self.cached:
-            return self
-        return self.replace(cached=tuple(min(share * isl, isl - 1) for isl, *_ in self.rows))
 
 
 class Reuse(Spec):
@@ -639,7 +629,9 @@ class TrafficSpec(SourcedSpec):
                 "lengths, or give --isl and --osl"
             )
         share = 0.0 if self.reuse is None else self.reuse.share
-        lengths = self.lengths.with_share_cached(share)
+        lengths = self.lengths
+        if lengths.rows and not lengths.cached:
+            lengths = lengths.replace(cached=tuple(min(share * isl, isl - 1) for isl, *_ in lengths.rows))
         rows, fields = lengths.rows, {"traffic": self.name, "arrivals": self.arrivals}
         if not rows:
             isl = Length.parse(lengths.isl)

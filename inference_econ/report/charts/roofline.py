@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import log, pi, sqrt
 from typing import Any, NamedTuple
 
@@ -170,53 +170,37 @@ def _names(roof: RooflinePicture, axes: _Axes) -> Iterator[alt.Chart]:
 
 def _placed(roof: RooflinePicture, axes: _Axes) -> Iterator[marks.Row]:
     """Each label with its distance from its marker, at the nearest place that is free."""
-    markers = {point.name: _marker(point, axes) for point in roof.points}
-    taken = list(_roof_boxes(roof, axes))
+    places = {point.name: axes.place(point.flop_per_byte, point.flops_per_second) for point in roof.points}
+    markers = {point.name: _around(*places[point.name], _radius(point)) for point in roof.points}
+    # The roofs, in small pieces.
+    steps = (axes.least * (axes.most / axes.least) ** (piece / _PIECES) for piece in range(_PIECES + 1))
+    taken = [
+        _around(*axes.place(x, float(attainable(x, roof.bytes_per_second, peak))), 3.0)
+        for x in steps
+        for peak in roof.peaks.values()
+    ]
     for point in roof.points:
-        others = [box for name, box in markers.items() if name != point.name]
-        text = f"{point.name} {100 * point.share:.0f} %"
-        place = _free(point, text, axes, [*taken, *others])
-        if point.share >= _LABELLED and place is not None:
-            side, up, box = place
+        if point.share < _LABELLED:
+            continue
+        covered = [*taken, *(box for name, box in markers.items() if name != point.name)]
+        text, (x, y), beside = f"{point.name} {100 * point.share:.0f} %", places[point.name], _radius(point) + 4.0
+        for side, up in _OFFSETS:
+            left, right = sorted((x + side * beside, x + side * (beside + _CHARACTER * len(text))))
+            box = _Box(left, y - up - _LINE / 2, right, y - up + _LINE / 2)
+            inside = box.left >= 0 and box.right <= theme.WIDE and box.top >= 0 and box.bottom <= _HEIGHT
+            if not inside or any(box.overlaps(other) for other in covered):
+                continue
             taken.append(box)
-            yield _label(point, text, axes, side, up)
-
-
-def _label(point: RooflinePoint, text: str, axes: _Axes, side: int, up: int) -> marks.Row:
-    across = side * (_radius(point) + 4.0)
-    return {
-        "name": point.name,
-        "x": point.flop_per_byte,
-        "y": point.flops_per_second,
-        "text": text,
-        "align": "left" if side > 0 else "right",
-        "dx": across,
-        "dy": -up,
-        "far": abs(up) > _NEAR,
-        "line": [{"x": point.flop_per_byte, "y": point.flops_per_second}, _shifted(point, axes, across, up)],
-    }
-
-
-def _shifted(point: RooflinePoint, axes: _Axes, across: float, up: float) -> dict[str, float]:
-    """A place beside a marker, in the units of the axes."""
-    x = point.flop_per_byte * (axes.most / axes.least) ** (across / theme.WIDE)
-    return {"x": x, "y": point.flops_per_second * (axes.high / axes.low) ** (up / _HEIGHT)}
-
-
-def _free(point: RooflinePoint, text: str, axes: _Axes, taken: Sequence[_Box]) -> tuple[int, int, _Box] | None:
-    """The nearest place beside a marker where a label covers nothing else: side, height and what it covers."""
-    x, y = axes.place(point.flop_per_byte, point.flops_per_second)
-    for side, up in _OFFSETS:
-        near, far = sorted((x + side * (_radius(point) + 4.0), x + side * (_radius(point) + 4.0 + _width(text))))
-        box = _Box(near, y - up - _LINE / 2, far, y - up + _LINE / 2)
-        inside = box.left >= 0 and box.right <= theme.WIDE and box.top >= 0 and box.bottom <= _HEIGHT
-        if inside and not any(box.overlaps(other) for other in taken):
-            return side, up, box
-    return None
-
-
-def _width(text: str) -> float:
-    return _CHARACTER * len(text)
+            start = {"x": point.flop_per_byte, "y": point.flops_per_second}
+            # The place beside the marker, in the units of the axes.
+            end = {
+                "x": start["x"] * (axes.most / axes.least) ** (side * beside / theme.WIDE),
+                "y": start["y"] * (axes.high / axes.low) ** (up / _HEIGHT),
+            }
+            align = "left" if side > 0 else "right"
+            shown = {"text": text, "align": align, "dx": side * beside, "dy": -up, "far": abs(up) > _NEAR}
+            yield {"name": point.name, **start, **shown, "line": [start, end]}
+            break
 
 
 def _area(point: RooflinePoint) -> float:
@@ -229,17 +213,5 @@ def _radius(point: RooflinePoint) -> float:
     return sqrt(_area(point) / pi)
 
 
-def _marker(point: RooflinePoint, axes: _Axes) -> _Box:
-    return _around(*axes.place(point.flop_per_byte, point.flops_per_second), _radius(point))
-
-
 def _around(x: float, y: float, half: float) -> _Box:
     return _Box(x - half, y - half, x + half, y + half)
-
-
-def _roof_boxes(roof: RooflinePicture, axes: _Axes) -> Iterator[_Box]:
-    """Boxes that the roofs cover, in small pieces."""
-    for piece in range(_PIECES + 1):
-        x = axes.least * (axes.most / axes.least) ** (piece / _PIECES)
-        for peak in roof.peaks.values():
-            yield _around(*axes.place(x, float(attainable(x, roof.bytes_per_second, peak))), 3.0)

@@ -20,7 +20,30 @@ class AssessmentPage(AnswerPage[Assessment]):
     def tables(self) -> Sequence[Table]:
         """The point among deployments, and its step if it was predicted."""
         step = step_table(self.answer)
-        return [assessment_table(self.answer), *([] if step is None else [step])]
+        measured = self.answer.measured
+        speed, dollars_of_it = measured.tokens_per_second_per_user, dollars(measured.dollars_per_million_output_tokens)
+        fullness = size(round(measured.batch, 1)), f"{100 * measured.mfu:.1f}"
+        rows: list[tuple[str, ...]] = [
+            ("measured", amount(speed), dollars_of_it, "", f"{measured.accelerators}", "", *fullness)
+        ]
+        layouts: list[Mapping[str, float | str]] = [{}]
+        if self.answer.predicted is not None:
+            layouts.append(self.answer.predicted.layout)
+            ratio = self.answer.predicted.tokens_per_second_per_user / speed
+            rows.append(("predicted for it", *_cells(self.answer.predicted, f"{ratio:.2f} x speed")))
+        for name, gap in _gaps(self.answer).items():
+            speed_ratio = "none is as cheap" if gap.speed_factor is None else f"{gap.speed_factor:.2f} x speed"
+            cost_ratio = "none is as fast" if gap.cost_factor is None else f"{1 / gap.cost_factor:.2f} x cost"
+            for kind, point, beside in (("cost", gap.faster, speed_ratio), ("speed", gap.cheaper, cost_ratio)):
+                rows.append((f"{name}, equal {kind}", *_cells(point, beside, bound=gap is self.answer.ideal)))
+                layouts.append({} if point is None or gap is self.answer.ideal else point.layout)
+        columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
+        notes = tuple(doubts([self.answer.setup], self.answer.subjects()))
+        least = ("engine", "batch", "MFU %")
+        table = Table(
+            frontiers_title([self.answer.anywhere.frontier]), columns, tuple(rows), notes, findings(self.answer), least
+        )
+        return [with_engines(table, layouts, [self.answer.setup]), *([] if step is None else [step])]
 
     def blocks(self) -> Sequence[Block]:
         """The verdict and what it rests on, before the tables."""
@@ -47,34 +70,6 @@ class AssessmentPage(AnswerPage[Assessment]):
         """The verdict, beside the prediction and beside other deployments."""
         predicted, others, _ = verdict(self.answer)
         return (f"{predicted} {others}",)
-
-
-def assessment_table(assessment: Assessment) -> Table:
-    """The measured point, what is predicted for it, and the deployments that are faster or cheaper."""
-    measured = assessment.measured
-    speed, dollars_of_it = measured.tokens_per_second_per_user, dollars(measured.dollars_per_million_output_tokens)
-    fullness = size(round(measured.batch, 1)), f"{100 * measured.mfu:.1f}"
-    rows: list[tuple[str, ...]] = [
-        ("measured", amount(speed), dollars_of_it, "", f"{measured.accelerators}", "", *fullness)
-    ]
-    layouts: list[Mapping[str, float | str]] = [{}]
-    if assessment.predicted is not None:
-        layouts.append(assessment.predicted.layout)
-        ratio = assessment.predicted.tokens_per_second_per_user / speed
-        rows.append(("predicted for it", *_cells(assessment.predicted, f"{ratio:.2f} x speed")))
-    for name, gap in _gaps(assessment).items():
-        speed_ratio = "none is as cheap" if gap.speed_factor is None else f"{gap.speed_factor:.2f} x speed"
-        cost_ratio = "none is as fast" if gap.cost_factor is None else f"{1 / gap.cost_factor:.2f} x cost"
-        for kind, point, beside in (("cost", gap.faster, speed_ratio), ("speed", gap.cheaper, cost_ratio)):
-            rows.append((f"{name}, equal {kind}", *_cells(point, beside, bound=gap is assessment.ideal)))
-            layouts.append({} if point is None or gap is assessment.ideal else point.layout)
-    columns = ("deployment", "tokens/s", "$/M output", "of measured", "GPUs", "layout", "batch", "MFU %")
-    notes = tuple(doubts([assessment.setup], assessment.subjects()))
-    least = ("engine", "batch", "MFU %")
-    table = Table(
-        frontiers_title([assessment.anywhere.frontier]), columns, tuple(rows), notes, findings(assessment), least
-    )
-    return with_engines(table, layouts, [assessment.setup])
 
 
 def _gaps(assessment: Assessment, profile: str = "") -> dict[str, Gap]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,7 +23,9 @@ class ListingPage(Page):
 
     def tables(self) -> Sequence[Table]:
         """One row per entry."""
-        return (listing_table(self.kind, listing(self.kind)),)
+        records = listing(self.kind)
+        notes = (GIGABYTES,) if self.kind == "hardware" else ()
+        return (_listed(f"{len(records)} {self.kind}", records, {name: name for name in records[0]}, notes, _LEAST),)
 
     def record(self) -> object:
         """One record per entry."""
@@ -69,12 +71,6 @@ _LEAST = (
 )
 
 
-def listing_table(kind: inputs.Kind, records: Sequence[Mapping[str, object]]) -> Table:
-    """Table of all entries of a kind."""
-    notes = (GIGABYTES,) if kind == "hardware" else ()
-    return _listed(f"{len(records)} {kind}", records, {name: name for name in records[0]}, notes, _LEAST)
-
-
 def _listed(
     title: str,
     records: Sequence[Mapping[str, object]],
@@ -99,11 +95,16 @@ def detail(kind: inputs.Kind, name: str) -> dict[str, object]:
 
 def detail_table(kind: inputs.Kind, name: str, record: Mapping[str, object]) -> Table:
     """Table of one entry: a line per number, with its source."""
-    sources = record.get("sources")
+    sources, rows = record.get("sources"), []
     by_field = sources if isinstance(sources, Mapping) else {}
-    leaves = _leaves({key: item for key, item in record.items() if key != "sources"}, "")
-    rows = tuple((path, _text(value), _source(path, by_field)) for path, value in leaves)
-    return Table(f"{kind} {name}", ("field", "value", "source"), rows)
+    for path, value in _leaves({key: item for key, item in record.items() if key != "sources"}, ""):
+        # The source of a field is that of the nearest field around it that has one.
+        parts = path.split(".")
+        around = (by_field.get(".".join(parts[:end])) for end in range(len(parts), 0, -1))
+        source = next((found for found in around if isinstance(found, Mapping)), None)
+        origin = "" if source is None else f"{source['kind']}: {source['ref']}, {source['where']}"
+        rows.append((path, _text(value), origin))
+    return Table(f"{kind} {name}", ("field", "value", "source"), tuple(rows))
 
 
 def _read(kind: inputs.Kind, name: str) -> _Entry:
@@ -144,51 +145,36 @@ def _summary(spec: _Entry) -> dict[str, object]:
             "source": next((source.ref for source in spec.sources.values()), None),
         }
     if isinstance(spec, inputs.EngineSpec):
-        return _engine_summary(spec)
+        # The newest version; exchanges stand behind their phase where they have one of their own.
+        facts = spec.at()
+        redundant, phased = (
+            facts.redundant_experts,
+            [(fact, f"{'' if fact.phase == 'both' else f'{fact.phase}: '}{fact.name}") for fact in facts.exchanges],
+        )
+        recipe = "" if redundant.recommended is None else f", recipe {redundant.recommended}"
+        overlaps = (f"{fact.kind} {fact.phase} {'on' if fact.default else 'off'}" for fact in facts.overlap)
+        return {
+            "version": facts.version,
+            "date": facts.date,
+            "EP groups": {"dp_x_tp": "dp x tp", "any": "any"}[facts.expert_groups],
+            "inside": facts.inside,
+            "exchange by default": "; ".join(text for fact, text in phased if fact.default) or None,
+            "exchange of wide groups": "; ".join(text for fact, text in phased if fact.wide) or None,
+            "redundant experts": f"{redundant.default}{recipe}" if redundant.supported else None,
+            "overlap": "; ".join(overlaps) or None,
+            "pipeline": facts.uneven_pipeline,
+        }
     if isinstance(spec, inputs.TrafficSpec):
-        return _traffic_summary(spec)
+        requests = None if spec.lengths is None else spec.requests
+        return {
+            "full name": spec.name,
+            "requests/s": spec.arrivals.rate,
+            "gap scv": float(spec.arrivals.scv),
+            "isl": requests and requests.isl.mean,
+            "osl": requests and requests.osl.mean,
+            "reused %": spec.reuse and 100.0 * spec.reuse.share,
+        }
     return {"description": " ".join(spec.description.split())}
-
-
-def _traffic_summary(spec: inputs.TrafficSpec) -> dict[str, object]:
-    """Summary of a traffic: how often its users send requests, and how long these are."""
-    requests = None if spec.lengths is None else spec.requests
-    return {
-        "full name": spec.name,
-        "requests/s": spec.arrivals.rate,
-        "gap scv": float(spec.arrivals.scv),
-        "isl": requests and requests.isl.mean,
-        "osl": requests and requests.osl.mean,
-        "reused %": spec.reuse and 100.0 * spec.reuse.share,
-    }
-
-
-def _engine_summary(spec: inputs.EngineSpec) -> dict[str, object]:
-    """Summary of the newest version of an engine."""
-    facts = spec.at()
-    redundant = facts.redundant_experts
-    recipe = "" if redundant.recommended is None else f", recipe {redundant.recommended}"
-    return {
-        "version": facts.version,
-        "date": facts.date,
-        "EP groups": {"dp_x_tp": "dp x tp", "any": "any"}[facts.expert_groups],
-        "inside": facts.inside,
-        "exchange by default": _exchanges([fact for fact in facts.exchanges if fact.default]),
-        "exchange of wide groups": _exchanges([fact for fact in facts.exchanges if fact.wide]),
-        "redundant experts": f"{redundant.default}{recipe}" if redundant.supported else None,
-        "overlap": _joined(f"{fact.kind} {fact.phase} {'on' if fact.default else 'off'}" for fact in facts.overlap),
-        "pipeline": facts.uneven_pipeline,
-    }
-
-
-def _exchanges(exchanges: Sequence[inputs.Exchange]) -> str | None:
-    """Their names, behind the phase where they have one of their own."""
-    phases = ("" if exchange.phase == "both" else f"{exchange.phase}: " for exchange in exchanges)
-    return _joined(phase + exchange.name for phase, exchange in zip(phases, exchanges, strict=True))
-
-
-def _joined(parts: Iterable[str]) -> str | None:
-    return "; ".join(parts) or None
 
 
 def _leaves(value: object, path: str) -> list[tuple[str, object]]:
@@ -197,15 +183,6 @@ def _leaves(value: object, path: str) -> list[tuple[str, object]]:
     if isinstance(value, list) and not (value and all(isinstance(item, (int, float)) for item in value)):
         return [leaf for index, item in enumerate(value) for leaf in _leaves(item, f"{path}.{index}")]
     return [(path, value)]
-
-
-def _source(path: str, sources: Mapping[object, object]) -> str:
-    parts = path.split(".")
-    for end in range(len(parts), 0, -1):
-        source = sources.get(".".join(parts[:end]))
-        if isinstance(source, Mapping):
-            return f"{source['kind']}: {source['ref']}, {source['where']}"
-    return ""
 
 
 def _text(value: object) -> str:
@@ -247,26 +224,24 @@ class PricesPage(Page):
 
     def record(self) -> list[dict[str, object]]:
         """One record per price, in the order of the files."""
-        return [record for chip in self.chips for record in _prices(chip, inputs.catalog.hardware(chip))]
-
-
-def _prices(name: str, chip: inputs.HardwareSpec) -> list[dict[str, object]]:
-    usual = inputs.prices.best(chip)
-    return [
-        {
-            "chip": name,
-            "kind": price.kind,
-            "seller": price.seller or None,
-            "years": price.years,
-            "usd_per_gpu_hour": price.dollars,
-            **node_record(chip, price.dollars),
-            "date": price.date,
-            "verified": price.verified,
-            "default": price == usual,
-            "source": f"{price.ref}: {price.where}",
-        }
-        for price in inputs.prices.listed(chip)
-    ]
+        chips = {name: inputs.catalog.hardware(name) for name in self.chips}
+        usual = {name: inputs.prices.best(chip) for name, chip in chips.items()}
+        return [
+            {
+                "chip": name,
+                "kind": price.kind,
+                "seller": price.seller or None,
+                "years": price.years,
+                "usd_per_gpu_hour": price.dollars,
+                **node_record(chips[name], price.dollars),
+                "date": price.date,
+                "verified": price.verified,
+                "default": price == usual[name],
+                "source": f"{price.ref}: {price.where}",
+            }
+            for name in self.chips
+            for price in inputs.prices.listed(chips[name])
+        ]
 
 
 _OFFERS = {
@@ -325,53 +300,49 @@ class RecipesPage(Page):
     """Only this one; all that are known without."""
 
     def tables(self) -> Sequence[Table]:
-        """One row per practice."""
+        """One row per practice, degrees as people write them."""
         model, chip = inputs.catalog.model(self.model).name, inputs.catalog.hardware(self.chip).name
-        title = f"Recipes of {model} on {chip}" + (f", weights {self.weights}" if self.weights else "")
-        rows = [_recipe_row(practice) for practice in self._practices()]
+        title, rows = f"Recipes of {model} on {chip}" + (f", weights {self.weights}" if self.weights else ""), []
+        for practice in self._practices():
+            pools = (f"{_degrees(pair.prefill.counts)} + {_degrees(pair.decode.counts)}" for pair in practice.pools)
+            row = {
+                "engine": practice.engine,
+                "practice": practice.text,
+                "layouts": ", ".join(map(_degrees, practice.layouts)) or None,
+                "pools": ", ".join(pools) or None,
+                "date": practice.date or None,
+            }
+            source = practice.source
+            rows.append(row | ({"ref": None, "where": None} if source is None else attributes(source, "ref where")))
         return (_listed(title, rows, _RECIPES, _OF_RECIPES, ("where",)),)
 
     def record(self) -> list[dict[str, object]]:
         """One record per practice."""
-        return [_recipe(practice) for practice in self._practices()]
+        return [
+            {
+                "engine": practice.engine,
+                "practice": practice.text,
+                **attributes(practice, "kv proposer draft_length head"),
+                "options": dict(practice.options),
+                "layouts": [dict(layout) for layout in practice.layouts],
+                "pools": [
+                    {
+                        "prefill": pools.prefill.counts,
+                        "decode": pools.decode.counts,
+                        "workers": [list(pair) for pair in pools.workers],
+                    }
+                    for pools in practice.pools
+                ],
+                "date": practice.date,
+                "source": None if practice.source is None else practice.source.model_dump(),
+            }
+            for practice in self._practices()
+        ]
 
     def _practices(self) -> tuple[inputs.Practice, ...]:
         engines = (self.engine,) if self.engine else tuple(engine.name for engine in inputs.known_engines())
         subject = inputs.catalog.model(self.model), inputs.catalog.hardware(self.chip), self.weights
         return tuple(practice for engine in engines for practice in inputs.practices(engine, *subject))
-
-
-def _recipe(practice: inputs.Practice) -> dict[str, object]:
-    return {
-        "engine": practice.engine,
-        "practice": practice.text,
-        **attributes(practice, "kv proposer draft_length head"),
-        "options": dict(practice.options),
-        "layouts": [dict(layout) for layout in practice.layouts],
-        "pools": [
-            {
-                "prefill": pools.prefill.counts,
-                "decode": pools.decode.counts,
-                "workers": [list(pair) for pair in pools.workers],
-            }
-            for pools in practice.pools
-        ],
-        "date": practice.date,
-        "source": None if practice.source is None else practice.source.model_dump(),
-    }
-
-
-def _recipe_row(practice: inputs.Practice) -> dict[str, object]:
-    """Fields of a practice as a row shows them: degrees as people write them."""
-    pools = (f"{_degrees(pair.prefill.counts)} + {_degrees(pair.decode.counts)}" for pair in practice.pools)
-    return {
-        "engine": practice.engine,
-        "practice": practice.text,
-        "layouts": ", ".join(map(_degrees, practice.layouts)) or None,
-        "pools": ", ".join(pools) or None,
-        "date": practice.date or None,
-        **(dict.fromkeys(("ref", "where")) if practice.source is None else attributes(practice.source, "ref where")),
-    }
 
 
 def _degrees(counts: Mapping[str, int]) -> str:

@@ -20,8 +20,8 @@ from inference_econ.report.questions import frontier as curves
 from inference_econ.report.questions.frontier import COUNTED, DECODED, MEANS, PREFILL_TOO
 from inference_econ.report.service import milliseconds, with_engines, with_notes
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
-from inference_econ.search import Metric, Point
-from inference_econ.studies.compare import Comparison, Winner
+from inference_econ.search import Metric
+from inference_econ.studies.compare import Comparison
 from inference_econ.studies.results import Curve
 
 
@@ -119,11 +119,17 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
         else:
             before, after = len(speeds) + 2 * len(costs), 4 + len(last)
             rows.append((label, *"-" * before, "nothing fits", *"-" * after))
+    marked = " How surely is not known where no share stands." if any(winner.chance is None for winner in best) else ""
+    marked += " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
+    note = [f"The cheapest, {'; '.join(winner.text for winner in best)}.{marked}"] if best else []
+    if bound:
+        verb = "is a bound" if len(bound) == 1 else "are bounds"
+        note.append(f"{_listed(bound, 'and')} {verb}: fitted to no server, or started by no known engine.")
     notes = [
         "$ per million output tokens at a speed in tokens/s per user; best: the point that maximises speed^3 / cost."
         + (" tok/s and GPUs at a cost: of the fastest instance that costs no more." if costs else "")
         + (f" {COUNTED}" if services else ""),
-        *_winners_note(best, bound),
+        *([" ".join(note)] if note else []),
         *(f"{label}: {reason}" for label, reason in result.missing.items()),
         *curves.warned(fronts),
     ]
@@ -139,17 +145,6 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
     return with_engines(table, [shown.get(label, {}) for label in result.labels], setups)
 
 
-def _winners_note(best: Sequence[Winner], bound: Sequence[str]) -> list[str]:
-    """Sentence on the cheapest series, how probably they are that, and on those that do not compete."""
-    marked = " How surely is not known where no share stands." if any(winner.chance is None for winner in best) else ""
-    marked += " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
-    note = [f"The cheapest, {'; '.join(winner.text for winner in best)}.{marked}"] if best else []
-    if bound:
-        verb = "is a bound" if len(bound) == 1 else "are bounds"
-        note.append(f"{_listed(bound, 'and')} {verb}: fitted to no server, or started by no known engine.")
-    return [" ".join(note)] if note else []
-
-
 def _marked(label: str, shown: str, bound: Collection[str]) -> str:
     """Label of a series, which says so where the series is a bound."""
     return f"{shown} (bound)" if label in bound else shown
@@ -157,32 +152,19 @@ def _marked(label: str, shown: str, bound: Collection[str]) -> str:
 
 def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
     """A series at some speeds, marked where it may well be the cheapest, at some costs, and at its preferred point."""
-    dollars_at = {speed: curve.dollars_at(speed) for speed in speeds}
+    cells = []
+    for speed in speeds:
+        cost = curve.dollars_at(speed)
+        cells.append("-" if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}")
+    for point in map(curve.fastest_at, costs):
+        # Speed and size of the fastest instance at a cost; dashes where nothing is as cheap.
+        cells += ["-", "-"] if point is None else [amount(point.tokens_per_second_per_user), size(point.accelerators)]
     best = curve.front.preferred()
-    return (
-        *("-" if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}" for speed, cost in dollars_at.items()),
-        *(cell for point in map(curve.fastest_at, costs) for cell in _speed_cells(point)),
-        amount(float(curve.tokens_per_second[-1])),
-        amount(best.tokens_per_second_per_user),
-        dollars(best.dollars_per_million_output_tokens),
-        size(best.accelerators),
-        layout_label(best.layout),
-        *_load_cells(best),
-    )
-
-
-def _speed_cells(point: ServicePoint | Point | None) -> tuple[str, str]:
-    """Speed and size of the fastest instance at a cost; dashes where nothing is as cheap."""
-    if point is None:
-        return "-", "-"
-    return amount(point.tokens_per_second_per_user), size(point.accelerators)
-
-
-def _load_cells(best: ServicePoint | Point) -> tuple[str, ...]:
-    """Cells on how full the preferred point is, and how long users of a service wait there."""
+    cells += [amount(float(curve.tokens_per_second[-1])), amount(best.tokens_per_second_per_user)]
+    cells += [dollars(best.dollars_per_million_output_tokens), size(best.accelerators), layout_label(best.layout)]
     if isinstance(best, ServicePoint):
-        return (f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
-    return (size(best.batch),)
+        return (*cells, f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
+    return (*cells, size(best.batch))
 
 
 def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:

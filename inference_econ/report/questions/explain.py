@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,7 +66,9 @@ class ExplanationPage(AnswerPage[Explanation]):
                 option="operators",
             )
         if self.memory:
-            return memory_frame(self.answer)
+            held, total = self.answer.held, sum(self.answer.held.values())
+            rows = [(name, held[name], held[name] / total) for name in _HELD_NAMES if held.get(name)]
+            return frame_of(rows, columns=["part", "bytes", "share"])
         return frame_of(operator_records(self.answer)) if self.operators else super().frame()
 
     def blocks(self) -> Sequence[Block]:
@@ -101,134 +103,110 @@ class ExplanationPage(AnswerPage[Explanation]):
 
 def explain_table(explanation: Explanation) -> table.Table:
     """The parts of one step, largest first."""
-    total = explanation.seconds
-    rows = tuple(
-        (_part_name(explanation, name), f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
+    total, names = explanation.seconds, dict(PART_NAMES)
+    if explanation.setup.levels is not None:
+        level = explanation.setup.levels.level(recorded_key(explanation.layout))
+        if level is not None:
+            names[MEASURED] = f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
+    rows = [
+        (names[name], f"{seconds * 1e3:.3f}", f"{100 * seconds / total:.1f}")
         for name, seconds in shown_parts(explanation)
-    )
-    rows = (*rows, ("step", f"{total * 1e3:.3f}", "100.0"))
-    notes, why = _explain_notes(explanation), _explain_why(explanation)
-    return table.Table(step_heading(explanation), ("part", "ms", "share %"), rows, notes, why)
+    ]
+    rows.append(("step", f"{total * 1e3:.3f}", "100.0"))
+    notes, why = tuple(_explain_notes(explanation)), tuple(_explain_why(explanation))
+    return table.Table(step_heading(explanation), ("part", "ms", "share %"), tuple(rows), notes, why)
 
 
-def _part_name(explanation: Explanation, name: str) -> str:
-    """A part for people; what servers were measured to take beyond operators with the factor, and of how many rows."""
-    levels = explanation.setup.levels
-    if name != MEASURED or levels is None:
-        return PART_NAMES[name]
-    level = levels.level(recorded_key(explanation.layout))
-    assert level is not None
-    return f"as measured: x {math.exp(level.decode):.2f} ({level.rows} rows)"
+def _explain_notes(explanation: Explanation) -> Iterator[str]:
+    """Notes on the layout, the meaning of the step for users, money and power, and warnings."""
+    setup, layout = explanation.setup, explanation.layout
+    replicas, share = float(layout["dp"]), ""
+    if replicas > 1:
+        share = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)"
+    yield f"Layout {layout_label(layout)}{started(layout)}, batch {explanation.batch:g}{share}."
 
-
-def _explain_notes(explanation: Explanation) -> tuple[str, ...]:
-    """Notes on the layout, the meaning of the step for users and money, and warnings."""
-    setup = explanation.setup
     kind, cost = "output" if explanation.prompt is None else "prompt", "no price known"
     if explanation.dollars is not None:
         cost = f"${dollars(explanation.dollars)} per million {kind} tokens"
     speed = f"{explanation.tokens_per_second:.1f} tokens/s per user"
     if explanation.prompt is not None:
         speed = f"{1e3 * explanation.seconds:.1f} ms for {explanation.prompt:g} prompt tokens"
-    replicas = float(explanation.layout["dp"])
-    share = f" ({explanation.batch / replicas:g} for each of {replicas:g} replicas of attention)"
-    layout = f"{layout_label(explanation.layout)}{started(explanation.layout)}"
-    return (
-        f"Layout {layout}, batch {explanation.batch:g}{share if replicas > 1 else ''}.",
-        f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %.",
-        *_drawn(explanation),
-        *_beside(explanation),
-        *doubts([setup], explanation.subjects()),
-        *table.warnings(setup),
-    )
+    yield f"Limited by {PART_NAMES[explanation.limited_by]}: {speed}, {cost}, MFU {100 * explanation.mfu:.1f} %."
+
+    if explanation.joules is not None:
+        uncapped, chip, cap = explanation.uncapped_seconds, setup.hardware, ""
+        if uncapped is not None:
+            slower = 100.0 * (explanation.seconds / (uncapped or explanation.seconds) - 1.0)
+            cap = f", capped at {chip.power_cap:g} W: the step takes {slower:.1f} % longer so"
+        tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
+        yield (
+            f"Each board draws {explanation.joules / explanation.seconds:.0f} of {chip.watts:g} W, "
+            f"{amount(explanation.joules / tokens)} J per token ({power_basis(setup)}){cap}."
+        )
+
+    if explanation.beside_seconds is not None:
+        times, alone = explanation.seconds / explanation.beside_seconds, f"{1e3 * explanation.beside_seconds:.4g} ms"
+        if setup.contexts:
+            longest = max(length for length, _ in setup.contexts)
+            yield (
+                f"With all sequences at the mean of {setup.context:g} tokens it takes {alone}, "
+                f"{100 * (1 / times - 1):+z.2f} %; the longest has {longest:g}."
+            )
+        else:
+            yield f"No cache is kept: with one the step takes {alone}, {amount(times)} times less."
+    yield from doubts([setup], explanation.subjects())
+    yield from table.warnings(setup)
 
 
-def _drawn(explanation: Explanation) -> list[str]:
-    """Sentence on the power of boards in the step, and on the energy of a token."""
-    if explanation.joules is None:
-        return []
-    uncapped, chip = explanation.uncapped_seconds, explanation.setup.hardware
-    slower = 100.0 * (explanation.seconds / (uncapped or explanation.seconds) - 1.0)
-    cap = "" if uncapped is None else f", capped at {chip.power_cap:g} W: the step takes {slower:.1f} % longer so"
-    drawn, limit = explanation.joules / explanation.seconds, chip.watts
-    tokens = explanation.batch * (explanation.prompt or 1.0) / explanation.accelerators
-    return [
-        f"Each board draws {drawn:.0f} of {limit:g} W, {amount(explanation.joules / tokens)} J "
-        f"per token ({power_basis(explanation.setup)}){cap}."
-    ]
-
-
-def _beside(explanation: Explanation) -> list[str]:
-    """Sentence on the time of the step with a cache, or with all sequences at the mean of their contexts."""
-    usual, setup = explanation.beside_seconds, explanation.setup
-    if usual is None:
-        return []
-    times, alone = explanation.seconds / usual, f"{1e3 * usual:.4g} ms"
-    if setup.contexts:
-        longest = max(length for length, _ in setup.contexts)
-        return [
-            f"With all sequences at the mean of {setup.context:g} tokens it takes {alone}, "
-            f"{100 * (1 / times - 1):+z.2f} %; the longest has {longest:g}."
-        ]
-    return [f"No cache is kept: with one the step takes {alone}, {amount(times)} times less."]
-
-
-def _explain_why(explanation: Explanation) -> tuple[str, ...]:
+def _explain_why(explanation: Explanation) -> Iterator[str]:
     """Notes on the basis of a step: memory, stages, errors, engines that can start it."""
-    setup, needed = explanation.setup, explanation.memory
+    setup, needed, (instances,) = explanation.setup, explanation.memory, explanation.subjects()
+    yield f"Assumptions: {setup.assumptions.name}."
+
     weights, cache, available = needed.of_one_plan()
     workspace = float(np.ravel(needed.workspace_bytes)[0])
-    depth = float(explanation.layout["pp"])
-    fullest = math.ceil(setup.model.layers / depth)
-    uneven = f"The fullest of {depth:g} stages has {fullest} of {setup.model.layers} layers: it sets the pace, so that "
-    uneven += f"the others wait as if there were {fullest * depth:g}, and its memory is what counts."
-    return (
-        f"Assumptions: {setup.assumptions.name}.",
+    yield (
         f"Memory: {weights / 1e9:.1f} GB of weights and {cache / 1e9:.1f} GB of KV cache of "
         f"{available / 1e9:.1f} GB ({100 * (weights + cache) / available:.0f} %)"
-        + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else "."),
-        *([_streamed(explanation)] if explanation.streamed_seconds else []),
-        *([uneven] if fullest * depth > setup.model.layers else []),
-        _interval(explanation),
-        *_fast_domain(explanation),
-        *caveats.extrapolations(*explanation.subjects()),
-        *startable_notes([setup]),
-        *table.remarks(setup),
+        + (f", after {workspace / 1e9:.1f} GB of workspace." if workspace else ".")
     )
+    if explanation.streamed_seconds:
+        seconds, rate = explanation.streamed_seconds, setup.rates.host_bytes_per_second
+        hidden = seconds - float(np.ravel(explanation.costs.parts["host_memory"])[0])
+        read = {"weights": explanation.streamed_bytes, "KV cache": explanation.paged_bytes}
+        listed = " and ".join(f"{size / 1e9:.1f} GB of {name}" for name, size in read.items() if size)
+        yield (
+            f"Each accelerator reads {listed} per step from the memory of its host: {1e3 * seconds:.1f} ms at "
+            f"{rate / 1e9:.4g} GB/s sustained, of which {1e3 * hidden:.1f} ms pass behind other work."
+        )
 
+    depth, layers = float(explanation.layout["pp"]), setup.model.layers
+    fullest = math.ceil(layers / depth)
+    if fullest * depth > layers:
+        yield (
+            f"The fullest of {depth:g} stages has {fullest} of {layers} layers: it sets the pace, so that the others "
+            f"wait as if there were {fullest * depth:g}, and its memory is what counts."
+        )
 
-def _fast_domain(explanation: Explanation) -> tuple[str, ...]:
-    """Sentence on the worth of a fast link that more chips share than a machine has."""
+    quantities = quantities_of(explanation)
+    if not quantities and setup.assumptions.calibration is not None:
+        yield "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
+    else:
+        around, spread = bounds.around(instances, "tpot"), caveats.spread(instances, quantities)
+        ms, errors = 1e3 * explanation.seconds, ""
+        if around is not None:
+            errors = f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: "
+        yield errors + spread
+
     apart = explanation.in_machines_seconds
-    if apart is None:
-        return ()
-    return (
-        f"The fast domain of {explanation.setup.hardware.link_domain} is worth {apart / explanation.seconds:.3g} x: in "
-        f"machines of {MACHINE} the step would take {1e3 * apart:.4g} ms.",
-    )
-
-
-def _streamed(explanation: Explanation) -> str:
-    """Sentence on what a step reads from the memory of the host."""
-    seconds, rate = explanation.streamed_seconds, explanation.setup.host_bytes_per_second
-    waited = float(np.ravel(explanation.costs.parts["host_memory"])[0])
-    read = {"weights": explanation.streamed_bytes, "KV cache": explanation.paged_bytes}
-    listed = " and ".join(f"{size / 1e9:.1f} GB of {name}" for name, size in read.items() if size)
-    return (
-        f"Each accelerator reads {listed} per step from the memory of its host: {1e3 * seconds:.1f} ms at "
-        f"{rate / 1e9:.4g} GB/s sustained, of which {1e3 * (seconds - waited):.1f} ms pass behind other work."
-    )
-
-
-def _interval(explanation: Explanation) -> str:
-    (instances,), quantities = explanation.subjects(), quantities_of(explanation)
-    if not quantities and explanation.setup.assumptions.calibration is not None:
-        return "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
-    around, spread = bounds.around(instances, "tpot"), caveats.spread(instances, quantities)
-    if around is None:
-        return spread
-    ms = 1e3 * explanation.seconds
-    return f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: {spread}"
+    if apart is not None:
+        yield (
+            f"The fast domain of {setup.hardware.link_domain} is worth {apart / explanation.seconds:.3g} x: in "
+            f"machines of {MACHINE} the step would take {1e3 * apart:.4g} ms."
+        )
+    yield from caveats.extrapolations(instances)
+    yield from startable_notes([setup])
+    yield from table.remarks(setup)
 
 
 def operator_table(explanation: Explanation) -> table.Table:
@@ -248,7 +226,14 @@ def operator_table(explanation: Explanation) -> table.Table:
         idle = 1e3 * (explanation.idle_joules or 0.0)
         all_of_it = f"the step takes {1e3 * explanation.joules:.4g}"
         notes.append(f"mJ: beyond the {idle:.4g} of an idle board in the time of the step; {all_of_it}.")
-    notes += _mesh(explanation)
+    setup, ranks = explanation.setup, float(explanation.layout["tp"])
+    peers, link = setup.hardware.link_peers, setup.hardware.link_bytes_per_second_one_way
+    if peers is not None and link is not None and ranks >= 2 and setup.assumptions.network.mesh_links != "pooled":
+        used = min(ranks, setup.hardware.link_domain) - 1.0
+        notes.append(
+            f"Links are a full mesh: a group of tp {ranks:g} has {used:g} of the {peers} of each accelerator, "
+            f"{used / peers * link / 1e9:.4g} of {link / 1e9:.4g} GB/s."
+        )
     apart = sum(row.seconds for row in explanation.operators)
     if not math.isclose(apart, explanation.seconds, rel_tol=1e-9):
         notes.append(
@@ -257,19 +242,6 @@ def operator_table(explanation: Explanation) -> table.Table:
         )
     least = ("ridge", "achieved", "launch_seconds", "collective_bytes", "network_seconds", "flop_per_byte", "repeats")
     return view("Operators", operator_records(explanation), columns, kind="operator", why=notes, least=least)
-
-
-def _mesh(explanation: Explanation) -> list[str]:
-    """Sentence on the links that a tensor-parallel group has of a full mesh; none behind a switch."""
-    setup, ranks = explanation.setup, float(explanation.layout["tp"])
-    peers, link = setup.hardware.link_peers, setup.hardware.link_bytes_per_second_one_way
-    if peers is None or link is None or ranks < 2 or setup.assumptions.network.mesh_links == "pooled":
-        return []
-    used = min(ranks, setup.hardware.link_domain) - 1.0
-    return [
-        f"Links are a full mesh: a group of tp {ranks:g} has {used:g} of the {peers} of each accelerator, "
-        f"{used / peers * link / 1e9:.4g} of {link / 1e9:.4g} GB/s."
-    ]
 
 
 #: What takes the memory of an accelerator, as people read it.
@@ -283,13 +255,6 @@ def memory_table(explanation: Explanation) -> table.Table:
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
     notes = ("Averages over the accelerators; copies of weights and cache are counted.",)
     return table.Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
-
-
-def memory_frame(explanation: Explanation) -> Frame:
-    """Rows of the memory of each accelerator by use, as in the table: bytes, and the share of all."""
-    held, total = explanation.held, sum(explanation.held.values())
-    rows = [(name, held[name], held[name] / total) for name in _HELD_NAMES if held.get(name)]
-    return frame_of(rows, columns=["part", "bytes", "share"])
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from inference_econ.answers.notes import LEFT_OUT
 from inference_econ.engine import unknown_share
 from inference_econ.engine.memory import weight_bytes
-from inference_econ.inputs import Block, ModelSpec, Precision
+from inference_econ.inputs import ModelSpec, Precision
 from inference_econ.inputs.huggingface import OUTSIDE, Checkpoint
 from inference_econ.records.plain import attributes
 from inference_econ.report.page import Page, Table
@@ -17,6 +17,9 @@ from inference_econ.report.page import Page, Table
 _COUNTED = (
     "active_parameters_without_input_embedding kv_elements_per_token index_elements_per_token "
     "window_elements_per_token state_elements_per_sequence"
+)
+_FORMATS = (
+    "weights expert_weights shared_expert_weights attention_weights attention_output_weights embedding_weights kv"
 )
 #: Names of tensors that may be why counts differ [1].
 _NAMED = 6
@@ -31,46 +34,46 @@ class ImportedModelPage(Page):
     """Checkpoint beside its configuration."""
 
     def tables(self) -> Sequence[Table]:
-        """Tables of what is counted, of what is cached, of the formats, and of the checkpoint."""
-        table = model_table(self.model)
-        unknown = (unknown_table(self.model),) if self.model.unknown else ()
-        checked = () if self.checkpoint is None else (stored_table(self.model, self.checkpoint),)
-        return (table, *unknown, *checked)
+        """Tables of what is counted, of what is unknown, and of the checkpoint."""
+        model, shown = self.model, [model_table(self.model)]
+        if model.unknown:
+            # Families of tensors with their parameters, and keys.
+            share = unknown_share(model)
+            sentences = {
+                "They are counted as read once per step and multiplied with every token; intervals of answers hold "
+                "that they take nothing, and that they are multiplied while nothing is read: up to "
+                f"{share:.1%} of a step less or more.": bool(share),
+                "Tables of more rows than the vocabulary are looked up: they take room, and are in no step.": any(
+                    part.looked_up for part in model.unknown
+                ),
+                "Of keys that nobody here reads no parameter follows; what else they change is not counted.": not all(
+                    part.parameters for part in model.unknown
+                ),
+            }
+            notes = tuple(text for text, holds in sentences.items() if holds)
+            rows = [(part.name, f"{part.parameters:,}" if part.parameters else "-") for part in model.unknown]
+            shown.append(Table("What is unknown", ("what", "parameters"), tuple(rows), notes))
+        return shown if self.checkpoint is None else [*shown, stored_table(model, self.checkpoint)]
 
     def record(self) -> object:
         """The summary; the keys are the names of fields and properties."""
-        record = model_record(self.model)
-        return (
-            record if self.checkpoint is None else record | {"checkpoint": stored_record(self.model, self.checkpoint)}
-        )
-
-
-def model_record(model: ModelSpec) -> dict[str, object]:
-    """The summary as plain data; the keys are the names of fields and properties."""
-    return {
-        **attributes(model, "name huggingface_id layers"),
-        "blocks": [_block(block) for block in model.blocks],
-        "parameter_parts": {part: round(count) for part, count in model.parameter_parts().items()},
-        **attributes(model, f"total_parameters active_parameters {_COUNTED} mtp_layers"),
-        "unknown": {part.name: part.parameters for part in model.unknown},
-        "left_out": list(model.left_out),
-        "max_context": model.max_context,
-        **_formats(model),
-    }
-
-
-def _block(block: Block) -> dict[str, object]:
-    spec = block.feed_forward
-    record: dict[str, object] = {"layers": block.layers, "attention": block.attention.kind, "feed_forward": spec.kind}
-    if spec.kind == "experts" and spec.routing_groups is not None:
-        record |= {"routing_groups": spec.routing_groups, "active_groups": spec.active_groups}
-    return record
-
-
-def _formats(model: ModelSpec) -> dict[str, str]:
-    groups = ("expert_weights", "shared_expert_weights", "attention_weights", "attention_output_weights")
-    fields = ("weights", *groups, "embedding_weights", "kv")
-    return {field: value for field in fields if (value := getattr(model, field)) is not None}
+        model, blocks = self.model, list[dict[str, object]]()
+        for block in model.blocks:
+            spec = block.feed_forward
+            blocks.append({"layers": block.layers, "attention": block.attention.kind, "feed_forward": spec.kind})
+            if spec.kind == "experts" and spec.routing_groups is not None:
+                blocks[-1] |= {"routing_groups": spec.routing_groups, "active_groups": spec.active_groups}
+        return {
+            **attributes(model, "name huggingface_id layers"),
+            "blocks": blocks,
+            "parameter_parts": {part: round(count) for part, count in model.parameter_parts().items()},
+            **attributes(model, f"total_parameters active_parameters {_COUNTED} mtp_layers"),
+            "unknown": {part.name: part.parameters for part in model.unknown},
+            "left_out": list(model.left_out),
+            "max_context": model.max_context,
+            **{name: form for name, form in attributes(model, _FORMATS).items() if form is not None},
+            **({} if self.checkpoint is None else {"checkpoint": stored_record(model, self.checkpoint)}),
+        }
 
 
 def stored_record(model: ModelSpec, checkpoint: Checkpoint) -> dict[str, object]:
@@ -96,65 +99,52 @@ def _uncounted(model: ModelSpec, checkpoint: Checkpoint) -> int | None:
 def stored_table(model: ModelSpec, checkpoint: Checkpoint) -> Table:
     """Table of a checkpoint beside what is counted: all of it, its parts, and names where they differ."""
     checkpoint = checkpoint.apart({part.name for part in model.unknown})
-    uncounted, parts, notes = _uncounted(model, checkpoint), checkpoint.parameters, []
+    uncounted, parts = _uncounted(model, checkpoint), checkpoint.parameters
     counted = {part: round(count) for part, count in model.parameter_parts().items()}
-    counted_bytes = weight_bytes(model, Precision.of(model))
-    rows = (
-        []
-        if checkpoint.size is None
-        else [("bytes of all tensors", f"{checkpoint.size:,.0f}", f"{counted_bytes:,.0f}")]
-    )
+    rows, notes = [], []
+    if checkpoint.size is not None:
+        counted_bytes = weight_bytes(model, Precision.of(model))
+        rows.append(("bytes of all tensors", f"{checkpoint.size:,.0f}", f"{counted_bytes:,.0f}"))
     rows += [
         (f"parameters: {part.replace('_', ' ')}", f"{parts.get(part, 0):,}", f"{counted.get(part, 0):,}")
         for part in (dict.fromkeys([*counted, *parts]) if parts and not checkpoint.packed else ())
     ]
     if uncounted is None:
-        why = (
-            "tensors hold several parameters in an element" if checkpoint.packed else "no file with shapes is beside it"
+        packed = "tensors hold several parameters in an element"
+        notes.append(
+            f"Parameters are not compared: {packed if checkpoint.packed else 'no file with shapes is beside it'}."
         )
-        notes.append(f"Parameters are not compared: {why}.")
     elif not uncounted:
         notes.append("The checkpoint holds what is counted.")
     else:
-        notes += _difference(model, checkpoint, uncounted)
+        off = {part for part, count in parts.items() if count != counted.get(part, 0)} - OUTSIDE
+        names = [(count, name) for (part, name), count in checkpoint.elements.items() if part in off]
+        listed = ", ".join(f"{name} {count:,}" for count, name in sorted(names, reverse=True)[:_NAMED])
+        lacking = "not counted" if uncounted > 0 else "not stored"
+        notes.append(f"{abs(uncounted):,} parameters are {lacking}; of these parts: {listed}.")
+        if uncounted > 0:
+            notes.append(
+                "A step may read none of them, or each once: up to "
+                f"{uncounted / model.active_parameters:.1%} more than the weights of a token."
+            )
     return Table("The checkpoint", ("what", "stored", "counted"), tuple(rows), tuple(notes))
-
-
-def unknown_table(model: ModelSpec) -> Table:
-    """Table of the unknown parts of a model: families of tensors with their parameters, and keys."""
-    share = unknown_share(model)
-    note = (
-        "They are counted as read once per step and multiplied with every token; intervals of answers hold that they "
-        f"take nothing, and that they are multiplied while nothing is read: up to {share:.1%} of a step less or more."
-    )
-    tables = "Tables of more rows than the vocabulary are looked up: they take room, and are in no step."
-    keys = "Of keys that nobody here reads no parameter follows; what else they change is not counted."
-    rows = [(part.name, f"{part.parameters:,}" if part.parameters else "-") for part in model.unknown]
-    sentences = {note: bool(share), tables: any(part.looked_up for part in model.unknown)}
-    sentences[keys] = not all(part.parameters for part in model.unknown)
-    notes = [text for text, holds in sentences.items() if holds]
-    return Table("What is unknown", ("what", "parameters"), tuple(rows), tuple(notes))
-
-
-def _difference(model: ModelSpec, checkpoint: Checkpoint, uncounted: int) -> list[str]:
-    """Sentences on the parameters by which a checkpoint differs, on the tensors behind them, and on their time."""
-    counted = model.parameter_parts()
-    off = {part for part, count in checkpoint.parameters.items() if count != round(counted.get(part, 0))} - OUTSIDE
-    names = [(count, name) for (part, name), count in checkpoint.elements.items() if part in off]
-    listed = ", ".join(f"{name} {count:,}" for count, name in sorted(names, reverse=True)[:_NAMED])
-    lacking = "not counted" if uncounted > 0 else "not stored"
-    notes = [f"{abs(uncounted):,} parameters are {lacking}; of these parts: {listed}."]
-    if uncounted > 0:
-        notes.append(
-            "A step may read none of them, or each once: up to "
-            f"{uncounted / model.active_parameters:.1%} more than the weights of a token."
-        )
-    return notes
 
 
 def model_table(model: ModelSpec) -> Table:
     """The summary for people: what is counted, then what is cached, then in which formats."""
-    rows = [(f"parameters: {part.replace('_', ' ')}", f"{count:,.0f}") for part, count in _parts(model)]
+    parts = model.parameter_parts()
+    experts = [block for block in model.blocks if block.feed_forward.routed_experts]
+    if experts and "feed_forward" in parts:
+        # The experts of the feed-forward part stand apart, in its place.
+        apart = sum(block.layers * block.feed_forward.parameters(model.hidden_size).total for block in experts)
+        dense = parts["feed_forward"] - apart
+        split = {"dense feed-forward": dense, "experts": apart} if dense > 0 else {"experts": apart}
+        parts = {
+            name: value
+            for part, count in parts.items()
+            for name, value in (split if part == "feed_forward" else {part: count}).items()
+        }
+    rows = [(f"parameters: {part.replace('_', ' ')}", f"{count:,.0f}") for part, count in parts.items()]
     rows.append(("parameters, total", f"{model.total_parameters:,}"))
     rows.append(("active per token", f"{model.active_parameters:,}"))
     rows.append(("  without the input embedding", f"{model.active_parameters_without_input_embedding:,}"))
@@ -168,24 +158,12 @@ def model_table(model: ModelSpec) -> Table:
         rows.append((_layers(model.mtp_layers), "multi-token prediction (not counted)"))
     if model.max_context is not None:
         rows.append(("longest context", f"{model.max_context:,}"))
-    rows += [(field.replace("_", " "), value) for field, value in _formats(model).items()]
+    rows += [
+        (name.replace("_", " "), str(form)) for name, form in attributes(model, _FORMATS).items() if form is not None
+    ]
     notes = (LEFT_OUT.format(model.name, ", ".join(model.left_out)),) if model.left_out else ()
     return Table(model.huggingface_id or model.name, ("what", "value"), tuple(rows), notes)
 
 
 def _layers(count: int) -> str:
     return f"{count} layer" if count == 1 else f"{count} layers"
-
-
-def _parts(model: ModelSpec) -> list[tuple[str, float]]:
-    """The parts of the count, with the experts of the feed-forward part apart."""
-    experts = [block for block in model.blocks if block.feed_forward.routed_experts]
-    parts: list[tuple[str, float]] = []
-    for part, count in model.parameter_parts().items():
-        if part != "feed_forward" or not experts:
-            parts.append((part, count))
-            continue
-        apart = sum(block.layers * block.feed_forward.parameters(model.hidden_size).total for block in experts)
-        parts += [("dense feed-forward", count - apart)] if count > apart else []
-        parts.append(("experts", apart))
-    return parts

@@ -63,30 +63,53 @@ def intensity_title(answer: Intensity) -> str:
 def intensity_table(answer: Intensity) -> Table:
     """Operators with their intensity at both ends, and where each turns; the step last."""
     closed = answer.over != "context"
-    swept = {**{sweep.name: sweep for sweep in answer.operators}, STEP: answer.step}
-    rows: list[tuple[str, ...]] = [
-        (name, *_ends(sweep), _ridge(answer, sweep), *_turns(sweep), *([_closed(sweep)] if closed else []))
-        for name, sweep in swept.items()
-    ]
+    rows: list[tuple[str, ...]] = []
+    for name, sweep in {**{sweep.name: sweep for sweep in answer.operators}, STEP: answer.step}.items():
+        ends = (float(sweep.flop_per_byte[index]) for index in (0, -1))
+        ridges = " ".join(f"{ridge(answer.setup, unit):.0f} {unit}" for unit in sweep.unit.split("+") if unit)
+        rows.append((name, *(amount(value) if isfinite(value) else "-" for value in ends), ridges, *_turns(sweep)))
+        if closed:
+            rows[-1] += ("-" if sweep.closed_form is None else f"{sweep.closed_form:,.0f}",)
     first, last = (f"{value:,.0f}" for value in (answer.values[0], answer.values[-1]))
     columns = (
         *("operator", f"FLOP/B at {first}", f"at {last}", "ridge", "memory-bound", "compute-bound"),
         *(["closed form"] if closed else []),
     )
-    return Table(intensity_title(answer), columns, tuple(rows), _notes(answer), _why(answer), ("ridge", "closed form"))
+    ridge_means = "Ridge: FLOP per byte at the peaks of the chip"
+    if closed:
+        ridge_means += (
+            "; the closed form is bytes per weight x ridge / 2, for weights alone, over the share of the tokens for "
+            "which they are read: one expert's, or one group's of copies"
+        )
+    why = (
+        f"Bound: the longer of arithmetic and memory traffic, at the rates that {answer.setup.assumptions.name} has of "
+        f"each kernel; network and launches are apart. The step: the sums over all operators.",
+        f"{ridge_means}.",
+        *remarks(answer.setup),
+    )
+    return Table(intensity_title(answer), columns, tuple(rows), tuple(_notes(answer)), why, ("ridge", "closed form"))
 
 
-def _ends(sweep: IntensitySweep) -> list[str]:
-    ends = (float(sweep.flop_per_byte[index]) for index in (0, -1))
-    return [amount(value) if isfinite(value) else "-" for value in ends]
-
-
-def _closed(sweep: IntensitySweep) -> str:
-    return "-" if sweep.closed_form is None else f"{sweep.closed_form:,.0f}"
-
-
-def _ridge(answer: Intensity, sweep: IntensitySweep) -> str:
-    return " ".join(f"{ridge(answer.setup, unit):.0f} {unit}" for unit in sweep.unit.split("+") if unit)
+def _notes(answer: Intensity) -> Iterator[str]:
+    """The answer in sentences, and what a reader must not miss."""
+    yield f"Layout {layout_label(answer.layout)}{started(answer.layout)}. {step_sentence(answer)}"
+    if answer.room is not None:
+        turn, unit = answer.step.turns_at, _WORDS[answer.over][2]
+        before = ", which is before that" if turn is not None and answer.room < turn else ""
+        yield f"Memory has room for {unit.format(f'{answer.room:,.0f}')}{before}."
+    for sweep in answer.operators:
+        if answer.over == "batch" and sweep.name == "attention" and sweep.bound == "memory" and sweep.turns_at is None:
+            yield (
+                f"Attention stays at {amount(float(sweep.flop_per_byte[-1]))} FLOP/B at any batch: each sequence reads "
+                "a cache of its own, so that the longer contexts are, the less a larger batch helps the step."
+            )
+    if answer.sparsity > 1.0 and answer.over != "context":
+        yield (
+            f"Each expert gets one of {answer.sparsity:.3g} tokens on average: their weights need "
+            f"{answer.sparsity:.3g} times the batch of dense ones by the closed form."
+        )
+    yield from cannot_start([answer.setup])
+    yield from warnings(answer.setup)
 
 
 def _turns(sweep: IntensitySweep) -> tuple[str, str]:
@@ -96,19 +119,6 @@ def _turns(sweep: IntensitySweep) -> tuple[str, str]:
         return throughout if sweep.bound == "memory" else throughout[::-1]
     before, after = f"to {sweep.turns_at - 1:,.0f}", f"from {sweep.turns_at:,.0f}"
     return (before, after) if sweep.bound == "compute" else (after, before)
-
-
-def _notes(answer: Intensity) -> tuple[str, ...]:
-    """The answer in sentences, and what a reader must not miss."""
-    layout = f"Layout {layout_label(answer.layout)}{started(answer.layout)}."
-    return (
-        f"{layout} {step_sentence(answer)}",
-        *_room_sentence(answer),
-        *_attention_sentence(answer),
-        *_experts_sentence(answer),
-        *cannot_start([answer.setup]),
-        *warnings(answer.setup),
-    )
 
 
 def step_sentence(answer: Intensity) -> str:
@@ -122,91 +132,36 @@ def step_sentence(answer: Intensity) -> str:
     return f"From {value} on the step waits for {names[step.bound]}, before for {other}."
 
 
-def _room_sentence(answer: Intensity) -> Iterator[str]:
-    room = answer.room
-    if room is None:
-        return
-    turn, unit = answer.step.turns_at, _WORDS[answer.over][2]
-    text = f"Memory has room for {unit.format(f'{room:,.0f}')}"
-    yield f"{text}, which is before that." if turn is not None and room < turn else f"{text}."
-
-
-def _attention_sentence(answer: Intensity) -> Iterator[str]:
-    """Sentence on why attention of decode steps never becomes arithmetic."""
-    for sweep in answer.operators:
-        if answer.over == "batch" and sweep.name == "attention" and sweep.bound == "memory" and sweep.turns_at is None:
-            yield (
-                f"Attention stays at {amount(float(sweep.flop_per_byte[-1]))} FLOP/B at any batch: each sequence reads "
-                "a cache of its own, so that the longer contexts are, the less a larger batch helps the step."
-            )
-
-
-def _experts_sentence(answer: Intensity) -> Iterator[str]:
-    sparsity = answer.sparsity
-    if sparsity > 1.0 and answer.over != "context":
-        yield (
-            f"Each expert gets one of {sparsity:.3g} tokens on average: their weights need {sparsity:.3g} times the "
-            "batch of dense ones by the closed form."
-        )
-
-
-def _why(answer: Intensity) -> tuple[str, ...]:
-    closed = (
-        "the closed form is bytes per weight x ridge / 2, for weights alone, over the share of the tokens for which "
-        "they are read: one expert's, or one group's of copies"
-    )
-    return (
-        f"Bound: the longer of arithmetic and memory traffic, at the rates that {answer.setup.assumptions.name} has of "
-        f"each kernel; network and launches are apart. The step: the sums over all operators.",
-        f"Ridge: FLOP per byte at the peaks of the chip; {closed}."
-        if answer.over != "context"
-        else "Ridge: FLOP per byte at the peaks of the chip.",
-        *remarks(answer.setup),
-    )
-
-
 def intensity_charts(answer: Intensity) -> list[Plot]:
     """Intensity over what is varied with the ridges, and arithmetic over intensity with the roofs."""
-    lines, setup = _drawn(answer), answer.setup
-    units = dict.fromkeys(unit for sweep in lines for unit in sweep.unit.split("+") if unit)
-    x_label, across = _WORDS[answer.over][1], answer.values.tolist()
-    climbing = tuple(PlotSeries(sweep.name or STEP, across, _drawable(sweep.flop_per_byte)) for sweep in lines)
-    ridges = {f"ridge of {unit}: {ridge(setup, unit):.0f} FLOP/B": ridge(setup, unit) for unit in units}
-    marks = {} if answer.room is None else {"room in memory": answer.room}
-    paths = tuple(
+    # Of each kind of operator, the one that takes longest at the largest value.
+    kinds: dict[str, IntensitySweep] = {}
+    for sweep in sorted(answer.operators, key=lambda sweep: -float(sweep.worked_seconds[-1])):
+        name = sweep.name
+        kind = "experts" if name.startswith("expert") else name if name == "attention" else "dense"
+        kinds.setdefault(kind, sweep)
+    lines, setup = [answer.step, *list(kinds.values())[:_LINES]], answer.setup
+    ridges = {unit: ridge(setup, unit) for sweep in lines for unit in sweep.unit.split("+") if unit}
+    climbing = tuple(
+        PlotSeries(sweep.name or STEP, answer.values.tolist(), _drawable(sweep.flop_per_byte)) for sweep in lines
+    )
+    paths = [
         PlotSeries(sweep.name or STEP, _drawable(sweep.flop_per_byte), _drawable(sweep.flops_per_second / 1e12))
         for sweep in lines
-    )
-    roofs = tuple(_roof(answer, unit, lines) for unit in units)
+    ]
+    seen = np.concatenate([sweep.flop_per_byte[sweep.flop_per_byte > 0.0] for sweep in lines])
+    for unit, at in ridges.items():
+        across = [float(seen.min()) / 2.0, at, max(2.0 * float(seen.max()), 2.0 * at)]
+        reached = attainable(across, setup.hardware.hbm_bytes_per_second, setup.peaks[unit]) / 1e12
+        paths.append(PlotSeries(f"roof of {unit}", across, reached.tolist()))
+    marks = {} if answer.room is None else {"room in memory": answer.room}
+    promises = {f"ridge of {unit}: {at:.0f} FLOP/B": at for unit, at in ridges.items()}
     return [
-        Plot("Intensity", x_label, "FLOP per byte", climbing, "xy", marks=marks, promises=ridges),
-        Plot("On the roofline", "FLOP per byte", "TFLOP per second of a GPU", (*paths, *roofs), "xy"),
+        Plot("Intensity", _WORDS[answer.over][1], "FLOP per byte", climbing, "xy", marks=marks, promises=promises),
+        Plot("On the roofline", "FLOP per byte", "TFLOP per second of a GPU", tuple(paths), "xy"),
     ]
 
 
 def _drawable(values: Array) -> list[float]:
     """Values with a place on a logarithmic axis; gaps for others."""
     return [value if value > 0.0 else nan for value in values.tolist()]
-
-
-def _drawn(answer: Intensity) -> list[IntensitySweep]:
-    """The step, and of each kind of operator the one that takes longest at the largest value."""
-    longest = sorted(answer.operators, key=lambda sweep: -float(sweep.worked_seconds[-1]))
-    kinds: dict[str, IntensitySweep] = {}
-    for sweep in longest:
-        kinds.setdefault(_kind(sweep.name), sweep)
-    return [answer.step, *list(kinds.values())[:_LINES]]
-
-
-def _kind(name: str) -> str:
-    """Attention by itself, experts, or anything else with weights."""
-    return "experts" if name.startswith("expert") else name if name == "attention" else "dense"
-
-
-def _roof(answer: Intensity, unit: str, lines: Sequence[IntensitySweep]) -> PlotSeries:
-    """Line of what the chip could do at each intensity."""
-    setup, peak = answer.setup, answer.setup.peaks[unit]
-    seen = np.concatenate([sweep.flop_per_byte[sweep.flop_per_byte > 0.0] for sweep in lines])
-    across = [float(seen.min()) / 2.0, ridge(setup, unit), max(2.0 * float(seen.max()), 2.0 * ridge(setup, unit))]
-    reached = attainable(across, setup.hardware.hbm_bytes_per_second, peak) / 1e12
-    return PlotSeries(f"roof of {unit}", across, reached.tolist())

@@ -230,18 +230,6 @@ def remarks(deployment: LaunchPlan) -> list[str]:
     return [part for line in whole for part in wrap.wrap(line)]
 
 
-def _refused(instance: Instance) -> list[str]:
-    """Remark on requests that are longer than an instance takes."""
-    requests, tokens = instance.service.requests, instance.limits.tokens
-    if requests.longest > tokens:
-        most = instance.service.setup.model.max_context
-        why = f", which {instance.service.setup.model.name} is made for," if tokens == most else ""
-        return [f"requests of more than {tokens} tokens{why} are refused; some have {requests.longest:.0f} or more"]
-    if "lognormal" in (requests.isl.kind, requests.osl.kind):
-        return [f"one prompt or answer in a thousand is longer than {tokens} tokens leave room for, and is refused"]
-    return []
-
-
 def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
     """Remark on instances that were predicted with a fast link over more accelerators than machines of a size have."""
     linked = max(
@@ -260,9 +248,19 @@ def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
 def notes(deployment: LaunchPlan) -> list[str]:
     """Remarks on where a run differs from the prediction."""
     remarks, instance = [*deployment.said], deployment.instances[0]
-    if deployment.asked is not None and instance.service.speculation is None:
+    service, tokens = instance.service, instance.limits.tokens
+    if deployment.asked is not None and service.speculation is None:
         remarks.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")
-    unheld = holding.remark(instance)
-    remarks += [] if unheld is None else [unheld]
-    remarks += _refused(instance)
-    return remarks + simplified(deployment.generator, instance.service.requests)
+    if (unheld := holding.remark(instance)) is not None:
+        remarks.append(unheld)
+    requests, model = service.requests, service.setup.model
+    if requests.longest > tokens:
+        why = f", which {model.name} is made for," if tokens == model.max_context else ""
+        remarks.append(
+            f"requests of more than {tokens} tokens{why} are refused; some have {requests.longest:.0f} or more"
+        )
+    elif "lognormal" in (requests.isl.kind, requests.osl.kind):
+        remarks.append(
+            f"one prompt or answer in a thousand is longer than {tokens} tokens leave room for, and is refused"
+        )
+    return remarks + simplified(deployment.generator, requests)

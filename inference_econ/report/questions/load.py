@@ -51,10 +51,15 @@ class LoadPage(AnswerPage[LoadCurve]):
 
     def tables(self) -> Sequence[Table]:
         """One row per load; the same loads in the simulation, if they were played."""
-        chosen = picked(self.answer.points[0].sheet.service, self.answer.pick)
         points, targets, bursts = self.answer.points, self.answer.targets, self.answer.bursts
-        arrivals = _not_played(points) if bursts is None else [burstiness_note(bursts, targets)]
-        loads = with_notes(load_table(points, targets), [*chosen, *arrivals])
+        notes = picked(points[0].sheet.service, self.answer.pick)
+        if bursts is not None:
+            notes.append(burstiness_note(bursts, targets))
+        else:
+            notes.append("Closed forms alone: nothing is simulated.")
+            if rates := _doubtful(points):
+                notes.append(f"{rates}; leave out --no-simulate to simulate them.")
+        loads = with_notes(load_table(points, targets), notes)
         played = [point for point in points if point.simulated is not None]
         return (loads, simulation_table(played)) if played else (loads,)
 
@@ -105,37 +110,32 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     """Table of latencies and costs, one row per load."""
     promised = points[0].kept is not None
     shown = [(name, which) for name in NAMES for which in in_order(_PERCENTILES[name] | _promised_of(name, targets))]
+    chances = [point.chances for point in points]
     columns: list[Column] = [
         *("request_rate", "utilization", "in_flight_per_instance"),
         *(f"{name}_seconds.{which}" for name, which in shown),
         *(("kept_share", "good_requests_per_second") if promised else ()),
-        *chances_column(targets, [point.chances for point in points]),
+        *chances_column(targets, chances),
         *("dollars_per_million_tokens", "dollars_per_million_output_tokens"),
         *power_columns([points[0].sheet.service.setup]),
     ]
     sheet = points[0].sheet
-    setup, fleet = sheet.service.setup, fleet_label(sheet.service, sheet.replicas)
+    setup = sheet.service.setup
     subjects = under_load((point.sheet.service, point.load) for point in points)
-    notes = [
-        f"{fleet}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not.",
-        *_saturation(points),
-        *_preempted(points),
-        *_reuse(points),
-        *doubts([setup], subjects),
-    ]
-    why = [f"Assumptions: {setup.assumptions.name}.", *_unproven(points)]
+    notes = [*_load_notes(points), *doubts([setup], subjects)]
+    why = [f"Assumptions: {setup.assumptions.name}."]
+    if rates := _doubtful(point for point in points if point.load.played):
+        why.append(f"{rates}: simulated request by request, and that counts there.")
     if promised:
-        why.append(f"SLO met: requests with {_promises(targets)}; goodput/s: such requests per second.")
-        notes += _assured(targets, points)
+        limits = " and ".join(f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in targets.given.items())
+        why.append(f"SLO met: requests with {limits}; goodput/s: such requests per second.")
+        notes += chances_notes(targets, chances)
+        if targets.confidence is not None:
+            notes.append(f"SLO met, goodput/s: with {100 * targets.confidence:g} % predictions are that much better.")
     why += grounds([setup], subjects, SEEN)
     least = (
-        *(
-            "board_watts",
-            "joules_per_output_token",
-            "in_flight_per_instance",
-            "good_requests_per_second",
-            "dollars_per_million_output_tokens",
-        ),
+        *("board_watts", "joules_per_output_token", "in_flight_per_instance", "good_requests_per_second"),
+        "dollars_per_million_output_tokens",
         *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
     title = service_title("A fleet under load", [sheet.service], promises=targets)
@@ -143,91 +143,54 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     return view(title, records, columns, notes=notes, why=why, least=least)
 
 
-def _saturation(points: Sequence[LoadPoint]) -> list[str]:
-    """Sentence on the load from which on the fleet is saturated."""
+def _load_notes(points: Sequence[LoadPoint]) -> Iterator[str]:
+    """Notes on the fleet, on its saturation, on preemptions and on what is found in caches."""
     sheet = points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
-    saturated = [point for point in points if point.load.saturated]
-    if not saturated:
-        return [f"It completes {most:.4g} requests/s at most."]
-    rates = ", ".join(f"{point.requests_per_second:.4g}" for point in saturated)
-    return [
-        f"SATURATED at {rates} requests/s: it completes {most:.4g} at most, queues grow without end, and the rest is "
-        "not served."
-    ]
-
-
-def _preempted(points: Sequence[LoadPoint]) -> list[str]:
-    """At which loads memory ran out while requests were simulated, in words."""
+    yield f"{fleet_label(sheet.service, sheet.replicas)}: ${sheet.dollars_per_hour:,.2f} per hour, idle or not."
+    if rates := _rates(point for point in points if point.load.saturated):
+        yield (
+            f"SATURATED at {rates} requests/s: it completes {most:.4g} at most, queues grow without end, and the rest "
+            "is not served."
+        )
+    else:
+        yield f"It completes {most:.4g} requests/s at most."
     shares = [
         f"{100 * point.simulated.preemptions / point.simulated.ttft.size:.2g} % at {point.requests_per_second:.4g}"
         for point in points
         if point.simulated is not None and point.simulated.preemptions
     ]
-    if not shares:
-        return []
-    return [
-        f"Preemptions per simulated request: {', '.join(shares)} requests/s: memory ran out, and as many were sent "
-        "back to be read again."
-    ]
-
-
-def _reuse(points: Sequence[LoadPoint]) -> list[str]:
-    """Sentence on the share of prompts that was found at each load, where their blocks are known."""
+    if shares:
+        yield (
+            f"Preemptions per simulated request: {', '.join(shares)} requests/s: memory ran out, and as many were sent "
+            "back to be read again."
+        )
     reuse = [
         f"{100 * point.hit_rate:.1f} % at {point.requests_per_second:.4g} requests/s"
         for point in points
         if point.hit_rate is not None
     ]
-    if not reuse:
-        return []
-    requests = points[0].sheet.service.requests
-    return [
-        f"Found in the cache (hit %): {', '.join(reuse)}, played with the blocks of prompts; one for all instances "
-        f"that forgets nothing would find {100 * requests.cached / requests.isl.mean:.1f} %."
-    ]
+    if reuse:
+        requests = sheet.service.requests
+        yield (
+            f"Found in the cache (hit %): {', '.join(reuse)}, played with the blocks of prompts; one for all instances "
+            f"that forgets nothing would find {100 * requests.cached / requests.isl.mean:.1f} %."
+        )
 
 
-def _unproven(points: Sequence[LoadPoint]) -> list[str]:
-    """At which loads the closed forms of the table were doubtful, so that they were played, in words."""
-    rates = _doubtful(point for point in points if point.load.played)
-    return [f"{rates}: simulated request by request, and that counts there."] if rates else []
-
-
-def _not_played(points: Sequence[LoadPoint]) -> list[str]:
-    """Sentences that nothing is played, and at which loads closed forms are doubtful."""
-    rates = _doubtful(points)
-    return [
-        "Closed forms alone: nothing is simulated.",
-        *([f"{rates}; leave out --no-simulate to simulate them."] if rates else []),
-    ]
+def _rates(points: Iterable[LoadPoint]) -> str:
+    return ", ".join(f"{point.requests_per_second:.4g}" for point in points)
 
 
 def _doubtful(points: Iterable[LoadPoint]) -> str:
     """The loads at which closed forms are doubtful, and why; empty if there are none."""
-    doubtful = [point for point in points if is_unproven(point.sheet.service, point.closed)]
-    if not doubtful:
+    rates = _rates(point for point in points if is_unproven(point.sheet.service, point.closed))
+    if not rates:
         return ""
-    rates = ", ".join(f"{point.requests_per_second:.4g}" for point in doubtful)
     return (
         f"At {rates} requests/s it is too full, arrivals are bursty, lengths vary too much or prompts take too much of "
         "the time for closed forms to be within 10 %"
     )
-
-
-def _assured(targets: Targets, points: Sequence[LoadPoint]) -> list[str]:
-    """Sentences on how probably promises hold, and on the margin with which requests were counted."""
-    notes = chances_notes(targets, [point.chances for point in points])
-    if targets.confidence is None:
-        return notes
-    return [
-        *notes,
-        f"SLO met, goodput/s: with {100 * targets.confidence:g} % predictions are that much better.",
-    ]
-
-
-def _promises(targets: Targets) -> str:
-    return " and ".join(f"{name.upper()} <= {1e3 * value:.6g} ms" for name, value in targets.given.items())
 
 
 def _promised_of(name: str, targets: Targets) -> set[str]:
@@ -254,7 +217,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
             if math.isfinite(ours["mean"]):
                 mean, tail = simulated["mean"], simulated["p99"]
                 times = ours["mean"], mean.value, mean.half_width, ours["p99"], tail.value
-                row += [_shown(1e3 * seconds) for seconds in times]
+                row += ["" if math.isnan(seconds) else amount(1e3 * seconds) for seconds in times]
             else:
                 row += ["grows", "grows", "", "grows", "grows"]
         rows.append(tuple(row))
@@ -269,10 +232,6 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
     return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), why=tuple(why))
 
 
-def _shown(value: float) -> str:
-    return "" if math.isnan(value) else amount(value)
-
-
 def picture_title(points: Sequence[LoadPoint]) -> str:
     """The question, the traffic, and the fleet with its price."""
     sheet = points[0].sheet
@@ -282,12 +241,12 @@ def picture_title(points: Sequence[LoadPoint]) -> str:
 
 
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
-    """An instance under the loads of some points with other arrivals, or as they are.
+    """An instance under the loads of some points with other arrivals, or as they are, played where they were played.
 
     Bursts are played, as assumed ones too, so that it takes a second or two.
     """
     if arrival_scv == assumed_scv == POISSON:
-        return [_counted(point) for point in points]
+        return [point.load if point.simulated is None else seen(point.load, point.simulated) for point in points]
     service, replicas = points[0].sheet.service, points[0].sheet.replicas
     as_assumed = arrival_scv == assumed_scv
     load = served(service, arrivals_of(service.requests, arrival_scv) if as_assumed else Gamma(arrival_scv))
@@ -318,43 +277,20 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
         PlotSeries("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
         PlotSeries("$/M of output tokens", rates, [point.sheet.dollars_per_million_output_tokens for point in points]),
     )
-    x_label, y_label = "requests per second", "milliseconds"
-    latencies = [
-        Plot(
-            title,
-            x_label,
-            y_label,
-            (*lines, *(line for scv, other in others for line in _latencies(rates, other, scv, name, drawn))),
-            "y",
-            mark,
-            bands=caption,
-            promises=_promised(targets, name),
-        )
-        for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token"))
-        for drawn in [_drawn(targets, name)]
-        for lines in [_latencies(rates, loads, assumed, name, drawn, around[f"{name}_seconds"])]
-        for caption in [f"{bands.bands_label([sheet.service.setup])}, around {drawn[-1]}"]
-    ]
-    return [*latencies, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
-
-
-def _promised(targets: Targets, name: str) -> dict[str, float]:
-    """Promise of a latency by its entry in the legend [ms]."""
-    if name not in targets.given:
-        return {}
-    limit = 1e3 * targets.given[name]
-    return {f"SLO: {targets.percentile_of(name)} {name.upper()} <= {limit:.6g} ms": limit}
-
-
-def _drawn(targets: Targets, name: str) -> tuple[str, ...]:
-    """The percentiles of a latency that a picture shows."""
-    promised = _promised_of(name, targets) - {_DRAWN[0]}
-    return (_DRAWN[0], *(promised or _DRAWN[1:]))
-
-
-def _counted(point: LoadPoint) -> Loaded:
-    """A load as it was played, if it was."""
-    return point.load if point.simulated is None else seen(point.load, point.simulated)
+    x_label = "requests per second"
+    plots = []
+    for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token")):
+        drawn = (_DRAWN[0], *(_promised_of(name, targets) - {_DRAWN[0]} or _DRAWN[1:]))
+        lines = [*_latencies(rates, loads, assumed, name, drawn, around[f"{name}_seconds"])]
+        for scv, other in others:
+            lines += _latencies(rates, other, scv, name, drawn)
+        slo = {}
+        if name in targets.given:
+            limit = 1e3 * targets.given[name]
+            slo = {f"SLO: {targets.percentile_of(name)} {name.upper()} <= {limit:.6g} ms": limit}
+        caption = f"{bands.bands_label([sheet.service.setup])}, around {drawn[-1]}"
+        plots.append(Plot(title, x_label, "milliseconds", tuple(lines), "y", mark, bands=caption, promises=slo))
+    return [*plots, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
 
 
 def _latencies(

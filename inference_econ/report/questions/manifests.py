@@ -91,12 +91,22 @@ def compose(deployment: LaunchPlan, size: int) -> str:
 
 
 def _values(instance: Instance, port: int | None = None) -> Record:
-    """Values of an instance for templates."""
-    launch = instance.engine.launch
+    """Values of an instance for templates.
+
+    Raises
+    ------
+    InputError
+        If nobody named an image for chips that the usual one is not for.
+    """
+    engine, chip, launch = instance.engine, instance.service.setup.hardware, instance.engine.launch
+    if engine.named_image is None and (chip.vendor != "NVIDIA" or not engine.image):
+        what = f"{engine.image} is for NVIDIA" if engine.image else f"no image of {engine.label} is started so"
+        raise InputError(f"{what}; name an image for {chip.name} with --image", option="image")
+    words = [f"{_FOLDER}/{word}" if word == CONFIG else word for word in instance.words]
     return {
         "name": _name(instance),
-        "image": _image(instance),
-        "words": list(_listening(instance, port)),
+        "image": engine.image,
+        "words": [*words, "--host", "0.0.0.0", "--port", str(port or launch.port)],
         "program": len(launch.program),
         "files": files(instance),
         "port": port or launch.port,
@@ -205,21 +215,6 @@ def _group_pod(instance: Instance, size: int, *, serves: bool) -> list[Record]:
     return _documents("pod", **{**values, "resources": resources}, serves=serves)
 
 
-def _image(instance: Instance) -> str:
-    """The image of an instance.
-
-    Raises
-    ------
-    InputError
-        If nobody named one for chips that the usual one is not for.
-    """
-    engine, chip = instance.engine, instance.service.setup.hardware
-    if engine.named_image is None and (chip.vendor != "NVIDIA" or not engine.image):
-        what = f"{engine.image} is for NVIDIA" if engine.image else f"no image of {engine.label} is started so"
-        raise InputError(f"{what}; name an image for {chip.name} with --image", option="image")
-    return engine.image
-
-
 def _resources(instance: Instance, accelerators: int) -> Record:
     return {"limits": {_RESOURCES[instance.service.setup.hardware.vendor]: str(accelerators)}}
 
@@ -275,50 +270,35 @@ def dynamo(deployment: LaunchPlan, size: int) -> str:
     """A DynamoGraphDeployment: a frontend, and workers of each kind."""
     name, engine = _name(deployment.instances[0]), deployment.engine
     runtime, module = _DYNAMO[engine.name]
-    image = engine.named_image or f"nvcr.io/nvidia/ai-dynamo/{runtime}:{DYNAMO}"
-    workers = [_worker(instance, size) for instance in deployment.instances]
+    image, workers = engine.named_image or f"nvcr.io/nvidia/ai-dynamo/{runtime}:{DYNAMO}", []
+    for instance in deployment.instances:
+        # Options of a worker are those of the engine, or of Dynamo where it reads a file instead.
+        mode, file = [] if instance.role == "both" else ["--disaggregation-mode", instance.role], ""
+        words = list(instance.words[len(instance.engine.launch.program) :])
+        if instance.engine.name == "vllm":
+            words = ["--model", *words, *mode]
+        elif instance.engine.name == "trtllm":
+            words = ["--model-path", instance.model, "--extra-engine-args", f"{_FOLDER}/{CONFIG}", *mode]
+            # The whole configuration of an instance.
+            keys = {_KEYS[option]: value for option, value in instance.arguments.items() if option in _KEYS}
+            share = instance.arguments["--kv_cache_free_gpu_memory_fraction"]
+            cache = {**instance.file["kv_cache_config"], "free_gpu_memory_fraction": share}
+            file = yaml_text({**keys, **instance.file, "kv_cache_config": cache})
+        workers.append(
+            {
+                "name": _WORKERS[instance.role],
+                "role": instance.role,
+                "replicas": instance.replicas,
+                "accelerators": min(size, instance.accelerators),
+                "machines": machines(instance, size),
+                "words": words,
+                "map": f"{_name(instance)}-{instance.role}",
+                "file": file,
+            }
+        )
     documents = _documents("dynamo", name=name, engine=engine.name, image=image, module=module, workers=workers)
     where = [f"the image of Dynamo {DYNAMO} may have another version than {engine.label}"]
     return _text(documents, deployment, f"http://{name}-frontend:8000", where=where)
-
-
-def _worker(instance: Instance, size: int) -> Record:
-    """Values of the workers that an instance is, for the template."""
-    return {
-        "name": _WORKERS[instance.role],
-        "role": instance.role,
-        "replicas": instance.replicas,
-        "accelerators": min(size, instance.accelerators),
-        "machines": machines(instance, size),
-        "words": _worker_words(instance),
-        "map": f"{_name(instance)}-{instance.role}",
-        "file": yaml_text(_dynamo_file(instance)) if instance.engine.name == "trtllm" else "",
-    }
-
-
-def _worker_words(instance: Instance) -> list[str]:
-    """Options of a worker, which are those of the engine, or of Dynamo where it reads a file instead."""
-    mode = [] if instance.role == "both" else ["--disaggregation-mode", instance.role]
-    if instance.engine.name == "trtllm":
-        return ["--model-path", instance.model, "--extra-engine-args", f"{_FOLDER}/{CONFIG}", *mode]
-    words = list(instance.words[len(instance.engine.launch.program) :])
-    if instance.engine.name == "vllm":
-        return ["--model", *words, *mode]
-    return words
-
-
-def _dynamo_file(instance: Instance) -> Record:
-    """The whole configuration of an instance of TensorRT-LLM."""
-    keys = {_KEYS[name]: value for name, value in instance.arguments.items() if name in _KEYS}
-    share = instance.arguments["--kv_cache_free_gpu_memory_fraction"]
-    cache = {**instance.file["kv_cache_config"], "free_gpu_memory_fraction": share}
-    return {**keys, **instance.file, "kv_cache_config": cache}
-
-
-def _listening(instance: Instance, port: int | None = None) -> tuple[str, ...]:
-    """The command line of an instance in a container."""
-    words = [f"{_FOLDER}/{word}" if word == CONFIG else word for word in instance.words]
-    return (*words, "--host", "0.0.0.0", "--port", str(port or instance.engine.launch.port))
 
 
 def _alone(deployment: LaunchPlan, form: str) -> Instance:

@@ -49,9 +49,12 @@ class PricePage(AnswerPage[Sheet]):
             margins.append(sheet.revenue_per_hour(api) - sheet.dollars_per_hour)
             columns.append(("API $/M", [*(f"{cost:g}" for cost in costs), ""]))
             columns.append(("margin $/h", [f"{margin:,.2f}" for margin in margins]))
-        setup = sheet.service.setup
+        setup, chosen = sheet.service.setup, picked(sheet.service, sheet.pick)
+        if sheet.fleet is not None and sheet.pick is not None:
+            rule = f"{sheet.pick.rule[0].upper()}{sheet.pick.rule[1:]}"
+            chosen = [f"{rule}, of {sheet.pick.layouts} layouts; --together takes instances that do both."]
         notes = [
-            *_picked(sheet),
+            *chosen,
             *kept_with(sheet.chances(sheet.targets), sheet.targets),
             f"{choice_label(sheet)}.",
             *load_notes(sheet.load, sheet.replicas, sheet.targets),
@@ -122,16 +125,6 @@ def price_title(sheet: Sheet) -> str:
     return title if speed is None else f"{title}; {speed:.3g} tokens/s per user{usual}"
 
 
-def _picked(sheet: Sheet) -> list[str]:
-    """Sentence on the choice of the deployment, and on how to take instances that do both."""
-    pick = sheet.pick
-    if sheet.fleet is None or pick is None:
-        return picked(sheet.service, pick)
-    return [
-        f"{pick.rule[0].upper()}{pick.rule[1:]}, of {pick.layouts} layouts; --together takes instances that do both."
-    ]
-
-
 def price_waterfall(sheet: Sheet) -> Waterfall:
     """The bill of an hour by kinds of tokens, to be drawn."""
     rate = sheet.load.completed_per_second * sheet.replicas
@@ -149,22 +142,18 @@ def price_waterfall(sheet: Sheet) -> Waterfall:
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
     """At which traffic this fleet earns its bill at some prices."""
-    revenue = sheet.revenue_per_hour(api)
-    rate = sheet.load.completed_per_second * sheet.replicas
+    revenue, fleet = sheet.revenue_per_hour(api), sheet.fleet
     if revenue <= 0:
         return "These prices bring in nothing."
-    needed = rate * sheet.dollars_per_hour / revenue
-    most = _most(sheet)
-    reach = "" if needed <= most else f", more than it can complete ({most:.3g})"
-    if not reach and sheet.targets.given and sheet.fleet is None:
+    needed, reach = sheet.load.completed_per_second * sheet.replicas * sheet.dollars_per_hour / revenue, ""
+    # Requests per second that all instances complete [1/s].
+    most = sheet.service.most_requests_per_second * sheet.replicas
+    if fleet is not None:
+        most = sheet.load.requests_per_second / max(fleet.prefill_utilization, fleet.decode_utilization)
+    if needed > most:
+        reach = f", more than it can complete ({most:.3g})"
+    elif sheet.targets.given and fleet is None:
         earning = loaded(sheet.service, needed / sheet.replicas, arrivals=sheet.load.arrivals)
         broken = sheet.targets.predicted(sheet.service).broken(earning)
         reach = "" if broken is None else f", where it no longer keeps the {broken.upper()}"
     return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."
-
-
-def _most(sheet: Sheet) -> float:
-    """Requests per second that all instances complete [1/s]."""
-    if sheet.fleet is None:
-        return sheet.service.most_requests_per_second * sheet.replicas
-    return sheet.load.requests_per_second / max(sheet.fleet.prefill_utilization, sheet.fleet.decode_utilization)

@@ -29,7 +29,7 @@ from inference_econ.report.figures import (
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces, Table
 from inference_econ.report.questions.assess import AssessmentPage, assessment_chart
 from inference_econ.report.questions.frontier import assumed, warned
-from inference_econ.studies.exhibits import Cell, CellTable
+from inference_econ.studies.exhibits import Cell
 from inference_econ.studies.results import BesideSeries, Result, SquareRootLaw
 
 if TYPE_CHECKING:
@@ -110,17 +110,49 @@ def scenario_tables(result: Result) -> tuple[Table, ...]:
     """Every table of a scenario, in the order of reading."""
     if result.assessment is not None:
         return tuple(AssessmentPage(result.assessment).tables())
-    if result.tables:
-        return tuple(_beside_printed(table) for table in result.tables)
-    shown = result.panels or (result,)
-    return tuple(table for panel in shown for table in (scenario_table(panel), *_offers_tables(panel)))
+    tables = []
+    for shown in result.tables:
+        notes = shown.notes if shown.errors else (*shown.notes, *_matches(shown.cells("")))
+        tables.append(Table(shown.title, shown.heads(), tuple(shown.lines()), tuple(notes)))
+    for panel in () if tables else (result.panels or (result,)):
+        tables.append(scenario_table(panel))
+        if panel.offer_records:
+            tables.append(_offers_table(panel))
+    return tuple(tables)
+
+
+def _offers_table(result: Result) -> Table:
+    """Offers against the series that they are drawn beside."""
+    rows = []
+    for record in result.offer_records:
+        cost, price = record["series_dollars_per_million_output_tokens"], record["dollars_per_million_output_tokens"]
+        against = ("too fast for it", "-")
+        if isinstance(cost, float) and isinstance(price, float):
+            against = f"{cost:.3g}", f"{price / cost:.3g}"
+        names = (str(record[name]) for name in ("provider", "model_as_written", "date"))
+        rows.append((*names, f"{record['tokens_per_second']:.4g}", f"{price:g}", str(record["series"]), *against))
+    columns = ("provider", "model", "date", "tokens/s", "$/M", "series", "$/M of the series", "price / cost")
+    notes = (
+        "Offers are list prices of output tokens and speeds measured from outside: on what chips, in what formats and "
+        "with what speculation they are served nobody says. Of a model and day those that no other offer beats.",
+    )
+    return Table(f"{result.scenario.name}: offers of providers", columns, tuple(rows), notes)
 
 
 def scenario_table(result: Result) -> Table:
     """The table of a scenario: ours, and what was printed where it differs."""
     shown = result.table
     if result.comparison is not None:
-        return _comparison_table(result)
+        comparison = result.comparison
+        assert comparison is not None
+        rows = tuple(
+            (label, f"{parameters / 1e9:.4g}", f"{measured * 1e3:.1f}", f"{predicted * 1e3:.1f}")
+            for label, parameters, measured, predicted in zip(
+                comparison.labels, comparison.parameters, comparison.measured, comparison.predicted, strict=True
+            )
+        )
+        columns = ("model", "parameters (10^9)", "measured ms/token", "square-root law ms/token")
+        return Table(result.scenario.name, columns, rows)
     lines = tuple(tuple(line.values()) for line in result.lines())
     notes = _matches(result.cells)
     point = "fastest point" if shown.point == "fastest" else f"point that maximises speed^{shown.exponent:g} / cost"
@@ -132,60 +164,12 @@ def scenario_table(result: Result) -> Table:
     return Table(title, ("series", *(column.title for column in shown.columns)), lines, tuple(notes), tuple(why))
 
 
-def _beside_printed(answer: CellTable) -> Table:
-    notes = answer.notes if answer.errors else (*answer.notes, *_matches(answer.cells("")))
-    return Table(answer.title, answer.heads(), tuple(answer.lines()), tuple(notes))
-
-
 def _matches(compared: Sequence[Cell]) -> list[str]:
     """Sentences on printed cells that are not met, and on how many are."""
     notes = [f"{cell.row}, {cell.column}: printed {cell.printed}. {cell.note}" for cell in compared if not cell.match]
     if compared:
         notes.append(f"{sum(cell.match for cell in compared)} of {len(compared)} printed cells match.")
     return notes
-
-
-def _comparison_table(result: Result) -> Table:
-    comparison = result.comparison
-    assert comparison is not None
-    rows = tuple(
-        (label, f"{parameters / 1e9:.4g}", f"{measured * 1e3:.1f}", f"{predicted * 1e3:.1f}")
-        for label, parameters, measured, predicted in zip(
-            comparison.labels, comparison.parameters, comparison.measured, comparison.predicted, strict=True
-        )
-    )
-    columns = ("model", "parameters (10^9)", "measured ms/token", "square-root law ms/token")
-    return Table(result.scenario.name, columns, rows)
-
-
-def _offers_tables(result: Result) -> Sequence[Table]:
-    """Offers against the series that they are drawn beside; none where a figure draws none."""
-    records = result.offer_records
-    if not records:
-        return ()
-    rows = tuple(
-        (
-            *(str(record[name]) for name in ("provider", "model_as_written", "date")),
-            f"{record['tokens_per_second']:.4g}",
-            f"{record['dollars_per_million_output_tokens']:g}",
-            str(record["series"]),
-            *_against(record),
-        )
-        for record in records
-    )
-    columns = ("provider", "model", "date", "tokens/s", "$/M", "series", "$/M of the series", "price / cost")
-    notes = (
-        "Offers are list prices of output tokens and speeds measured from outside: on what chips, in what formats and "
-        "with what speculation they are served nobody says. Of a model and day those that no other offer beats.",
-    )
-    return (Table(f"{result.scenario.name}: offers of providers", columns, rows, notes),)
-
-
-def _against(record: dict[str, object]) -> tuple[str, str]:
-    cost, price = record["series_dollars_per_million_output_tokens"], record["dollars_per_million_output_tokens"]
-    if not isinstance(cost, float) or not isinstance(price, float):
-        return "too fast for it", "-"
-    return f"{cost:.3g}", f"{price / cost:.3g}"
 
 
 #: With more series no corner of a figure is empty [1].

@@ -9,7 +9,6 @@ import numpy as np
 from inference_econ.answers.deployments.service_record import layout_of
 from inference_econ.answers.notes import doubts, grounds, heading, lengths_label, subject_label
 from inference_econ.answers.speculate import Speculated, speculation_of
-from inference_econ.engine import Speculation
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import dollars, layout_label
 from inference_econ.report import charts
@@ -31,18 +30,39 @@ class SpeculationPage(AnswerPage[Speculated]):
 
     def tables(self) -> Sequence[Table]:
         """Rows by requests in flight, in powers of two."""
-        speculated = self.answer
+        speculated, speculation = self.answer, speculation_of(self.answer)
+        setup, subjects = speculated.plain.setup, speculated.subjects()
+        draft, model, notes, why = speculation.model, setup.model, [_verdict(speculated)], []
+        if draft is not None and abs(draft.vocab_size / model.vocab_size - 1.0) > _OTHER_VOCABULARY:
+            notes.append(
+                f"The rule needs one vocabulary: {draft.name} has {draft.vocab_size:,} tokens, {model.name} "
+                f"{model.vocab_size:,}."
+            )
+        beside, alone = speculated.speculating.slots, speculated.plain.slots
+        if beside < alone:
+            why.append(f"The proposer takes memory: {beside} requests fit beside it, {alone} without.")
+        without, full = speculated.full_dollars()
+        why.append(
+            f"All slots taken: ${dollars(without)}/M output tokens without speculation, ${dollars(full)} with it."
+        )
+        proposal_ms = 1e3 * float(speculated.propose_seconds[0])
+        if 0.0 < proposal_ms < np.inf:
+            why.append(f"Proposing a token takes {proposal_ms:.3g} ms with one request in flight.")
+        drafted = "drafted is its best number of proposals, 0 where plain decoding is quickest"
+        if speculation.shortest == speculation.longest:
+            drafted = "every round has the same number of proposals, as engines run it"
+        why.append(
+            f"At equal numbers in flight. The batch is what a round works on; {drafted}. TPOT includes the prefill of "
+            "others, by the proposer too. $/M output carries the whole bill. Assumptions: "
+            f"{setup.assumptions.name}."
+        )
         table = view(
             title(speculated),
             speculated.records(),
             _COLUMNS,
             kind="speculated",
-            notes=(
-                _verdict(speculated),
-                *_vocabularies(speculated),
-                *doubts([speculated.plain.setup], speculated.subjects()),
-            ),
-            why=_why(speculated),
+            notes=(*notes, *doubts([setup], subjects)),
+            why=(*why, *grounds([setup], subjects, SEEN)),
             least=("batch", "tokens_per_round"),
         )
         return (table,)
@@ -68,45 +88,6 @@ def title(speculated: Speculated) -> str:
         [lengths_label(requests)],
         speculations=[speculation_of(speculated)],
     )
-
-
-def _vocabularies(speculated: Speculated) -> list[str]:
-    """Sentence that the rule needs one vocabulary, where a draft model has another."""
-    draft, model = speculation_of(speculated).model, speculated.plain.setup.model
-    if draft is None or abs(draft.vocab_size / model.vocab_size - 1.0) <= _OTHER_VOCABULARY:
-        return []
-    return [
-        f"The rule needs one vocabulary: {draft.name} has {draft.vocab_size:,} tokens, {model.name} "
-        f"{model.vocab_size:,}."
-    ]
-
-
-def _why(speculated: Speculated) -> list[str]:
-    """Sentences on the basis of the numbers."""
-    speculation, setup = speculation_of(speculated), speculated.plain.setup
-    notes = []
-    if speculated.speculating.slots < speculated.plain.slots:
-        beside, alone = speculated.speculating.slots, speculated.plain.slots
-        notes.append(f"The proposer takes memory: {beside} requests fit beside it, {alone} without.")
-    without, full = speculated.full_dollars()
-    notes.append(f"All slots taken: ${dollars(without)}/M output tokens without speculation, ${dollars(full)} with it.")
-    proposal_ms = 1e3 * float(speculated.propose_seconds[0])
-    if 0.0 < proposal_ms < np.inf:
-        notes.append(f"Proposing a token takes {proposal_ms:.3g} ms with one request in flight.")
-    notes.append(
-        f"At equal numbers in flight. The batch is what a round works on; {_drafted(speculation)}. TPOT includes the "
-        "prefill of others, by the proposer too. $/M output "
-        f"carries the whole bill. Assumptions: "
-        f"{setup.assumptions.name}."
-    )
-    return [*notes, *grounds([speculated.plain.setup], speculated.subjects(), SEEN)]
-
-
-def _drafted(speculation: Speculation) -> str:
-    """Words for the number of proposals."""
-    if speculation.shortest == speculation.longest:
-        return "every round has the same number of proposals, as engines run it"
-    return "drafted is its best number of proposals, 0 where plain decoding is quickest"
 
 
 def _loss(speculated: Speculated) -> str:

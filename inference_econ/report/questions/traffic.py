@@ -22,7 +22,21 @@ class ProfilePage(AnswerPage[TraceProfile]):
 
     def tables(self) -> Sequence[Table]:
         """Tables of its numbers, its lengths, and what caches would find."""
-        return (facts_table(self.answer), lengths_table(self.answer), *reuse_tables(self.answer))
+        profile = self.answer
+        lengths = tuple(
+            (what, *(amount(value) for value in profile.lengths[name]))
+            for what, name in (("prompt", "isl"), ("answer", "osl"))
+        )
+        shown = [
+            facts_table(profile),
+            Table("Lengths [tokens]", ("of", "mean", "p50", "p90", "p99", "longest"), lengths),
+        ]
+        if profile.found:
+            rows = [(f"{room:,}", f"{100 * share:.1f}") for room, share in profile.found.items()]
+            rows.append((f"any ({profile.distances.distinct:,})", f"{100 * profile.distances.share:.1f}"))
+            title = f"What a cache finds of blocks of {profile.block_tokens} tokens, the least recently used forgotten"
+            shown.append(Table(title, ("room in blocks", "found %"), tuple(rows)))
+        return shown
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Requests by minute, lengths, and what caches would find, as far as they are known."""
@@ -46,7 +60,7 @@ class ProfilePage(AnswerPage[TraceProfile]):
 
 def facts_table(profile: TraceProfile) -> Table:
     """Table of a trace in numbers."""
-    sessions, arrivals = profile.sessions, profile.traffic.arrivals
+    sessions, arrivals, notes = profile.sessions, profile.traffic.arrivals, []
     rows = [("requests", f"{profile.requests:,}")]
     minutes = None if profile.seconds is None else profile.seconds / 60
     measured = {"minutes": minutes, "requests/s": profile.rate, "variation of gaps (scv)": profile.gap_scv}
@@ -61,48 +75,20 @@ def facts_table(profile: TraceProfile) -> Table:
     if sessions is not None:
         rows.append(("sessions", f"{sessions.count:,}"))
         rows.append(("turns of a session", f"{amount(sessions.mean_turns)}, at most {sessions.most_turns:,}"))
-    return Table(f"{profile.origin}: {profile.form}", ("what", "value"), tuple(rows), _notes(profile), _why(profile))
-
-
-def _notes(profile: TraceProfile) -> tuple[str, ...]:
-    """Notes on what is missing or estimated."""
-    more = "; ..." if profile.broken > len(profile.mistakes) else "."
-    broken = f"Broken lines, left out: {profile.broken:,}. {'; '.join(profile.mistakes)}"
-    estimated = f"Tokens are estimated: {traces.CHARACTERS_PER_TOKEN:g} characters each, as the trace has text."
-    untimed = "No times of arrival on one clock: nothing is said of bursts, and it cannot be played again."
-    return (
-        *([broken + more] if profile.broken else []),
-        *([estimated] if profile.form == "ShareGPT" else []),
-        *([untimed] if profile.rate is None else []),
-    )
-
-
-def _why(profile: TraceProfile) -> tuple[str, ...]:
-    sampled = profile.requests > len(profile.sample)
-    return (
+    if profile.broken:
+        more = "; ..." if profile.broken > len(profile.mistakes) else "."
+        notes.append(f"Broken lines, left out: {profile.broken:,}. {'; '.join(profile.mistakes)}{more}")
+    if profile.form == "ShareGPT":
+        notes.append(f"Tokens are estimated: {traces.CHARACTERS_PER_TOKEN:g} characters each, as the trace has text.")
+    if profile.rate is None:
+        notes.append("No times of arrival on one clock: nothing is said of bursts, and it cannot be played again.")
+    why = [
         "Dispersion: variance over mean of the number of requests in windows, 1 of Poisson arrivals.",
         "Seen before: blocks from the beginning of a prompt on that an earlier request had, if nothing is forgotten.",
-        *([f"Lengths are those of {len(profile.sample):,} requests, drawn at random."] if sampled else []),
-    )
-
-
-def lengths_table(profile: TraceProfile) -> Table:
-    """Lengths of prompts and answers."""
-    rows = tuple(
-        (what, *(amount(value) for value in profile.lengths[name]))
-        for what, name in (("prompt", "isl"), ("answer", "osl"))
-    )
-    return Table("Lengths [tokens]", ("of", "mean", "p50", "p90", "p99", "longest"), rows)
-
-
-def reuse_tables(profile: TraceProfile) -> list[Table]:
-    """Tables of what caches would find; none if the trace says no blocks."""
-    if not profile.found:
-        return []
-    rows = tuple((f"{room:,}", f"{100 * share:.1f}") for room, share in profile.found.items())
-    unlimited = (f"any ({profile.distances.distinct:,})", f"{100 * profile.distances.share:.1f}")
-    title = f"What a cache finds of blocks of {profile.block_tokens} tokens, the least recently used forgotten"
-    return [Table(title, ("room in blocks", "found %"), (*rows, unlimited))]
+    ]
+    if profile.requests > len(profile.sample):
+        why.append(f"Lengths are those of {len(profile.sample):,} requests, drawn at random.")
+    return Table(f"{profile.origin}: {profile.form}", ("what", "value"), tuple(rows), tuple(notes), tuple(why))
 
 
 def plots(profile: TraceProfile) -> list[Plot]:

@@ -12,7 +12,7 @@ from inference_econ.records.texts import amount, dollars, layout_label, quantity
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries, Tornado, TornadoBar
 from inference_econ.report.page import AnswerPage, Pieces, Table, warnings
-from inference_econ.studies.what_if import Effect, KindChange, WhatIf, size_of
+from inference_econ.studies.what_if import Effect, WhatIf, size_of
 
 #: Inputs that a chart of elasticities over speed shows at most: those that move cost most [1].
 _MOST_LINES = 6
@@ -34,13 +34,20 @@ class WhatIfPage(AnswerPage[WhatIf]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of the effects of inputs on cost and speed, and of a per cent of them at each speed."""
-        title = f"What moves cost and speed?\n{frontiers_title([self.answer.front])}\n{_at(self.answer)}"
-        panels = tornados(self.answer)
+        answer, speeds, heading = self.answer, list(self.answer.speeds), frontiers_title([self.answer.front])
+        title = f"What moves cost and speed?\n{heading}\n{_at(answer)}"
+        panels = tornados(answer)
         if not all(math.isfinite(bar.factor) for panel in panels for bar in panel.bars):
             title += "\nNone: there nothing is as fast as this (left), or costs as little (right)."
         drawn: dict[str, charts.AnyChart] = {"tornado": charts.tornado_chart(panels, title)}
-        if len(self.answer.speeds) > 1:
-            drawn["along"] = charts.line_chart(along_chart(self.answer))
+        if len(speeds) > 1:
+            # Elasticities of cost over speed, of the inputs that move it most anywhere.
+            moved = {effect.input.label: [effect.cost(at) for at in range(len(speeds))] for effect in answer.effects}
+            most = sorted(moved, key=lambda label: -max(map(size_of, moved[label])))[:_MOST_LINES]
+            lines = tuple(PlotSeries(label, speeds, moved[label]) for label in most)
+            title, label = f"What moves cost at each speed?\n{heading}", "% of cost for each % of the input"
+            plot = Plot(title, "tokens per second per user", label, lines, "", from_zero=False)
+            drawn["along"] = charts.line_chart(plot)
         return drawn
 
     def question(self) -> str:
@@ -57,30 +64,39 @@ class WhatIfPage(AnswerPage[WhatIf]):
 def effects_table(answer: WhatIf) -> Table:
     """One row per input, the one that moves cost most first."""
     several, front = len(answer.speeds) > 1, answer.front
+    services = isinstance(front, ServiceFrontier)
     promised = list(front.promises.given) if isinstance(front, ServiceFrontier) else []
-    heads = tuple(f"$ at {speed:.4g}" for speed in answer.speeds) if several else ("$ at this speed",)
-    held = () if several else ("$ same layout", "speed at this $", "speed, as it runs")
-    rooms = () if several else tuple(f"room to {name.upper()}" for name in promised)
-    rows = tuple(_row(answer, effect, several=several, promised=promised) for effect in answer.by_size)
-    low, high = (f"{100 * (end - 1):+.0f}" for end in answer.span)
-    counted = f"Elasticities: per cent for each per cent of the input, over {low} to {high} % of it; best layouts."
-    notes = (_at(answer), counted, *warnings(front.setup))
-    least = ("is", "$ same layout", "speed, as it runs")
-    return Table(frontiers_title([front]), ("input", "is", *heads, *held, *rooms), rows, notes, _why(answer), least)
-
-
-def _row(answer: WhatIf, effect: Effect, *, several: bool, promised: Sequence[str]) -> tuple[str, ...]:
-    costs = [effect.cost(index) for index in range(len(answer.speeds))]
-    rest: list[float] = []
+    heads = [f"$ at {speed:.4g}" for speed in answer.speeds]
     if not several:
-        rooms = answer.rooms(effect)
-        rest = [effect.cost_of_layout(), effect.speed, effect.held_speed, *(rooms[name] for name in promised)]
-    varied = effect.input
-    return (varied.label, quantity(varied.value, varied.unit), *map(_signed, (*costs, *rest)))
-
-
-def _signed(elasticity: float) -> str:
-    return "-" if math.isnan(elasticity) else f"{elasticity:+.2f}".replace("-0.00", "0.00").replace("+0.00", "0.00")
+        heads = ["$ at this speed", "$ same layout", "speed at this $", "speed, as it runs"]
+        heads += [f"room to {name.upper()}" for name in promised]
+    rows = []
+    for effect in answer.by_size:
+        slopes = [effect.cost(index) for index in range(len(answer.speeds))]
+        if not several:
+            rooms = answer.rooms(effect)
+            slopes += [effect.cost_of_layout(), effect.speed, effect.held_speed, *(rooms[name] for name in promised)]
+        varied = effect.input
+        rows.append((varied.label, quantity(varied.value, varied.unit), *map(_signed, slopes)))
+    low, high = (f"{100 * (end - 1):+.0f}" for end in answer.span)
+    notes = (
+        _at(answer),
+        f"Elasticities: per cent for each per cent of the input, over {low} to {high} % of it; best layouts.",
+        *warnings(front.setup),
+    )
+    layout = "layout" if services else "size of instance, in its fastest layout at every value,"
+    why = (
+        "The slope of the straight line through the logarithms of five values: layouts are whole, so that the "
+        "difference at a single point may be that of a step. Counts of a model take the values that split over chips, "
+        "the next possible ones where the range has none.",
+        f"$ at this speed: the least cost of a layout at this speed or a higher one. Same layout: only the {layout} "
+        "that answers now. Speed at this $: the highest at the cost of the answer. As it runs: the same layout with as "
+        "many requests in flight; room: promise over mean.",
+        "Between the batches of a layout, cost is a power of speed; between layouts nothing is interpolated.",
+        f"Assumptions: {front.setup.assumptions.name}.",
+    )
+    least = ("is", "$ same layout", "speed, as it runs")
+    return Table(frontiers_title([front]), ("input", "is", *heads), tuple(rows), notes, why, least)
 
 
 def _at(answer: WhatIf) -> str:
@@ -94,19 +110,8 @@ def _at(answer: WhatIf) -> str:
     )
 
 
-def _why(answer: WhatIf) -> tuple[str, ...]:
-    services = isinstance(answer.front, ServiceFrontier)
-    layout = "layout" if services else "size of instance, in its fastest layout at every value,"
-    return (
-        "The slope of the straight line through the logarithms of five values: layouts are whole, so that the "
-        "difference at a single point may be that of a step. Counts of a model take the values that split over chips, "
-        "the next possible ones where the range has none.",
-        f"$ at this speed: the least cost of a layout at this speed or a higher one. Same layout: only the {layout} "
-        "that answers now. Speed at this $: the highest at the cost of the answer. As it runs: the same layout with as "
-        "many requests in flight; room: promise over mean.",
-        "Between the batches of a layout, cost is a power of speed; between layouts nothing is interpolated.",
-        f"Assumptions: {answer.front.setup.assumptions.name}.",
-    )
+def _signed(elasticity: float) -> str:
+    return "-" if math.isnan(elasticity) else f"{elasticity:+.2f}".replace("-0.00", "0.00").replace("+0.00", "0.00")
 
 
 #: What happens at a step, in words.
@@ -122,63 +127,39 @@ def steps_table(answer: WhatIf) -> Table:
 
 def _step_rows(effect: Effect) -> Iterator[tuple[str, str, str]]:
     """Rows of the steps of an input; of costs that are flat below and above, one that says between which values not."""
-    flat = {step.kind: step for step in effect.steps if step.kind in ("flat_to", "flat_from")}
+    flat, varied = {step.kind: step for step in effect.steps if step.kind in ("flat_to", "flat_from")}, effect.input
     for step in sorted(effect.steps, key=lambda step: step.low):
+        low, high = quantity(step.low, varied.unit), quantity(step.high, varied.unit)
         if len(flat) < 2 or step.kind not in flat:
-            yield effect.input.label, _where(effect, step), _happens(step)
+            at = f"{low} to {high}"
+            if varied.whole or step.high < _POINT * step.low:
+                at = low if step.kind == "flat_to" else high
+            layouts = attributes(step, "layout before")
+            labels = {name: "" if layout is None else layout_label(layout) for name, layout in layouts.items()}
+            yield varied.label, at, _HAPPENS[step.kind].format(**labels)
         elif step.kind == "flat_to":
-            ends = (quantity(end, effect.input.unit) for end in (step.low, flat["flat_from"].high))
-            yield effect.input.label, " to ".join(ends), _HAPPENS["flat_but"]
-
-
-def _where(effect: Effect, step: KindChange) -> str:
-    unit = effect.input.unit
-    if effect.input.whole or step.high < _POINT * step.low:
-        return quantity(step.low if step.kind == "flat_to" else step.high, unit)
-    return f"{quantity(step.low, unit)} to {quantity(step.high, unit)}"
-
-
-def _happens(step: KindChange) -> str:
-    layouts = attributes(step, "layout before")
-    labels = {name: "" if at is None else layout_label(at) for name, at in layouts.items()}
-    return _HAPPENS[step.kind].format(**labels)
+            yield varied.label, f"{low} to {quantity(flat['flat_from'].high, varied.unit)}", _HAPPENS["flat_but"]
 
 
 def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:
-    """Tornados of the effects of the ends of the range on cost at a speed, and on speed at a cost."""
+    """Tornados of the effects of the ends of the range on cost at a speed, and on speed at a cost.
+
+    An input is named with both ends where they are counts, and with those at which nothing answers.
+    """
     low, high = answer.span
     ends = (f"{100 * (1 - low):.0f} % less of it", f"{100 * (high - 1):.0f} % more of it")
     best, speed = answer.best[0], answer.speeds[0]
     cost, fast = list[TornadoBar](), list[TornadoBar]()
     for effect in answer.by_size:
-        cost += _bars(effect, ends, [effect.best[0][place].dollars / best.dollars for place in _ENDS])
-        fast += _bars(effect, ends, [effect.fastest[place] / speed for place in _ENDS])
+        varied = effect.input
+        values = [quantity(varied.value * effect.ratios[place], varied.unit) for place in _ENDS]
+        dearer = [effect.best[0][place].dollars / best.dollars for place in _ENDS]
+        for bars, factors in ((cost, dearer), (fast, [effect.fastest[place] / speed for place in _ENDS])):
+            name = f"{varied.label}, {' to '.join(values)}" if varied.whole else varied.label
+            lost = [value for value, factor in zip(values, factors, strict=True) if not math.isfinite(factor)]
+            name += f" (none at {', '.join(lost)})" if lost else ""
+            bars += [TornadoBar(name, *bar) for bar in zip(values, ends, factors, strict=True)]
     return (
         Tornado("Cost at this speed", "change of the cost of output tokens", ends, cost),
         Tornado("Speed at this cost", "change of the speed of a user", ends, fast),
     )
-
-
-def _bars(effect: Effect, ends: Sequence[str], factors: Sequence[float]) -> list[TornadoBar]:
-    """Bars of an input; it is named with both ends where they are counts, and with those at which nothing answers."""
-    name, values = effect.input.label, [_value(effect, place) for place in _ENDS]
-    if effect.input.whole:
-        name += f", {' to '.join(values)}"
-    lost = [value for value, factor in zip(values, factors, strict=True) if not math.isfinite(factor)]
-    if lost:
-        name += f" (none at {', '.join(lost)})"
-    return [TornadoBar(name, *bar) for bar in zip(values, ends, factors, strict=True)]
-
-
-def _value(effect: Effect, place: int) -> str:
-    return quantity(effect.input.value * effect.ratios[place], effect.input.unit)
-
-
-def along_chart(answer: WhatIf) -> Plot:
-    """Elasticities of cost over the speed of a user, of the inputs that move it most anywhere."""
-    speeds = list(answer.speeds)
-    moved = {effect.input.label: [effect.cost(index) for index in range(len(speeds))] for effect in answer.effects}
-    most = sorted(moved, key=lambda label: -max(map(size_of, moved[label])))[:_MOST_LINES]
-    lines = tuple(PlotSeries(label, speeds, moved[label]) for label in most)
-    title = f"What moves cost at each speed?\n{frontiers_title([answer.front])}"
-    return Plot(title, "tokens per second per user", "% of cost for each % of the input", lines, "", from_zero=False)

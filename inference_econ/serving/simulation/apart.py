@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from inference_econ.errors import InputError
-from inference_econ.serving.simulation.arrivals import Loop, Parts, Sessions, Stream, feed_of
+from inference_econ.serving.simulation.arrivals import Loop, Sessions, Stream, feed_of
 from inference_econ.serving.simulation.events import Engine, Router, Server, ServerFleet, measured_requests, requests_of
 from inference_econ.serving.simulation.trace import Trace
 
@@ -91,22 +91,15 @@ def simulate_apart(
 
 
 class _Pools(ServerFleet):
-    """Servers that read, which requests arrive at, and those that decode."""
+    """Prefill instances, which requests arrive at, and decode instances."""
 
     def __init__(
         self, server: Server, writing: Writing, requests: Stream | Loop | Sessions, instances: int, router: Router
     ) -> None:
-        super().__init__(server, requests, instances, router)
+        super().__init__(server, requests, instances, router, _Reader)
         self.writing = writing
         self.writers = [_Writer(writing.server, self) for _ in range(writing.instances)]
-
-    def engine(self, server: Server) -> Engine:
-        """One that reads."""
-        return _Reader(server, self)
-
-    def all_engines(self) -> list[Engine]:
-        """Those that read, and those that decode."""
-        return [*self.engines, *self.writers]
+        self.everyone = [*self.engines, *self.writers]
 
     def hand_over(self, reader: _Reader, request: int) -> None:
         """Send the cache of a prompt that has been read to the instance that has least to decode."""
@@ -134,16 +127,15 @@ class _Reader(Engine):
         if self.osl[request] == 1:
             super().answer(request)
             return
-        group = self.group_of[request]
-        if self.cache is not None:
-            self.let_out(request, group, self.isl[request])
-        self.held[group] -= 1
-        self.in_flight -= 1
+        self.let_out(request, self.isl[request])
         self.fleet.hand_over(self, request)
 
 
 class _Writer(Engine):
     """A server that decodes what others have read, and reads nothing but what it had to let go."""
+
+    #: Each cache is held for itself, and gone with its answer.
+    shares_prompts = False
 
     def __init__(self, server: Server, fleet: _Pools) -> None:
         super().__init__(server, fleet)
@@ -156,10 +148,6 @@ class _Writer(Engine):
         self.coming -= 1
         self.read.add(request)
         self.receive(request, time)
-
-    def parts_of(self, request: int, tokens: int) -> Parts:  # noqa: ARG002
-        """Nothing: each cache is held for itself, and gone with its answer."""
-        return ()
 
     def admit(self) -> None:
         """Let those that have been read decode with the next step."""

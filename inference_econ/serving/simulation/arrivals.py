@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -195,7 +194,12 @@ class Usual:
 
 def usual(drawn: Sequence[Session], shared_tokens: float) -> Usual:
     """Return the means over some sessions."""
-    turns = [(turn, _carried(session, turn, shared_tokens)) for session in drawn for turn in session]
+
+    def carried(session: Session, turn: Turn) -> float:
+        before = session[turn.carries]
+        return shared_tokens if turn.carries < 0 else before.prompt + before.answer
+
+    turns = [(turn, carried(session, turn)) for session in drawn for turn in session]
     prompts, answers, known = np.array([(turn.prompt, turn.answer, carried) for turn, carried in turns], dtype=float).T
     ways = [_longest_way(session) for session in drawn]
     on_the_way = sum(turns for turns, _ in ways)
@@ -203,14 +207,6 @@ def usual(drawn: Sequence[Session], shared_tokens: float) -> Usual:
         prompts.size / len(drawn), sum(pauses for _, pauses in ways) / on_the_way, prompts.size / on_the_way,
         prompts, answers, known,
     )  # fmt: skip
-
-
-def _carried(session: Session, turn: Turn, shared_tokens: float) -> float:
-    """Tokens of a prompt that were there before it."""
-    if turn.carries < 0:
-        return shared_tokens
-    before = session[turn.carries]
-    return before.prompt + before.answer
 
 
 def _longest_way(session: Session) -> tuple[int, float]:
@@ -634,7 +630,7 @@ class Sent(NamedTuple):
     """Its number; or a session, and its turn."""
 
 
-class Request(NamedTuple):
+class SimulatedRequest(NamedTuple):
     """Request that a server gets."""
 
     isl: int
@@ -649,68 +645,34 @@ class Request(NamedTuple):
     """Number of its session, in the order in which they begin."""
 
 
-class Feed(ABC):
-    """A source of requests."""
+class ListedFeed:
+    """Requests with listed lengths: at their times, or each when a former one of its client has ended."""
 
-    count: int
-
-    @abstractmethod
-    def first(self, block_tokens: int) -> Iterable[Sent]:
-        """Requests that are sent whatever happens; blocks of the cache have so many tokens."""
-
-    @abstractmethod
-    def request(self, sent: Sent) -> Request:
-        """Request as the server gets it."""
-
-    def ended(self, sent: Sent, now: float) -> Iterable[Sent]:  # noqa: ARG002
-        """Requests that are sent because one has ended."""
-        return ()
-
-    def known(self) -> Iterable[Parts]:
-        """Prompts that were read before the run, in the order of their last use."""
-        return ()
-
-
-class _ListedFeed(Feed):
-    """Requests whose lengths are listed, by their numbers."""
+    #: Prompts that were read before the run, in the order of their last use.
+    known: Sequence[Parts] = ()
 
     def __init__(self, requests: Stream | Loop) -> None:
         self.count, self._parts = requests.isl.size, requests.parts
         self._lengths = list(zip(requests.isl.tolist(), requests.osl.tolist(), strict=True))
+        if isinstance(requests, Stream):
+            self._pause, self._sent = 0.0, self.count
+            self._first = [Sent(time, time, number) for number, time in enumerate(requests.arrival.tolist())]
+        else:
+            self._pause, self._sent = requests.pause_seconds, min(requests.clients, self.count)
+            self._first = [Sent(self._pause, 0.0, number) for number in range(self._sent)]
 
-    def request(self, sent: Sent) -> Request:
-        """The one of a number."""
+    def first(self, block_tokens: int) -> Iterable[Sent]:
+        """Requests that are sent whatever happens; blocks of the cache have so many tokens."""
+        del block_tokens
+        return self._first
+
+    def request(self, sent: Sent) -> SimulatedRequest:
+        """Request as the server gets it."""
         assert isinstance(sent.item, int)
-        return Request(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
-
-
-class StreamFeed(_ListedFeed):
-    """Requests at times of their own."""
-
-    def __init__(self, stream: Stream) -> None:
-        super().__init__(stream)
-        self._arrival: list[float] = stream.arrival.tolist()
-
-    def first(self, block_tokens: int) -> Iterator[Sent]:
-        """All of them."""
-        del block_tokens
-        return (Sent(time, time, number) for number, time in enumerate(self._arrival))
-
-
-class LoopFeed(_ListedFeed):
-    """Clients, each of which sends its next request when its last one has ended."""
-
-    def __init__(self, loop: Loop) -> None:
-        super().__init__(loop)
-        self._pause, self._sent = loop.pause_seconds, min(loop.clients, self.count)
-
-    def first(self, block_tokens: int) -> Iterator[Sent]:
-        """One of each client."""
-        del block_tokens
-        return (Sent(self._pause, 0.0, number) for number in range(self._sent))
+        return SimulatedRequest(*self._lengths[sent.item], () if self._parts is None else self._parts[sent.item])
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
-        """The next one, if any is left."""
+        """The next request of a client, if any is left."""
         del sent
         if self._sent < self.count:
             self._sent += 1
@@ -732,14 +694,15 @@ class _Played:
         self.parts: dict[int, Parts] = {}
 
 
-class SessionFeed(Feed):
+class SessionFeed:
     """Sessions, whose turns are sent when those that they wait for have ended."""
 
     def __init__(self, sessions: Sessions) -> None:
         self.count, self._sessions = sessions.count, sessions
         self._random = np.random.default_rng([sessions.seed, 8])
         self._begun, self._block = 0, 1
-        self._known: list[Parts] = []
+        #: Prompts that were read before the run, in the order of their last use.
+        self.known: list[Parts] = []
 
     def first(self, block_tokens: int) -> Iterator[Sent]:
         """Turns of the sessions that are under way, and those that begin later whatever happens."""
@@ -753,14 +716,14 @@ class SessionFeed(Feed):
             requests += len(played.session)
             yield from self._roots(played, now)
 
-    def request(self, sent: Sent) -> Request:
+    def request(self, sent: Sent) -> SimulatedRequest:
         """The turn of a session."""
         assert isinstance(sent.item, tuple)
         played, number = sent.item
-        turn = played.session[number]
-        before = self._before(played, turn.carries)
-        self._say(played, number, before)
-        return Request(turn.prompt, turn.answer, before, self._name(played, number), played.number)
+        before, own = self._say(played, number)
+        return SimulatedRequest(
+            played.session[number].prompt, played.session[number].answer, before, own, played.number
+        )
 
     def ended(self, sent: Sent, now: float) -> Iterator[Sent]:
         """Turns that have waited for one; after the last of a session the next session."""
@@ -774,10 +737,6 @@ class SessionFeed(Feed):
         if not played.left and not self._sessions.sessions_per_second:
             rest = self._sessions.rest_seconds
             yield from self._roots(self._next(), now + (float(self._random.exponential(rest)) if rest else 0.0))
-
-    def known(self) -> Iterable[Parts]:
-        """Return the prompts that were read before the run."""
-        return self._known
 
     def _next(self) -> _Played:
         played = _Played(self._begun, self._sessions.drawn[self._begun % len(self._sessions.drawn)])
@@ -806,35 +765,31 @@ class SessionFeed(Feed):
                 return
         start = int(self._random.integers(len(played.session)))
         for number in range(start):
-            self._say(played, number, self._before(played, played.session[number].carries))
+            self._say(played, number)
             played.left -= 1
             for follower in played.session[number].followers:
                 played.waits[follower] -= 1
         if start:
-            self._known.append(played.parts[start - 1])
+            self.known.append(played.parts[start - 1])
         for number in range(start, len(played.session)):
             if not played.waits[number]:
                 pause = played.session[number].pause * float(self._random.random())
                 yield self._turn(played, number, pause)
 
-    def _before(self, played: _Played, carries: int) -> Parts:
-        """Parts that a prompt begins with: of the turn that it carries on, or what all sessions share."""
-        if carries >= 0:
-            return played.parts[carries]
-        return ((0, self._sessions.shared_tokens // self._block),)
+    def _say(self, played: _Played, number: int) -> tuple[Parts, int]:
+        """Note the parts of the prompt and answer of a turn; the last token of an answer is never computed.
 
-    def _say(self, played: _Played, number: int, before: Parts) -> None:
-        """Note the parts of the prompt and answer of a turn; the last token of an answer is never computed."""
-        turn = played.session[number]
+        Return the parts that the prompt begins with, of the turn that it carries on or what all sessions share, and the
+        name of its own part.
+        """
+        turn, name = played.session[number], (played.number + 1) * _MOST_TURNS + played.heads[number]
+        shared = ((0, self._sessions.shared_tokens // self._block),)
+        before = played.parts[turn.carries] if turn.carries >= 0 else shared
         blocks = (turn.prompt + turn.answer - 1) // self._block - sum(count for _, count in before)
-        played.parts[number] = joined(before, self._name(played, number), blocks)
-
-    def _name(self, played: _Played, number: int) -> int:
-        return (played.number + 1) * _MOST_TURNS + played.heads[number]
+        played.parts[number] = joined(before, name, blocks)
+        return before, name
 
 
-def feed_of(requests: Stream | Loop | Sessions) -> Feed:
+def feed_of(requests: Stream | Loop | Sessions) -> ListedFeed | SessionFeed:
     """Return what sends some requests."""
-    if isinstance(requests, Stream):
-        return StreamFeed(requests)
-    return LoopFeed(requests) if isinstance(requests, Loop) else SessionFeed(requests)
+    return SessionFeed(requests) if isinstance(requests, Sessions) else ListedFeed(requests)

@@ -12,9 +12,9 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Literal, NamedTuple, get_args, overload
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -25,15 +25,16 @@ from inference_econ.serving.simulation.arrivals import (
     Loop,
     Parts,
     Prefixes,
-    Request,
     Sent,
     Sessions,
+    SimulatedRequest,
     Stream,
     feed_of,
     joined,
 )
 from inference_econ.serving.simulation.trace import Trace, trace
 
+Tokens = TypeVar("Tokens", int, Counts)
 Policy = Literal["prefill_first", "chunked"]
 Evicted = Literal["last", "fewest_tokens", "nobody"]
 #: What the memory of the accelerators is called among those that have beginnings of prompts.
@@ -66,31 +67,24 @@ def _check_least(owner: KvCacheMemory | Server, whose: str, **least: float) -> N
 
 @dataclass(frozen=True, slots=True)
 class KvCacheMemory:
-    """Memory for the cache of requests, and whom an engine lets in and out of it.
-
-    Attributes
-    ----------
-    blocks : int
-        Blocks of each group [1].
-    block_tokens : int
-        Tokens of a block [tokens].
-    request_tokens : int
-        What every request holds beside its own prompt and answer: cached tokens, and states as so many tokens [tokens].
-    own_answer, other_answers : float
-        Shares of its own answer, and of what all requests under way have still to write, that must be free beside the
-        prompt for a request to be let in [1].
-    evicted : str
-        Who leaves when a step does not fit, to be read again later, with what it has written, before all that wait:
-        ``last``, the one that was let in last; ``fewest_tokens``, the one that has written least; or ``nobody``, as
-        where whole answers have room. One request by itself always stays.
-    """
+    """Memory for the cache of requests, and which requests an engine admits and preempts."""
 
     blocks: int
+    """Blocks of each group [1]."""
     block_tokens: int = 1
+    """Tokens of a block [tokens]."""
     request_tokens: int = 0
+    """Tokens of every request in addition to its prompt and output: cached ones, and states as a number of tokens."""
     own_answer: float = 0.0
+    """Share of its own output that must be free in addition to the prompt before a request is admitted [1]."""
     other_answers: float = 0.0
+    """Share of the remaining output of all running requests that must be free as well [1]."""
     evicted: Evicted = "last"
+    """Request that is preempted when a step does not fit, and recomputed with its output before all that wait.
+
+    ``last``: the one that was admitted last; ``fewest_tokens``: the one with the shortest output so far; ``nobody``:
+    none, as where complete outputs have room. A request that runs alone always stays.
+    """
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -101,97 +95,160 @@ class KvCacheMemory:
         if self.evicted not in get_args(Evicted):
             raise InputError(f"evicted must be 'last', 'fewest_tokens' or 'nobody', got {self.evicted!r}")
 
-    @overload
-    def held(self, tokens: int) -> int: ...
-
-    @overload
-    def held(self, tokens: Counts) -> Counts: ...
-
-    def held(self, tokens: int | Counts) -> int | Counts:
-        """Blocks of a request of so many tokens [1]."""
+    def held(self, tokens: Tokens) -> Tokens:
+        """Blocks of a request with a number of tokens [1]."""
         return -(-(self.request_tokens + tokens) // self.block_tokens)
+
+
+class _PromptPart(NamedTuple):
+    """Part of a prompt that a step processes."""
+
+    tokens: int
+    """[tokens]"""
+    seconds: float
+    """Time of the part alone, until the host has launched it and the chips have processed it [s]."""
+    launch_seconds: float
+    """Part of this time in which the chips wait for the host [s]."""
+    beyond_seconds: float
+    """Work of the chips beyond that for the same number of tokens of usual prompts, if the server knows that [s]."""
+
+
+def _nothing(_first: int, _second: int) -> float:
+    return 0.0
+
+
+def _one_token(_batch: int) -> float:
+    return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Times of the steps of a server, and the tokens that a step gives."""
+
+    decode_step_seconds: Callable[[int, float], float]
+    """(requests decoded together, their mean context in tokens) -> seconds of one step [s]."""
+    prefill_seconds: Callable[[int, int], float]
+    """(new tokens of one prompt, tokens of it that are cached) -> seconds to process them, alone [s]."""
+    chip_seconds: Callable[[int, int], float] | None = None
+    """As ``prefill_seconds``: the part of it in which the chips work [s]; all of it, if not given.
+
+    In the rest the chips wait for the host to launch kernels, once for all prompts of a step, and decode meanwhile
+    (``chunked``).
+    """
+    together: Callable[[int, int], float] = _nothing
+    """(tokens of the group with most, tokens of all) in a step -> seconds of the chips for those of usual prompts [s].
+
+    Weights are read once for all, and groups wait for the fullest. The prompts of a group add up, if not given.
+    """
+    lone_step_seconds: Callable[[int, float], float] | None = None
+    """As ``decode_step_seconds``, for requests which are all in one group; needed for several groups."""
+    saved_seconds: Callable[[int, int], float] = _nothing
+    """(requests decoded together, prompt tokens of the step) -> what a step with both takes less than two [s]."""
+    round_tokens: Callable[[int], float] = _one_token
+    """(requests decoded together) -> tokens that a speculation round gives each of them [1]; a step is for one of them.
+
+    The host launches prompts while all of a round runs, prompts are delayed by rounds, and a first token comes at the
+    end of one.
+    """
+    _known: dict[tuple[int, int], _PromptPart] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def decode(self, batch: int, context: float, sizes: list[int]) -> float:
+        """Decode step of groups of some sizes: between all as full as the fullest and the fullest alone [s]."""
+        if len(sizes) == 1:
+            seconds = self.decode_step_seconds(batch, context)
+        else:
+            most = max(sizes)
+            even = len(sizes) * most
+            seconds = float(self.decode_step_seconds(even, context))
+            if batch < even and self.lone_step_seconds is not None:
+                alone = float(self.lone_step_seconds(most, context))
+                seconds = alone + (seconds - alone) * (batch - most) / (even - most)
+        if not 0.0 <= seconds < math.inf:
+            _refuse(seconds, f"decode_step_seconds for a batch of {batch} at {context:g} tokens of context")
+        return seconds
+
+    def part(self, chunk: int, prompt: int, cached: int, done: int, taken: int) -> _PromptPart:
+        """Part of a prompt, as its share of the steps that the prompt alone takes.
+
+        The parts of a prompt add up to it, however it is cut. The time of the host beyond that of the chips is needed
+        for each part again.
+        """
+        start = done - (done - cached) % chunk
+        part = self._step(min(chunk, prompt - start), start)
+        if done == start and taken == part.tokens:
+            return part
+        beyond = launching = 0.0
+        end = done + taken
+        while start < end:
+            step = self._step(min(chunk, prompt - start), start)
+            beyond += step.beyond_seconds * (min(end, start + step.tokens) - max(done, start)) / step.tokens
+            launching = max(launching, step.launch_seconds)
+            start += chunk
+        return _PromptPart(taken, self.together(taken, taken) + beyond + launching, launching, beyond)
+
+    def _step(self, tokens: int, cached: int) -> _PromptPart:
+        """Step that processes a prompt, or a part of it, alone."""
+        part = self._known.get((tokens, cached))
+        if part is None:
+            seconds = float(self.prefill_seconds(tokens, cached))
+            if not 0.0 <= seconds < math.inf:
+                _refuse(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
+            working = seconds if self.chip_seconds is None else float(self.chip_seconds(tokens, cached))
+            if not 0.0 <= working < math.inf:
+                _refuse(working, f"chip_seconds for {tokens} tokens after {cached} cached ones")
+            part = _PromptPart(tokens, seconds, seconds - working, working - self.together(tokens, tokens))
+            self._known[tokens, cached] = part
+        return part
+
+
+def _refuse(seconds: float, what: str) -> None:
+    raise InputError(f"{what} must be a finite time >= 0 s, got {seconds:g}")
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Server of the requests.
+    """Server of the requests."""
 
-    Attributes
-    ----------
-    decode_step_seconds : callable
-        (requests decoded together, their mean context in tokens) -> seconds of one step [s].
-    prefill_seconds : callable
-        (new tokens of one prompt, tokens of it that are cached) -> seconds to process them, alone [s].
-    slots : int
-        Requests in flight at most, the one being prefilled included [1].
-    policy : str
-        Both read the prompts that have come in the order of arrival, up to ``chunk`` tokens of each group in a step.
-        ``prefill_first``: decoding pauses until all are read. ``chunked``: each of these steps carries one token of
-        each decoding request too, and lasts as long as both together.
-    chunk : int
-        Prompt tokens of a group in a step; of the last prompt a part is read, if not all of it has room [tokens].
-    chip_seconds : callable, optional
-        As ``prefill_seconds``: for how much of it the chips work [s]; always, if not given. The rest they wait for the
-        host to launch kernels, once for all prompts of a step, and decode meanwhile (``chunked``).
-    together : callable, optional
-        (tokens of the group that reads most, tokens of all) in a step -> seconds that the chips take for them if they
-        are those of usual prompts: weights are read once for all, and groups wait for the fullest [s]. The prompts of a
-        group add up, if not given.
-    stages : float
-        Prompts that are read in turn, each of which counts for its share of the time [1].
-    groups : int
-        Groups that step together [1]: each has requests of its own, and a step waits for the fullest.
-    dealing : str
-        The group that a new request goes to: ``round_robin``, the next one in turn; or ``least_busy``, that with the
-        fewest requests, of which one that waits counts as four (vLLM's rule).
-    lone_step_seconds : callable, optional
-        As ``decode_step_seconds``, of requests which are all in one group; needed of several groups.
-    saved_seconds : callable, optional
-        (requests decoded together, prompt tokens of the step) -> what a step with both takes less than two [s].
-    round_tokens : callable, optional
-        (requests decoded together) -> tokens that a round of speculation gives each of them, of which a step is the
-        share of one [1]. The host launches prompts while all of a round runs, prompts are held back for rounds, and a
-        first token comes at the end of one.
-    steps_ahead : int
-        Steps that are prepared while one runs, and that no newcomer can join; an idle server has none [1].
-    look_steps : int
-        Newcomers are looked at once in so many steps [1].
-    most_prompts : float
-        Prompts that a group reads in a step at most, whatever their length [1].
-    held_steps : int
-        While others decode, a prompt is held back for so many steps at most, until every group has one [1].
-    cache : Cache, optional
-        Memory, beside ``slots``; nothing runs out of it, if not given.
-    tiers : tuple of Tier
-        Memories behind it, the fastest first, from which beginnings of prompts are brought back.
-    """
-
-    decode_step_seconds: Callable[[int, float], float]
-    prefill_seconds: Callable[[int, int], float]
+    times: StepTimes
+    """Times of its steps."""
     slots: int
+    """Maximum concurrent requests, the one in prefill included [1]."""
     policy: Policy = "prefill_first"
+    """How prompts are processed: in the order of arrival, up to ``chunk`` tokens of each group in a step.
+
+    ``prefill_first``: decoding pauses until all are processed. ``chunked``: each of these steps carries one token of
+    each decoding request too, and lasts as long as both together.
+    """
     chunk: int = 512
-    chip_seconds: Callable[[int, int], float] | None = None
-    together: Callable[[int, int], float] | None = None
+    """Prompt tokens of a group in a step; the last prompt is cut if it does not fit completely [tokens]."""
     stages: float = 1.0
+    """Prompts that are processed in turn, each of which takes its share of the time [1]."""
     steps_ahead: int = 0
+    """Steps that are prepared while one runs, and that no new request can join; an idle server has none [1]."""
     groups: int = 1
+    """Groups that step together [1]: each has requests of its own, and a step waits for the fullest."""
     dealing: Dealing = "least_busy"
-    lone_step_seconds: Callable[[int, float], float] | None = None
-    saved_seconds: Callable[[int, int], float] | None = None
-    round_tokens: Callable[[int], float] | None = None
+    """Group of a new request: ``round_robin``, the next one in turn; or ``least_busy``, that with the fewest requests.
+
+    In the latter, a waiting request counts as four (vLLM's rule).
+    """
     look_steps: int = 1
+    """Steps between two looks at new requests [1]."""
     most_prompts: float = math.inf
+    """Prompts that a group processes in a step at most, whatever their length [1]."""
     held_steps: int = 0
+    """Steps for which a prompt is delayed at most, while others decode, until every group has one [1]."""
     cache: KvCacheMemory | None = None
+    """Memory that limits requests in addition to ``slots``; unlimited, if not given."""
     tiers: tuple[Tier, ...] = ()
+    """Memories behind it, the fastest first, from which cached prefixes are loaded."""
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
         _check_least(self, "", slots=1, chunk=1, stages=1, steps_ahead=0, look_steps=1, most_prompts=1, held_steps=0)
         if self.policy not in get_args(Policy):
             raise InputError(f"policy must be 'prefill_first' or 'chunked', got {self.policy!r}")
-        if self.groups < 1 or (self.groups > 1 and self.lone_step_seconds is None):
+        if self.groups < 1 or (self.groups > 1 and self.times.lone_step_seconds is None):
             raise InputError(
                 f"groups must be at least 1, and several of them need lone_step_seconds, got {self.groups} groups"
             )
@@ -255,10 +312,24 @@ def simulate(
     apart = instances == 1 and not isinstance(requests, Sessions) and getattr(requests, "parts", None) is None
     fleet = ServerFleet(replace(server, cache=None) if apart else server, requests, instances, router)
     fleet.play(stop_after)
-    if apart and server.cache is not None and fleet.engines[0].may_run_out(server.cache):
+    if apart and server.cache is not None and _may_run_out(fleet.engines[0], server.cache):
         fleet = ServerFleet(server, requests, instances, router)
         fleet.play(stop_after)
     return fleet.seen(server, measured, server.slots * instances)
+
+
+def _may_run_out(engine: Engine, cache: KvCacheMemory) -> bool:
+    """Say whether requests that were in flight together could not all hold their whole answers in a memory."""
+    log, everything = engine.log, slice(engine.log.count)
+    held = cache.held(np.array(log.isl[everything]) + np.array(log.osl[everything]))
+    group = np.array([engine.group_of[request] for request in range(held.size)])
+    if held.max() * engine.slots_each <= cache.blocks:
+        return False
+    times = np.concatenate((log.let_in[everything], log.finished[everything]))
+    changes = np.concatenate((held, -held))
+    order = np.lexsort((changes, times))
+    of_groups = (np.where(np.tile(group == which, 2), changes, 0)[order] for which in range(engine.server.groups))
+    return any(np.cumsum(chosen).max() > cache.blocks for chosen in of_groups)
 
 
 def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
@@ -276,19 +347,6 @@ def measured_requests(count: int, warm_up: float, cool_down: float) -> slice:
             "measure; at least 2 are needed"
         )
     return slice(first, last)
-
-
-class _PromptPart(NamedTuple):
-    """A part of a prompt that is read in a step."""
-
-    tokens: int
-    """[tokens]"""
-    seconds: float
-    """By itself, until the host has launched it and the chips have read it [s]."""
-    launch_seconds: float
-    """Of that, what the chips wait for the host [s]."""
-    beyond_seconds: float
-    """Work of the chips beyond what as many tokens of usual prompts are, if the server knows that [s]."""
 
 
 class _Log:
@@ -311,7 +369,7 @@ class _Log:
         #: [tokens].
         self.count, self.ended, self.tokens_read = 0, 0, 0
 
-    def add(self, sent: float, request: Request) -> int:
+    def add(self, sent: float, request: SimulatedRequest) -> int:
         """Note a request that a server gets, and return its number."""
         number = self.count
         self.count += 1
@@ -327,10 +385,19 @@ class _Log:
 class ServerFleet:
     """Servers, and what arrives at them, in the order of time."""
 
-    def __init__(self, server: Server, requests: Stream | Loop | Sessions, instances: int, router: Router) -> None:
+    def __init__(
+        self,
+        server: Server,
+        requests: Stream | Loop | Sessions,
+        instances: int,
+        router: Router,
+        kind: type[Engine] | None = None,
+    ) -> None:
         self.feed, self.router = feed_of(requests), router
         self.log = _Log(self.feed.count, 1 + len(server.tiers))
-        self.engines = [self.engine(server) for _ in range(instances)]
+        #: Servers that requests arrive at, and all servers.
+        self.engines = [(kind or Engine)(server, self) for _ in range(instances)]
+        self.everyone = self.engines
         self.sent: list[Sent] = []
         #: What is to come, each with a number that tells equal times apart: a request, or one that has been loaded.
         first = self.feed.first(1 if server.cache is None else server.cache.block_tokens)
@@ -339,16 +406,10 @@ class ServerFleet:
         ]
         self.numbered = len(self.coming)
         heapq.heapify(self.coming)
-        for number, parts in enumerate(self.feed.known()):
-            self.engines[number % instances].remember(number // instances, parts)
-
-    def engine(self, server: Server) -> Engine:
-        """One that requests arrive at."""
-        return Engine(server, self)
-
-    def all_engines(self) -> list[Engine]:
-        """Those that requests arrive at, and further ones."""
-        return self.engines
+        for number, parts in enumerate(self.feed.known):
+            memory = self.engines[number % instances].memory
+            if memory is not None:
+                memory.remember(number // instances, parts)
 
     def later(self, at: float, what: Sent | tuple[Engine, int, int]) -> None:
         """Note what comes at a time."""
@@ -357,7 +418,7 @@ class ServerFleet:
 
     def play(self, stop_after: int | None = None) -> None:
         """Until nothing is left to come, or some have ended: what comes first, an arrival or the end of a step."""
-        engines = self.all_engines()
+        engines = self.everyone
         only, several = engines[0], len(engines) > 1
         while True:
             engine = min(engines, key=attrgetter("now")) if several else only
@@ -374,6 +435,33 @@ class ServerFleet:
                     pass
                 engine.begin()
         assert not any(map(requests_of, engines)), "requests wait for what nobody does"
+
+    def _received(self, until: float) -> bool:
+        """Let a server have what comes first, if that is not later than some time."""
+        if not self.coming or self.coming[0][0] > until:
+            return False
+        time, _, what = heapq.heappop(self.coming)
+        if not isinstance(what, Sent):
+            engine, request, attempt = what
+            engine.loaded(request, attempt, time)
+        elif len(self.sent) < self.feed.count:
+            request, engines = self.log.add(what.sent, self.feed.request(what)), self.engines
+            self.sent.append(what)
+            if len(engines) == 1 or self.router == "round_robin":
+                engine = engines[request % len(engines)]
+            elif self.router == "least_busy":
+                engine = min(engines, key=requests_of)
+            else:
+                hits = [max(engine.found(request)) for engine in engines]
+                engine = engines[_nearest(hits, [requests_of(engine) for engine in engines])]
+            engine.receive(request, time)
+        return True
+
+    def ended(self, request: int, now: float) -> None:
+        """Let be sent what waits for a request."""
+        self.log.ended += 1
+        for sent in self.feed.ended(self.sent[request], now):
+            self.later(sent.at, sent)
 
     def seen(self, server: Server, measured: slice, slots: int) -> Trace:
         """Record of the requests that are measured and have come, of so many in flight at most [1]."""
@@ -401,39 +489,6 @@ class ServerFleet:
             written=written[measured],
         )
 
-    def _received(self, until: float) -> bool:
-        """Let a server have what comes first, if that is not later than some time."""
-        if not self.coming or self.coming[0][0] > until:
-            return False
-        time, _, what = heapq.heappop(self.coming)
-        self._arrive(time, what)
-        return True
-
-    def ended(self, request: int, now: float) -> None:
-        """Let be sent what waits for a request."""
-        self.log.ended += 1
-        for sent in self.feed.ended(self.sent[request], now):
-            self.later(sent.at, sent)
-
-    def _arrive(self, time: float, what: Sent | tuple[Engine, int, int]) -> None:
-        if not isinstance(what, Sent):
-            engine, request, attempt = what
-            engine.loaded(request, attempt, time)
-        elif len(self.sent) < self.feed.count:
-            request = self.log.add(what.sent, self.feed.request(what))
-            self.sent.append(what)
-            self._chosen(request).receive(request, time)
-
-    def _chosen(self, request: int) -> Engine:
-        """The server that a request goes to."""
-        engines = self.engines
-        if len(engines) == 1 or self.router == "round_robin":
-            return engines[request % len(engines)]
-        if self.router == "least_busy":
-            return min(engines, key=requests_of)
-        hits, busy = [max(engine.found(request)) for engine in engines], [requests_of(engine) for engine in engines]
-        return engines[_nearest(hits, busy)]
-
 
 def _nearest(hits: list[int], busy: list[int]) -> int:
     """Of some places the one that has most of a prompt, or where that is far busier than another the least busy."""
@@ -450,37 +505,172 @@ def requests_of(engine: Engine) -> int:
     return engine.in_flight + engine.queued
 
 
+class _Memory:
+    """Blocks of the cache of a server, by group, and what the memories behind it have of prompts."""
+
+    def __init__(self, server: Server, cache: KvCacheMemory, log: _Log, writing: list[int], *, shared: bool) -> None:
+        groups = range(server.groups)
+        #: Decoding requests of each group, which the server counts; requests share blocks of prompts if ``shared``.
+        self.cache, self.tiers, self.log, self.writing, self.shared = cache, server.tiers, log, writing, shared
+        #: Of each group, blocks that are taken now and when all end, and requests with a slot as they were admitted.
+        self.blocks, self.blocks_at_end = [0] * server.groups, [0] * server.groups
+        self.inside: list[dict[int, None]] = [{} for _ in groups]
+        #: Decode steps taken; of each group, decoding requests by their tokens beyond full blocks, as at step 0; and
+        #: that number of tokens of each of them.
+        self.steps = 0
+        self.beyond = [[0] * cache.block_tokens for _ in groups]
+        self.beyond_of: dict[int, int] = {}
+        #: What each group, and each memory behind all of them, has of prompts; until when each of these is busy.
+        self.prefixes = [Prefixes() for _ in groups]
+        self.behind = [Prefixes() for _ in server.tiers]
+        self.busy_until = [0.0 for _ in server.tiers]
+        #: Blocks that each of these has to bring for the request that was admitted last.
+        self.to_load: list[int] = []
+
+    def parts_of(self, request: int, tokens: int) -> Parts:
+        """Parts of the full blocks of the first tokens of a request."""
+        if not self.shared:
+            return ()
+        before, own = self.log.before[request], self.log.own[request]
+        if own < 0:
+            return before
+        return joined(before, own, max(tokens // self.cache.block_tokens - self.log.blocks_before[request], 0))
+
+    def remember(self, number: int, parts: Parts) -> None:
+        """Have a prompt in the memory of a group, and in those behind, before the run."""
+        self.prefixes[number % len(self.prefixes)].keep(parts, self.cache.blocks)
+        self._keep_behind(parts)
+
+    def _keep_behind(self, parts: Parts) -> None:
+        for tier, memory in zip(self.tiers, self.behind, strict=True):
+            memory.keep(parts, tier.blocks)
+
+    def let_in(self, request: int, group: int) -> bool:
+        """Take the blocks of a prompt, if they and those that are kept free in addition to them are free."""
+        cache, log, inside, prefixes = self.cache, self.log, self.inside[group], self.prefixes[group]
+        isl = log.isl[request]
+        parts = self.parts_of(request, isl)
+        used = prefixes.in_use(parts)
+        prompt, whole = cache.held(isl) - used, cache.held(isl + log.osl[request]) - used
+        if inside:
+            needed = prompt + cache.own_answer * (whole - prompt)
+            needed += cache.other_answers * (self.blocks_at_end[group] - self.blocks[group])
+            if self.blocks[group] + needed > cache.blocks:
+                return False
+        self.to_load = []
+        if parts:
+            # At least one token is read in any case.
+            size, most, reached, found = cache.block_tokens, (isl - 1) // cache.block_tokens, 0, list[int]()
+            for memory in (prefixes, *self.behind):
+                there = max(min(memory.found(parts), most), reached)
+                found.append(there - reached)
+                reached = there
+            if not log.evictions[request]:
+                log.found[request] = tuple(blocks * size for blocks in found)
+            log.reused[request] = reached * size
+            self.to_load = found[1:]
+            prefixes.take(parts)
+        self.blocks[group] += prompt
+        self.blocks_at_end[group] += whole
+        inside[request] = None
+        self._make_room(group)
+        return True
+
+    def load(self, now: float) -> float:
+        """Load the blocks of the last admitted request from the memories behind; return when they are there [s].
+
+        Each memory loads for one request after the other.
+        """
+        last = now
+        for which, (tier, blocks) in enumerate(zip(self.tiers, self.to_load, strict=True)):
+            if blocks:
+                self.busy_until[which] = max(self.busy_until[which], now) + blocks * tier.block_seconds
+                last = max(last, self.busy_until[which] + tier.access_seconds)
+        return last
+
+    def let_out(self, request: int, group: int, tokens: int) -> None:
+        """Free the blocks of a request that has so many tokens; they stay until others need the room."""
+        cache, log = self.cache, self.log
+        parts = self.parts_of(request, max(tokens - (tokens > log.prompts[request]), 0))
+        shared = self.prefixes[group].release(parts) if parts else 0
+        del self.inside[group][request]
+        self.blocks[group] -= cache.held(tokens) - shared
+        self.blocks_at_end[group] -= cache.held(log.isl[request] + log.osl[request]) - shared
+        self._make_room(group)
+        self._keep_behind(parts)
+
+    def _make_room(self, group: int) -> None:
+        """Drop what no request uses for what requests need."""
+        prefixes = self.prefixes[group]
+        if prefixes.idle_blocks:
+            prefixes.forget(self.blocks[group] + prefixes.idle_blocks - self.cache.blocks)
+
+    def join(self, request: int, group: int) -> None:
+        """Count a request that begins to decode."""
+        cache, isl = self.cache, self.log.isl[request]
+        self.blocks[group] += cache.held(isl + 1) - cache.held(isl)
+        beyond = self.beyond_of[request] = (cache.request_tokens + isl + 1 - self.steps) % cache.block_tokens
+        self.beyond[group][beyond] += 1
+
+    def advance(self, steps: int) -> None:
+        """Count decode steps that have been taken."""
+        for group in range(len(self.blocks)):
+            self.blocks[group] += self.growth(group, steps)
+            self._make_room(group)
+        self.steps += steps
+
+    def growth(self, group: int, steps: int) -> int:
+        """Blocks that decoding requests of a group need beyond those they have after some steps."""
+        beyond = self.beyond[group]
+        size = len(beyond)
+        whole, rest = divmod(steps, size)
+        # Each step those whose last block is full then: one place before those of the step before.
+        end = -self.steps % size + 1
+        more = sum(beyond[end - rest : end]) if rest <= end else sum(beyond[:end]) + sum(beyond[end - rest :])
+        return self.writing[group] * whole + more
+
+    def steps_that_fit(self, steps: int) -> int:
+        """Of some decode steps, those until memory runs out, at least one."""
+        for group, writing in enumerate(self.writing):
+            free = self.cache.blocks - self.blocks[group]
+            if not writing or self.growth(group, steps - 1) <= free or len(self.inside[group]) == 1:
+                continue
+            low, high = 1, steps
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if self.growth(group, middle - 1) <= free else (low, middle)
+            steps = low
+        return steps
+
+
 class Engine:
-    """The state of a server while requests are played through it."""
+    """State of a server while requests are simulated: its queues, and the step under way."""
+
+    #: Whether requests share the blocks of what their prompts begin with.
+    shares_prompts = True
 
     def __init__(self, server: Server, fleet: ServerFleet) -> None:
         #: When the step ends that is under way; nothing is, where it never ends.
         self.server, self.fleet, self.log, self.now = server, fleet, fleet.log, math.inf
-        log = fleet.log
-        self.isl, self.osl, self.answers, self.evictions = log.isl, log.osl, log.answers, log.evictions
-        self.started, self.first_token, self.finished, self.let_in = (
-            log.started, log.first_token, log.finished, log.let_in,
-        )  # fmt: skip
+        self.isl, self.osl = fleet.log.isl, fleet.log.osl
         groups = range(server.groups)
         self.waiting: list[deque[int]] = [deque() for _ in groups]
-        #: The group of each request; of each group, requests with a slot, and those that decode.
+        #: The group of each request; of each group, requests with a slot, and those that decode; whose turn it is.
         self.group_of: dict[int, int] = {}
-        #: The group whose turn it is.
-        self.turn = 0
-        self.held, self.writing = [0] * server.groups, [0] * server.groups
-        self.in_flight, self.slots_each = 0, -(-server.slots // server.groups)
+        self.held, self.writing, self.turn = [0] * server.groups, [0] * server.groups, 0
+        self.in_flight, self.queued, self.slots_each = 0, 0, -(-server.slots // server.groups)
         #: Requests with a slot whose prompt is still to be looked at, and the step that is the first they can join.
         self.admitted: list[deque[tuple[int, int]]] = [deque() for _ in groups]
-        #: A prompt of each group that is part of the way through: request and tokens done.
+        #: Requests whose blocks have been loaded, and a prompt of each group that is part of the way through: request
+        #: and tokens done.
+        self.brought: list[int] = []
         self.begun: list[tuple[int, int] | None] = [None for _ in groups]
-        #: Decoding requests by the number of the step that ends them.
+        #: Decoding requests by the number of the step that ends them, and tokens of their contexts.
         self.decoding: list[tuple[int, int]] = []
         self.ends: dict[int, int] = {}
         self.steps, self.context = 0, 0
-        #: Steps of any kind, those that an idle server need not take included.
-        self.taken = 0
-        #: The first of these in which prompts are read, and how many requests wait for a slot.
-        self.soonest, self.queued = math.inf, 0
+        #: Steps of any kind, those that an idle server need not take included; the first in which prompts are read.
+        self.taken, self.soonest = 0, math.inf
         #: Decode steps under way: their number, when they began, the first of them and what each takes longer; or the
         #: prompts that the step under way ends.
         self.planned, self.plan = 0, (0.0, 0.0, 0.0)
@@ -489,26 +679,15 @@ class Engine:
         #: that ran when a prompt came, those that were prepared then, and that in which it was read.
         self.rounds_left = 0.0
         self.late: dict[int, float] = {}
-        #: Of each group, blocks that are taken now and when all end, requests with a slot as they were let in, and
-        #: decoding ones by their tokens beyond whole blocks, as they were at step 0.
-        self.cache = server.cache
-        self.blocks, self.blocks_at_end = [0] * server.groups, [0] * server.groups
-        self.inside: list[dict[int, None]] = [{} for _ in groups]
-        self.beyond_blocks = [[0] * (1 if server.cache is None else server.cache.block_tokens) for _ in groups]
-        #: What each group, and each memory behind all of them, has of prompts; until when each of these is busy, and
-        #: requests whose blocks it has brought.
-        self.prefixes = [Prefixes() for _ in groups]
-        self.behind = [Prefixes() for _ in server.tiers]
-        self.busy_until = [0.0 for _ in server.tiers]
-        self.brought: list[int] = []
-        #: Of the request that is let in, blocks that each of these memories has to bring.
-        self.blocks_to_load: list[int] = []
-        #: Steps that prompts by themselves are read in, by their tokens and those before them.
-        self.known: dict[tuple[int, int], _PromptPart] = {}
+        self.memory = (
+            None
+            if server.cache is None
+            else _Memory(server, server.cache, fleet.log, self.writing, shared=self.shares_prompts)
+        )
 
     def begin(self) -> None:
         """Begin the next step: read prompts, decode, or wait for work."""
-        if not (self.cache is not None and self._evict()) and (self.queued or self.brought):
+        if not self._evict() and (self.queued or self.brought):
             self.admit()
         if not self.decoding and self.soonest < math.inf:
             # An idle server has prepared nothing, and need not take the steps that a prompt would have waited for.
@@ -540,37 +719,37 @@ class Engine:
 
     def stop(self, time: float) -> None:
         """Take the decode steps that have begun by then, and note what requests under way have written."""
+        log = self.log
         if self.planned:
             start, first, growth = self.plan
             steps, self.planned = min(_steps_begun(first, growth, time - start), self.planned), 0
             self._advance(steps)
         for request in self.group_of:
-            if self.finished[request] < 0.0:
-                self.log.written[request] = self._written(request)
-                for times in (self.let_in, self.started, self.first_token, self.finished):
+            if log.finished[request] < 0.0:
+                log.written[request] = self._written(request)
+                for times in (log.let_in, log.started, log.first_token, log.finished):
                     if times[request] < 0.0:
-                        times[request] = max(time, self.first_token[request])
+                        times[request] = max(time, log.first_token[request])
 
     def receive(self, request: int, time: float) -> None:
         """Put a request into a queue, before those are gone that the step under way ends."""
-        group = 0
-        if self.server.groups > 1:
-            groups = range(self.server.groups)
+        group, server, waiting, held = 0, self.server, self.waiting, self.held
+        if server.groups > 1:
+            groups = range(server.groups)
             if self.fleet.router == "prefix_aware" and self.log.before[request]:
-                busy = [self.held[group] + len(self.waiting[group]) for group in groups]
-                group = _nearest(self.found(request), busy)
-            elif self.server.dealing == "round_robin":
-                group, self.turn = self.turn, (self.turn + 1) % self.server.groups
+                group = _nearest(self.found(request), [held[group] + len(waiting[group]) for group in groups])
+            elif server.dealing == "round_robin":
+                group, self.turn = self.turn, (self.turn + 1) % server.groups
             else:
-                group = min(groups, key=self._load)
+                group = min(groups, key=lambda group: 4 * len(waiting[group]) + held[group])
         self.group_of[request] = group
-        self.waiting[group].append(request)
+        waiting[group].append(request)
         self.queued += 1
-        self._wake(time, free=self.in_flight < self.server.slots and min(self.held) < self.slots_each)
+        self._wake(time, free=self.in_flight < server.slots and min(held) < self.slots_each)
 
     def loaded(self, request: int, attempt: int, time: float) -> None:
         """Note that the blocks of a request have come, unless it was sent back meanwhile."""
-        if self.evictions[request] == attempt:
+        if self.log.evictions[request] == attempt:
             self.brought.append(request)
             self._wake(time, free=True)
 
@@ -583,232 +762,83 @@ class Engine:
             self.planned = min(_steps_begun(first, growth, time - start), self.planned)
             self.now = start + _sum(first, growth, self.planned)
 
-    def remember(self, number: int, parts: Parts) -> None:
-        """Have a prompt in the memory of a group, and in those behind, before the run."""
-        if self.cache is None:
-            return
-        self.prefixes[number % len(self.prefixes)].keep(parts, self.cache.blocks)
-        self._keep_behind(parts)
-
     def found(self, request: int) -> list[int]:
         """Blocks of a request that each group has [1]."""
-        parts = self.parts_of(request, self.isl[request])
-        return [prefixes.found(parts) for prefixes in self.prefixes]
-
-    def parts_of(self, request: int, tokens: int) -> Parts:
-        """Parts of the whole blocks of the first tokens of a request."""
-        log, cache = self.log, self.cache
-        before, own = log.before[request], log.own[request]
-        if own < 0 or cache is None:
-            return before
-        return joined(before, own, max(tokens // cache.block_tokens - log.blocks_before[request], 0))
-
-    def _keep_behind(self, parts: Parts) -> None:
-        for tier, memory in zip(self.server.tiers, self.behind, strict=True):
-            memory.keep(parts, tier.blocks)
-
-    def may_run_out(self, cache: KvCacheMemory) -> bool:
-        """Say whether requests that were in flight together could not all hold their whole answers in a memory."""
-        everything = slice(self.log.count)
-        held = cache.held(np.array(self.isl[everything]) + np.array(self.osl[everything]))
-        group = np.array([self.group_of[request] for request in range(held.size)])
-        if held.max() * self.slots_each <= cache.blocks:
-            return False
-        times = np.concatenate((self.let_in[everything], self.finished[everything]))
-        changes = np.concatenate((held, -held))
-        order = np.lexsort((changes, times))
-        for which in range(self.server.groups):
-            chosen = np.where(np.tile(group == which, 2), changes, 0)[order]
-            if np.cumsum(chosen).max() > cache.blocks:
-                return True
-        return False
-
-    def _load(self, group: int) -> int:
-        """Return the load by which vLLM's balancer chooses a data-parallel group."""
-        return 4 * len(self.waiting[group]) + self.held[group]
+        if self.memory is None:
+            return [0] * self.server.groups
+        parts = self.memory.parts_of(request, self.isl[request])
+        return [prefixes.found(parts) for prefixes in self.memory.prefixes]
 
     def admit(self) -> None:
         """Give free slots to those who wait, from the first step on that is not prepared yet."""
-        server = self.server
+        server, log, memory = self.server, self.log, self.memory
         step = -(-(self.taken + server.steps_ahead) // server.look_steps) * server.look_steps
         ready, self.brought = self.brought, []
         for group, waiting in enumerate(self.waiting):
             while waiting and self.held[group] < self.slots_each and self.in_flight < server.slots:
                 request = waiting[0]
-                if self.cache is not None and not self._let_in(request, group, self.cache):
+                if memory is not None and not memory.let_in(request, group):
                     break
                 self.held[group] += 1
                 self.in_flight += 1
                 self.queued -= 1
-                self.let_in[request] = self.now
+                log.let_in[request] = self.now
                 waiting.popleft()
-                if not self._is_loading(request):
+                if memory is not None and any(memory.to_load):
+                    self.fleet.later(memory.load(self.now), (self, request, log.evictions[request]))
+                else:
                     ready.append(request)
         for request in ready:
             self.admitted[self.group_of[request]].append((request, step))
         self.look()
 
-    def _let_in(self, request: int, group: int, cache: KvCacheMemory) -> bool:
-        """Take the blocks of a prompt, if they are free, and those that are kept free beside them."""
-        inside, prefixes, self.blocks_to_load = self.inside[group], self.prefixes[group], []
-        parts = self.parts_of(request, self.isl[request])
-        used = prefixes.in_use(parts)
-        prompt = cache.held(self.isl[request]) - used
-        whole = cache.held(self.isl[request] + self.osl[request]) - used
-        if inside:
-            needed = prompt + cache.own_answer * (whole - prompt)
-            needed += cache.other_answers * (self.blocks_at_end[group] - self.blocks[group])
-            if self.blocks[group] + needed > cache.blocks:
-                return False
-        if parts:
-            self._find(request, parts, prefixes)
-            prefixes.take(parts)
-        self.blocks[group] += prompt
-        self.blocks_at_end[group] += whole
-        inside[request] = None
-        self._make_room(group)
-        return True
-
-    def _find(self, request: int, parts: Parts, prefixes: Prefixes) -> None:
-        """Note what of a prompt is in memory, here or behind; at least one token is read in any case."""
-        size, log = self.server.cache.block_tokens if self.server.cache is not None else 1, self.log
-        most, reached = (self.isl[request] - 1) // size, 0
-        blocks_found = []
-        for memory in (prefixes, *self.behind):
-            there = max(min(memory.found(parts), most), reached)
-            blocks_found.append((there - reached) * size)
-            reached = there
-        if not self.evictions[request]:
-            log.found[request] = tuple(blocks_found)
-        log.reused[request] = reached * size
-        self.blocks_to_load = [tokens // size for tokens in blocks_found[1:]]
-
-    def _is_loading(self, request: int) -> bool:
-        """Bring the blocks of a request from the memories behind, one request after the other; say whether any come."""
-        if not any(self.blocks_to_load):
-            return False
-        last = self.now
-        for which, (tier, blocks) in enumerate(zip(self.server.tiers, self.blocks_to_load, strict=True)):
-            if blocks:
-                begin = max(self.busy_until[which], self.now)
-                self.busy_until[which] = begin + blocks * tier.block_seconds
-                last = max(last, self.busy_until[which] + tier.access_seconds)
-        self.blocks_to_load = []
-        self.fleet.later(last, (self, request, self.evictions[request]))
-        return True
-
-    def let_out(self, request: int, group: int, tokens: int) -> None:
-        """Free the blocks of a request that has so many tokens; they stay until others need the room."""
-        cache, log = self.cache, self.log
-        assert cache is not None
-        parts = self.parts_of(request, max(tokens - (tokens > log.prompts[request]), 0))
-        shared = self.prefixes[group].release(parts) if parts else 0
-        del self.inside[group][request]
-        self.blocks[group] -= cache.held(tokens) - shared
-        self.blocks_at_end[group] -= cache.held(self.isl[request] + self.osl[request]) - shared
-        self._make_room(group)
-        self._keep_behind(parts)
-
-    def _make_room(self, group: int) -> None:
-        """Drop what nobody uses for what requests need."""
-        prefixes = self.prefixes[group]
-        if prefixes.idle_blocks and self.cache is not None:
-            prefixes.forget(self.blocks[group] + prefixes.idle_blocks - self.cache.blocks)
-
     def _evict(self) -> bool:
         """Let requests go until the next step fits, and say whether any went."""
-        cache, went = self.cache, False
-        assert cache is not None
-        for group, inside in enumerate(self.inside):
-            while self.blocks[group] > cache.blocks and len(inside) > 1 and cache.evicted != "nobody":
-                self.send_back(self._victim(group, cache), group)
+        memory, went = self.memory, False
+        if memory is None or memory.cache.evicted == "nobody":
+            return False
+        for group, inside in enumerate(memory.inside):
+            while memory.blocks[group] > memory.cache.blocks and len(inside) > 1:
+                latest = reversed(inside)
+                last = memory.cache.evicted == "last"
+                self.send_back(next(latest) if last else min(latest, key=self._written), group)
                 went = True
         if went:
             self.look()
         return went
 
-    def _victim(self, group: int, cache: KvCacheMemory) -> int:
-        """The request of a group that has to go."""
-        inside = self.inside[group]
-        if cache.evicted == "last":
-            return next(reversed(inside))
-        return min(reversed(inside), key=self._written)
-
     def _written(self, request: int) -> int:
         """Tokens of an answer that are there."""
         end = self.ends.get(request)
-        return self.answers[request] - (self.osl[request] if end is None else end - self.steps)
+        return self.log.answers[request] - (self.osl[request] if end is None else end - self.steps)
 
     def send_back(self, request: int, group: int) -> None:
         """To the head of those that wait; what it has written is read again as a part of its prompt."""
-        end = self.ends.get(request)
-        begun = self.begun[group]
-        tokens = self.isl[request]
+        end, begun, tokens = self.ends.get(request), self.begun[group], self.isl[request]
         if end is not None:
-            written = self.osl[request] - (end - self.steps)
-            self._leave(request, group, end)
+            tokens += self.osl[request] - (end - self.steps)
+            self._leave(request, group)
             self.decoding.remove((end, request))
             heapq.heapify(self.decoding)
-            tokens += written
         elif begun is not None and begun[0] == request:
             self.begun[group] = None
         else:
             self.admitted[group] = deque(entry for entry in self.admitted[group] if entry[0] != request)
             self.brought = [other for other in self.brought if other != request]
-        self.let_out(request, group, tokens)
+        self.let_out(request, tokens)
         self.osl[request] -= tokens - self.isl[request]
         self.isl[request] = tokens
-        self.held[group] -= 1
-        self.in_flight -= 1
         self.waiting[group].appendleft(request)
         self.queued += 1
-        self.evictions[request] += 1
+        self.log.evictions[request] += 1
 
-    def _join(self, request: int, group: int, end: int) -> None:
-        """Count a request that begins to decode."""
-        self.ends[request] = end
-        self.context += self.isl[request] + 1
-        self.writing[group] += 1
-        if self.cache is not None:
-            cache, key = self.cache, self._beyond(request, end)
-            self.blocks[group] += cache.held(self.isl[request] + 1) - cache.held(self.isl[request])
-            self.beyond_blocks[group][key] += 1
-
-    def _leave(self, request: int, group: int, end: int) -> None:
-        """Count a request that decodes no longer."""
-        del self.ends[request]
-        self.context -= self.isl[request] + self.osl[request] - (end - self.steps)
-        self.writing[group] -= 1
-        if self.cache is not None:
-            self.beyond_blocks[group][self._beyond(request, end)] -= 1
-
-    def _beyond(self, request: int, end: int) -> int:
-        """Tokens of a decoding request beyond whole blocks, as they were at step 0."""
-        assert self.cache is not None
-        tokens = self.cache.request_tokens + self.isl[request] + self.osl[request] - end
-        return tokens % self.cache.block_tokens
-
-    def _growth(self, group: int, steps: int) -> int:
-        """Blocks that decoding requests of a group need beyond those they have after some steps."""
-        beyond = self.beyond_blocks[group]
-        size = len(beyond)
-        whole, rest = divmod(steps, size)
-        # Each step those whose last block is full then: one place before those of the step before.
-        end = -self.steps % size + 1
-        more = sum(beyond[end - rest : end]) if rest <= end else sum(beyond[:end]) + sum(beyond[end - rest :])
-        return self.writing[group] * whole + more
-
-    def _steps_that_fit(self, group: int, steps: int) -> int:
-        """Of some decode steps, those until memory runs out, at least one."""
-        assert self.cache is not None
-        free = self.cache.blocks - self.blocks[group]
-        if self._growth(group, steps - 1) <= free or len(self.inside[group]) == 1:
-            return steps
-        low, high = 1, steps
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._growth(group, middle - 1) <= free else (low, middle)
-        return low
+    def let_out(self, request: int, tokens: int) -> None:
+        """Free the slot, and the blocks, of a request that has so many tokens."""
+        group = self.group_of[request]
+        if self.memory is not None:
+            self.memory.let_out(request, group, tokens)
+        self.held[group] -= 1
+        self.in_flight -= 1
 
     def look(self) -> None:
         """Note the first step that reads prompts."""
@@ -820,15 +850,16 @@ class Engine:
         if self.server.held_steps and self.decoding:
             # All groups have one, or the first has waited long enough.
             full = max(firsts) if len(firsts) == self.server.groups else math.inf
-            soonest = min(soonest + round(self.server.held_steps * self._round_tokens(len(self.decoding))), full)
+            rounds = self.server.times.round_tokens(len(self.decoding))
+            soonest = min(soonest + round(self.server.held_steps * rounds), full)
         self.soonest = min(self.soonest, soonest)
 
     def _read(self) -> None:
         """A step that reads prompts, with one token of each decoding request if these do not wait."""
-        server, stages = self.server, self.server.stages
-        beside = self.decoding if server.policy == "chunked" else []
-        decoding = self._step_seconds(self.context / len(beside)) if beside else 0.0
-        running = decoding * self._round_tokens(len(beside)) if beside else 0.0
+        server, times, stages = self.server, self.server.times, self.server.stages
+        batch = len(self.decoding) if server.policy == "chunked" else 0
+        decoding = times.decode(batch, self.context / batch, self.writing) if batch else 0.0
+        running = decoding * times.round_tokens(batch) if batch else 0.0
         ready: list[int] = []
         # What prompts add: the work of chips, and what is launched for longer than it takes to decode.
         work, most, total, longest, every = -math.inf, 0, 0, 0.0, 0.0
@@ -843,17 +874,16 @@ class Engine:
                     if wait > longest:
                         longest = wait
             work, most, total = max(work, beyond), max(most, tokens), total + tokens
-        if server.together is not None:
-            work = max(work + server.together(most, total), 0.0)
-        if server.saved_seconds is not None and beside:
-            work = max(work - server.saved_seconds(len(beside), total), 0.0)
+        work = max(work + times.together(most, total), 0.0)
+        if batch:
+            work = max(work - times.saved_seconds(batch, total), 0.0)
         self.rounds_left = (1.5 + server.steps_ahead) * (running - decoding)
         self.now += decoding + max(work, min(every, stages * longest))
         self.reading = ready
 
     def _parts(self, group: int, ready: list[int]) -> list[_PromptPart]:
         """Return the parts of prompts that a group reads in a step; those that it ends are added to ``ready``."""
-        chunk, admitted, reused = self.server.chunk, self.admitted[group], self.log.reused
+        admitted, log, times, chunk = self.admitted[group], self.log, self.server.times, self.server.chunk
         parts: list[_PromptPart] = []
         budget, begun = chunk, self.begun[group]
         self.begun[group] = None
@@ -862,131 +892,77 @@ class Engine:
                 if not admitted or admitted[0][1] > self.taken:
                     break
                 request = admitted.popleft()[0]
-                begun = (request, reused[request])
-                if self.started[begun[0]] < 0.0:
-                    self.started[begun[0]] = self.now
+                begun = (request, log.reused[request])
+                if log.started[request] < 0.0:
+                    log.started[request] = self.now
             request, done = begun
-            left = self.isl[request] - done
-            taken = left if left < budget else budget
-            parts.append(self._part(request, done, taken))
+            prompt = self.isl[request]
+            taken = min(prompt - done, budget)
+            parts.append(times.part(chunk, prompt, log.reused[request], done, taken))
             budget -= taken
-            self.log.tokens_read += taken
-            if taken == left:
-                ready.append(request)
-            else:
+            log.tokens_read += taken
+            if done + taken < prompt:
                 self.begun[group] = (request, done + taken)
                 break
+            ready.append(request)
             begun = None
         return parts
 
     def _decode(self) -> None:
         """Steps until a request ends or can join; an arrival that finds a free slot makes them fewer."""
+        times, batch = self.server.times, len(self.decoding)
         steps = self.decoding[0][0] - self.steps
         if self.soonest < self.taken + steps:
             steps = int(self.soonest) - self.taken
-        if self.cache is not None:
-            for group, writing in enumerate(self.writing):
-                if writing:
-                    steps = self._steps_that_fit(group, steps)
-        mean = self.context / len(self.decoding)
-        first = self._step_seconds(mean)
-        growth = 0.0 if steps == 1 else (self._step_seconds(mean + steps - 1) - first) / (steps - 1)
+        if self.memory is not None:
+            steps = self.memory.steps_that_fit(steps)
+        mean, growth = self.context / batch, 0.0
+        first = times.decode(batch, mean, self.writing)
+        if steps > 1:
+            growth = (times.decode(batch, mean + steps - 1, self.writing) - first) / (steps - 1)
         self.planned, self.plan = steps, (self.now, first, growth)
         self.now += _sum(first, growth, steps)
 
     def _advance(self, steps: int) -> None:
         """Count decode steps that have been taken, and let go of the requests that they end."""
         decoding = self.decoding
-        if self.cache is not None:
-            for group in range(self.server.groups):
-                self.blocks[group] += self._growth(group, steps)
-                self._make_room(group)
+        if self.memory is not None:
+            self.memory.advance(steps)
         self.steps += steps
         self.context += steps * len(decoding)
         while decoding and decoding[0][0] == self.steps:
-            end, request = heapq.heappop(decoding)
-            self._leave(request, self.group_of[request], end)
+            _, request = heapq.heappop(decoding)
+            self._leave(request, self.group_of[request])
             self._finish(request, self.isl[request] + self.osl[request])
 
     def answer(self, request: int) -> None:
         """Note the first token, which comes with the prefill, and begin to decode."""
-        if self.first_token[request] < 0.0:
+        if self.log.first_token[request] < 0.0:
             self.late[request] = self.rounds_left
-            self.first_token[request] = self.now + self.rounds_left
+            self.log.first_token[request] = self.now + self.rounds_left
         if self.osl[request] == 1:
             self._finish(request, self.isl[request])
             return
-        end = self.steps + self.osl[request] - 1
-        self._join(request, self.group_of[request], end)
+        group, end = self.group_of[request], self.steps + self.osl[request] - 1
+        self.ends[request] = end
+        self.context += self.isl[request] + 1
+        self.writing[group] += 1
+        if self.memory is not None:
+            self.memory.join(request, group)
         heapq.heappush(self.decoding, (end, request))
+
+    def _leave(self, request: int, group: int) -> None:
+        """Count a request that decodes no longer."""
+        self.context -= self.isl[request] + self.osl[request] - (self.ends.pop(request) - self.steps)
+        self.writing[group] -= 1
+        if self.memory is not None:
+            self.memory.beyond[group][self.memory.beyond_of.pop(request)] -= 1
 
     def _finish(self, request: int, tokens: int) -> None:
         """Note the last token; requests that wait for it are sent."""
-        self.finished[request] = self.now + self.late.pop(request, 0.0)
-        group = self.group_of[request]
-        if self.cache is not None:
-            self.let_out(request, group, tokens)
-        self.held[group] -= 1
-        self.in_flight -= 1
+        self.log.finished[request] = self.now + self.late.pop(request, 0.0)
+        self.let_out(request, tokens)
         self.fleet.ended(request, self.now)
-
-    def _round_tokens(self, batch: int) -> float:
-        """Tokens of a round, which is a step where nobody speculates [1]."""
-        return 1.0 if self.server.round_tokens is None else self.server.round_tokens(batch)
-
-    def _step_seconds(self, context: float) -> float:
-        """A decode step, between that of all groups as full as the fullest and that of the fullest alone."""
-        batch, groups = len(self.decoding), self.server.groups
-        if groups == 1:
-            seconds = self.server.decode_step_seconds(batch, context)
-        else:
-            most = max(self.writing)
-            even = groups * most
-            seconds = float(self.server.decode_step_seconds(even, context))
-            if batch < even and self.server.lone_step_seconds is not None:
-                alone = float(self.server.lone_step_seconds(most, context))
-                seconds = alone + (seconds - alone) * (batch - most) / (even - most)
-        if not 0.0 <= seconds < math.inf:
-            _refuse(seconds, f"decode_step_seconds for a batch of {batch} at {context:g} tokens of context")
-        return seconds
-
-    def _part(self, request: int, done: int, taken: int) -> _PromptPart:
-        """A part of a prompt, as its share of the steps that the prompt by itself is read in.
-
-        Parts of a prompt add up to it, however it is cut; what the host launches for longer than chips work is launched
-        for each part again.
-        """
-        chunk, isl, reused = self.server.chunk, self.isl[request], self.log.reused[request]
-        start = done - (done - reused) % chunk
-        part = self._step_of_prompt(min(chunk, isl - start), start)
-        if done == start and taken == part.tokens:
-            return part
-        beyond = launching = 0.0
-        end = done + taken
-        while start < end:
-            step = self._step_of_prompt(min(chunk, isl - start), start)
-            beyond += step.beyond_seconds * (min(end, start + step.tokens) - max(done, start)) / step.tokens
-            launching = max(launching, step.launch_seconds)
-            start += chunk
-        return _PromptPart(taken, self._usual(taken) + beyond + launching, launching, beyond)
-
-    def _usual(self, tokens: int) -> float:
-        """Return the time of the chips for some tokens of usual prompts on one group, if the server knows that [s]."""
-        return 0.0 if self.server.together is None else self.server.together(tokens, tokens)
-
-    def _step_of_prompt(self, tokens: int, cached: int) -> _PromptPart:
-        """A step that a prompt by itself is read in."""
-        part = self.known.get((tokens, cached))
-        if part is None:
-            server, seconds = self.server, float(self.server.prefill_seconds(tokens, cached))
-            if not 0.0 <= seconds < math.inf:
-                _refuse(seconds, f"prefill_seconds for {tokens} tokens after {cached} cached ones")
-            working = seconds if server.chip_seconds is None else float(server.chip_seconds(tokens, cached))
-            if not 0.0 <= working < math.inf:
-                _refuse(working, f"chip_seconds for {tokens} tokens after {cached} cached ones")
-            beyond = working - self._usual(tokens)
-            part = self.known[tokens, cached] = _PromptPart(tokens, seconds, seconds - working, beyond)
-        return part
 
 
 def _sum(first: float, growth: float, steps: float) -> float:
@@ -1000,7 +976,3 @@ def _steps_begun(first: float, growth: float, seconds: float) -> int:
     root = math.sqrt(max(half**2 + 2.0 * growth * seconds, 0.0))
     below = half + root
     return max(math.ceil(2.0 * seconds / below - 1e-9), 1) if below > 0.0 else 1
-
-
-def _refuse(seconds: float, what: str) -> None:
-    raise InputError(f"{what} must be a finite time >= 0 s, got {seconds:g}")

@@ -13,7 +13,6 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.engine import (
-    Prefill,
     fastest_cut,
     group_steps,
     needed_memory,
@@ -40,7 +39,7 @@ from inference_econ.serving.simulation.arrivals import (
     draw,
 )
 from inference_econ.serving.simulation.arrivals import Parts as BlockParts
-from inference_econ.serving.simulation.events import KvCacheMemory, Router, Server, Tier, simulate
+from inference_econ.serving.simulation.events import KvCacheMemory, Router, Server, StepTimes, Tier, simulate
 from inference_econ.serving.simulation.trace import StepTable, Trace
 from inference_econ.serving.steady import decode_steps
 
@@ -100,35 +99,37 @@ def server(
     Groups of attention ranks have requests of their own and step together. Pipeline stages read prompts in turn, each
     in its share of the time of the instance. Prompts that share a step take what as many of the mean length do.
     """
-    assumed, requests = service.setup.assumptions, service.requests
-    chunk, few = int(assumed.serving.prefill_chunk), not slots and bool(lengths.max() <= _NEARLY * lengths.min())
-    groups, stages = round(float(reading_groups(service.setup, service.plans)[0])), float(service.plans.pp[0])
+    assumed, requests, chunk = service.setup.assumptions, service.requests, _chunk(service)
+    groups, longest = _groups(service), int(lengths.max())
+    few = not slots and bool(longest <= _NEARLY * lengths.min())
     # What requests are taken to have in the cache, so that it is neither new nor counted among their tokens.
     cached = 0.0 if slots else requests.cached
-    cache = _cache(service, groups, cached)
+    cache = _cache(service, cached)
     service = service if slots is None else replace(service, slots=slots)
     first = float(lengths.min()) + requests.cached
     ends = np.unique([first, 2.0 * requests.mean_context - first])
     contexts, sizes = (ends, _FEW) if few else (requests.mean_context * np.array(_CONTEXTS), _SIZES)
     steps, lone, most = _decode_tables(service, contexts, sizes, cached)
-    alone, chips = _prompt_tables(service, int(lengths.max()), cached, few=few)
-    together = _together(service, int(lengths.max()), groups, stages)
-    whole = prefill_first or not chunk
+    alone, chips = _prompt_tables(service, longest, cached, few=few)
+    together, whole = _together(service, longest), prefill_first or not chunk
+    if service.speculation is None:
+        times = StepTimes(steps, alone, chips, together, lone)
+    else:
+        times = StepTimes(
+            lambda batch, context: steps(min(batch, most), context), alone, chips, together, lone,
+            round_tokens=_round_table(service),
+        )  # fmt: skip
+    if not whole and requests.decode_steps > 0:
+        times = replace(times, saved_seconds=_saved_table(service))
     return Server(
-        steps if service.speculation is None else lambda batch, context: steps(min(batch, most), context),
-        alone,
+        times,
         service.slots,
         "prefill_first" if whole else "chunked",
-        chunk or _NO_LIMIT,
-        chips,
-        together,
-        stages=stages,
+        int(chunk) or _NO_LIMIT,
+        stages=float(service.plans.pp[0]),
         steps_ahead=round(assumed.host.steps_ahead),
         groups=groups,
         dealing=service.setup.dealing,
-        lone_step_seconds=lone,
-        saved_seconds=None if whole or requests.decode_steps <= 0 else _saved_table(service, groups, stages),
-        round_tokens=None if service.speculation is None else _round_table(service),
         most_prompts=math.inf if chunk else 1.0,
         held_steps=round(service.setup.held_steps) if groups > 1 else 0,
         cache=cache,
@@ -136,13 +137,23 @@ def server(
     )
 
 
-def _cache(service: Service, groups: int, cached: float) -> KvCacheMemory | None:
+def _chunk(service: Service) -> float:
+    """Prompt tokens of a step at most; 0 if nothing limits them [tokens]."""
+    return service.setup.assumptions.serving.prefill_chunk
+
+
+def _groups(service: Service) -> int:
+    """Groups of attention ranks [1]."""
+    return round(float(reading_groups(service.setup, service.plans)[0]))
+
+
+def _cache(service: Service, cached: float) -> KvCacheMemory | None:
     """Memory of each group as blocks of tokens, from the capacity check; None where requests do not grow.
 
     A request holds a line in its context, through what it holds with its prompt alone and with its whole answer: states
     and windows are a number of tokens that it has from the beginning. At least as much as all slots hold on average.
     """
-    setup, requests, rules = service.setup, service.requests, service.setup.admission
+    setup, requests, rules, groups = service.setup, service.requests, service.setup.admission, _groups(service)
     block, batch = setup.assumptions.capacity.kv_block, -(-service.slots // groups) * groups
     plans = replace(service.plans, batch=np.array([float(batch)]))
     first = math.ceil(requests.isl.mean / block) * block
@@ -166,31 +177,31 @@ def _cache(service: Service, groups: int, cached: float) -> KvCacheMemory | None
 
 def _prompt_tables(service: Service, longest: int, cached: float, *, few: bool) -> tuple[StepTable, StepTable]:
     """Seconds of parts of prompts alone, and of the chips for them, by tokens and by tokens that are read before."""
-    chunk, requests = service.setup.assumptions.serving.prefill_chunk, service.requests
+    chunk, requests = _chunk(service), service.requests
     largest = min(longest, int(chunk) or longest)
-    steps = captured_ends(service.setup, float(largest))
-    sizes = np.unique([*_prompt_sizes(requests.new_tokens, chunk, largest), *steps])
-    if few:
-        usual = max(min(requests.new_tokens, float(largest)), 1.0)
-        sizes = np.unique([max(usual / 2.0, 1.0), usual])
     # Of a prompt that fits one chunk, a part may have been read before.
     several = longest > chunk > 0 or cached < requests.cached
-    done = requests.mean_context * np.array(_READ) if several else np.array([0.0, longest] if chunk else [0.0])
     if few:
-        done = np.array([0.0, longest] if several else [0.0])
-    read = [[_reading(service, float(size), cached + float(before)) for before in done] for size in sizes]
+        usual = max(min(requests.new_tokens, float(largest)), 1.0)
+        sizes, done = np.unique([max(usual / 2.0, 1.0), usual]), np.array([0.0, longest] if several else [0.0])
+    else:
+        # Usual sizes are among them, so that they are not interpolated.
+        exact = [
+            size for size in (requests.new_tokens, requests.new_tokens % (chunk or np.inf)) if 1.0 <= size <= largest
+        ]
+        spread = np.rint(np.geomspace(1.0, largest, _PROMPT_SIZES))
+        sizes = np.unique([*spread, *exact, *captured_ends(service.setup, float(largest))])
+        done = requests.mean_context * np.array(_READ) if several else np.array([0.0, longest] if chunk else [0.0])
+    known = {(requests.new_tokens, requests.cached): service.prompt}
+    read = [
+        [known.get((size, cached + before)) or service.reading(size, cached + before) for before in done.tolist()]
+        for size in sizes.tolist()
+    ]
     alone = np.array([[float(prompt.busy_seconds[0]) for prompt in row] for row in read])
     chips = np.array([[float((prompt.busy_seconds * prompt.chip_share)[0]) for prompt in row] for row in read])
     # Requests that are read again have prompts of any length.
     ends = np.array([1.0, chunk or _NO_LIMIT])
     return _with_ends(sizes, done, alone, ends), _with_ends(sizes, done, chips, ends)
-
-
-def _reading(service: Service, size: float, cached: float) -> Prefill:
-    """Of a part of a prompt; that of the usual one is known."""
-    if size == service.requests.new_tokens and cached == service.requests.cached:
-        return service.prompt
-    return service.reading(size, cached)
 
 
 def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTable:
@@ -204,24 +215,19 @@ def _with_ends(sizes: Array, done: Array, seconds: Array, ends: Array) -> StepTa
     return StepTable(points.tolist(), done.tolist(), np.maximum(values, 0.0))
 
 
-def _prompt_sizes(usual: float, chunk: float, largest: int) -> Array:
-    """Tokens that are read at a time; usual ones are among them, so that they are not interpolated [tokens]."""
-    exact = [size for size in (usual, usual % (chunk or np.inf)) if 1.0 <= size <= largest]
-    return np.unique(np.append(np.rint(np.geomspace(1.0, largest, _PROMPT_SIZES)), exact))
-
-
-def _together(service: Service, longest: int, groups: int, stages: float) -> Callable[[int, int], float]:
+def _together(service: Service, longest: int) -> Callable[[int, int], float]:
     """Return the time of chips to read usual prompts, by the tokens of the fullest group and of all groups [s].
 
     Parts of prompts count as their tokens: a step with one and a third prompts takes what so many take.
     """
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
-    chunk = service.setup.assumptions.serving.prefill_chunk
+    chunk, groups, stages = _chunk(service), _groups(service), float(service.plans.pp[0])
     largest = float(chunk or longest)
     usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
     sizes = np.rint(np.geomspace(1.0, largest, _SIZES))
     tokens = np.unique([*sizes, *usual, *captured_ends(service.setup, largest), chunk or _NO_LIMIT])
-    batches = _micro_batches(tokens / parts.tokens, stages)
+    # Micro-batches of a pipeline: one for each prompt until all stages have one.
+    batches = np.clip(tokens / parts.tokens, 1.0, stages)
     counts = tokens / parts.tokens / batches
     plans = service.plans.column(counts[None])
     even = single = group_steps(free, plans, parts.tokens, parts.cached, counts[None], counts[None])[0]
@@ -237,19 +243,14 @@ def _together(service: Service, longest: int, groups: int, stages: float) -> Cal
     return seconds
 
 
-def _micro_batches(prompts: Array, stages: float) -> Array:
-    """Micro-batches of a pipeline that some prompts are read in: one each until all stages have one [1]."""
-    return np.clip(prompts, 1.0, stages)
-
-
-def _saved_table(service: Service, groups: int, stages: float) -> Callable[[int, int], float]:
+def _saved_table(service: Service) -> Callable[[int, int], float]:
     """Return the time that steps with decoding requests and prompt tokens take less than two [s]."""
     free, parts = unhindered(service.setup), Parts.of(service.setup, service.requests)
-    batches = np.unique(np.rint(np.geomspace(1.0, service.slots, _SAVED)))
-    largest = groups * service.setup.assumptions.serving.prefill_chunk
+    batches, stages = np.unique(np.rint(np.geomspace(1.0, service.slots, _SAVED))), float(service.plans.pp[0])
+    largest = _groups(service) * _chunk(service)
     usual = [tokens for tokens in (parts.tokens, stages * parts.tokens) if tokens < largest]
     tokens = np.unique([*np.rint(np.geomspace(1.0, largest, _SAVED_PROMPTS)), *usual])
-    passes = _micro_batches(tokens / parts.tokens, stages)
+    passes = np.clip(tokens / parts.tokens, 1.0, stages)
     rows = service.plans.column(np.maximum(np.repeat(batches, tokens.size), stages)[None])
     prompts = np.tile(tokens / parts.tokens / passes, batches.size)[None]
     seconds = saved_seconds(free, rows, parts.tokens, parts.cached, prompts).reshape(batches.size, tokens.size)
@@ -262,8 +263,7 @@ def _decode_tables(service: Service, contexts: Array, sizes: int, cached: float)
 
     Of speculation rounds over the tokens that they give, at the mean context.
     """
-    setup, plans = service.setup, service.plans
-    groups = round(float(reading_groups(setup, plans)[0]))
+    setup, plans, groups = service.setup, service.plans, _groups(service)
     if service.speculation is not None:
         batches, seconds = service.decoding()
         rounds, first = np.unique(batches, return_index=True)  # one batch, where a single request is in flight
@@ -330,17 +330,13 @@ def rehearse(
     """
     number = requests_of_a_rehearsal(service) if count is None else count
     size = block_tokens(service)
-    together = _together_played(service.requests, requests_per_second) if size else 1
+    recorded = service.requests.arrivals
+    fewer = 1.0 if recorded is None or recorded.rate is None else recorded.rate / requests_per_second
+    # Instances that share recorded prompts, so that one finds what another request had left there.
+    together = max(min(round(fewer), _MOST_TOGETHER), 1) if size else 1
     stream = stream_of(service.requests, together * requests_per_second, arrivals, number, seed, size)
     simulated = _server_of(service, stream) if simulated is None else simulated
     return play(service, simulated, stream, instances=together, router="prefix_aware").of_one(together)
-
-
-def _together_played(requests: Requests, requests_per_second: float) -> int:
-    """Instances that share recorded prompts, so that one finds what another request had left there [1]."""
-    arrivals = requests.arrivals
-    fewer = 1.0 if arrivals is None or arrivals.rate is None else arrivals.rate / requests_per_second
-    return max(min(round(fewer), _MOST_TOGETHER), 1)
 
 
 def _server_of(service: Service, stream: Stream) -> Server:
@@ -350,8 +346,7 @@ def _server_of(service: Service, stream: Stream) -> Server:
 
 def block_tokens(service: Service) -> int:
     """Tokens of a block of its cache, where prompts are recorded as blocks and hold memory as they grow; else 0."""
-    groups = round(float(reading_groups(service.setup, service.plans)[0]))
-    cache = _cache(service, groups, 0.0) if service.requests.blocks else None
+    cache = _cache(service, 0.0) if service.requests.blocks else None
     return 0 if cache is None else cache.block_tokens
 
 
@@ -370,7 +365,12 @@ def stream_of(
     has blocks of some tokens, prompts are whole ones with their parts, in the same order under any arrivals.
     """
     if requests.table is None:
-        return draw(count, requests_per_second, _new(requests), law(requests.osl), arrivals=arrivals, seed=seed)
+        prompts, cached = law(requests.isl), round(requests.cached)
+
+        def unread(size: int, random: np.random.Generator) -> Counts:
+            return np.maximum(prompts(size, random) - cached, 1)
+
+        return draw(count, requests_per_second, unread, law(requests.osl), arrivals=arrivals, seed=seed)
     rows = np.array(requests.table.rows)
     offered = requests.arrivals
     if offered is not None and offered.gaps and (isinstance(arrivals, Recorded) or block_tokens):
@@ -421,28 +421,21 @@ def requests_of_a_rehearsal(service: Service) -> int:
 
 def parts_of_a_prompt(service: Service) -> float:
     """Steps that a mean prompt is read in [1]."""
-    chunk = service.setup.assumptions.serving.prefill_chunk
+    chunk = _chunk(service)
     return max(service.requests.new_tokens / chunk, 1.0) if chunk else 1.0
 
 
 def rehearsal_seconds(service: Service, count: int | None = None) -> float:
     """About what :func:`rehearse` takes: for each request, its parts and blocks, and groups to choose from [s]."""
     number = requests_of_a_rehearsal(service) if count is None else count
-    groups = float(reading_groups(service.setup, service.plans)[0])
     lone = _BLOCKS_SECONDS if service.requests.blocks else _REQUEST_SECONDS
-    return number * (lone + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * groups)
+    return number * (lone + _PART_SECONDS * parts_of_a_prompt(service) + _GROUP_SECONDS * _groups(service))
 
 
 def rehearsing(service: Service, count: int) -> Server:
     """The server that :func:`rehearse` plays so many requests on, whatever their rate."""
     arrivals = arrivals_of(service.requests, 1.0)
     return _server_of(service, stream_of(service.requests, 1.0, arrivals, count, block_tokens=block_tokens(service)))
-
-
-def _new(requests: Requests) -> LengthLaw:
-    """New tokens of prompts [tokens]."""
-    whole, cached = law(requests.isl), round(requests.cached)
-    return lambda size, random: np.maximum(whole(size, random) - cached, 1)
 
 
 def play(

@@ -212,7 +212,13 @@ def trace(
     begin, end = float(arrival[measured][0]), float(arrival[measured][-1])
     window = (begin, end if end > begin else max(float(finished.max()), begin + np.finfo(float).tiny))
     seconds = window[1] - window[0]
-    shares = _shares(started, finished, window, slots)
+    times = np.concatenate((np.clip(started, *window), np.clip(finished, *window)))
+    order = np.argsort(times, kind="stable")
+    # A slot that is freed and taken at the same time counts for no time, whatever the order.
+    in_flight = np.clip(np.cumsum(np.repeat([1, -1], started.size)[order])[:-1], 0, slots)
+    held = np.bincount(in_flight, weights=np.diff(times[order]), minlength=slots + 1)
+    held[0] += max(seconds - held.sum(), 0.0)
+    shares = np.asarray(held / held.sum())
     done = (finished > window[0]) & (finished <= window[1])
     waiting = np.clip(started, *window) - np.clip(arrival, *window)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -234,18 +240,6 @@ def trace(
         backlog=int(((arrival <= window[1]) & (started > window[1])).sum()),
         preemptions=int(evictions[measured].sum()),
     )
-
-
-def _shares(started: Array, finished: Array, window: tuple[float, float], slots: int) -> Array:
-    """Share of a window with each number of requests in flight."""
-    times = np.concatenate((np.clip(started, *window), np.clip(finished, *window)))
-    changes = np.repeat([1, -1], started.size)
-    order = np.argsort(times, kind="stable")
-    # A slot that is freed and taken at the same time counts for no time, whatever the order.
-    in_flight = np.clip(np.cumsum(changes[order])[:-1], 0, slots)
-    held = np.bincount(in_flight, weights=np.diff(times[order]), minlength=slots + 1)
-    held[0] += max(window[1] - window[0] - held.sum(), 0.0)
-    return np.asarray(held / held.sum())
 
 
 class StepTable:
@@ -296,30 +290,20 @@ class StepTable:
 
     def _lines(self, batch: float) -> tuple[list[float], list[float]]:
         """Values at no context, and slopes, of the lines between contexts."""
-        row, ends = self._row(batch), self._contexts
+        batches, ends = self._batches, self._contexts
+        if not batches[0] <= batch <= batches[-1]:
+            raise InputError(
+                f"the table of step times is for batches from {batches[0]:g} to {batches[-1]:g}, got {batch}"
+            )
+        # The point below the batch, and the share of the way to the next.
+        at, share = 0, 0.0
+        if len(batches) > 1:
+            at = min(bisect_right(batches, batch) - 1, len(batches) - 2)
+            share = (batch - batches[at]) / (batches[at + 1] - batches[at])
+        row = self._seconds[at]
+        if share:
+            row = [low + share * (high - low) for low, high in zip(row, self._seconds[at + 1], strict=True)]
         if len(row) == 1:
             return row, [0.0]
         slopes = [(row[k + 1] - row[k]) / (ends[k + 1] - ends[k]) for k in range(len(row) - 1)]
         return [row[k] - slope * ends[k] for k, slope in enumerate(slopes)], slopes
-
-    def _row(self, batch: float) -> list[float]:
-        """Seconds at every context."""
-        if not self._batches[0] <= batch <= self._batches[-1]:
-            raise InputError(
-                f"the table of step times is for batches from {self._batches[0]:g} to {self._batches[-1]:g}, "
-                f"got {batch}"
-            )
-        row, share = _between(self._batches, batch)
-        if share == 0.0:
-            return self._seconds[row]
-        return [
-            low + share * (high - low) for low, high in zip(self._seconds[row], self._seconds[row + 1], strict=True)
-        ]
-
-
-def _between(points: list[float], at: float) -> tuple[int, float]:
-    """The point below a value, and the share of the way to the next."""
-    if len(points) == 1:
-        return 0, 0.0
-    index = min(max(bisect_right(points, at) - 1, 0), len(points) - 2)
-    return index, (at - points[index]) / (points[index + 1] - points[index])

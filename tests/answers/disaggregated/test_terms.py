@@ -116,9 +116,10 @@ def test_the_simulation_sees_what_both_sides_promise() -> None:
     mine = np.random.default_rng(3).random(12_000) < 0.5
     times = np.sort((stream.arrival + came)[mine])
     half = arrivals.Stream(times, stream.isl[mine], np.full(times.size, 200))
+    written = play.server(writer, half.isl)
     decoding = replace(
-        play.server(writer, half.isl),
-        prefill_seconds=lambda *_: 0.0, chip_seconds=None, together=None, policy="prefill_first", steps_ahead=0,
+        written, times=events.StepTimes(written.times.decode_step_seconds, lambda *_: 0.0), policy="prefill_first",
+        steps_ahead=0,
     )  # fmt: skip
     answers = events.simulate(decoding, half).summary()
     assert answers["tpot"]["p90"].value == pytest.approx(apart.load.tpot_seconds["p90"], rel=0.1)

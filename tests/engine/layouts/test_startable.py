@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.layout_services import offer
-from inference_econ.engine import Pins, Plans, Setup, Space, memory
+from inference_econ.engine import Pins, Plans, Setup, Space, check_startable, memory
 from inference_econ.engine.layouts import grids as instances
 from inference_econ.engine.layouts import startable
 from inference_econ.engine.layouts.grids import whole_grid
@@ -111,7 +111,7 @@ def test_pins_that_nobody_can_start_get_the_nearest(
 ) -> None:
     setup = Setup.of(model, "h200_sxm", engine=engine)
     with pytest.raises(InputError, match=re.escape(message)):
-        setup.check_startable(Pins(**pins))
+        check_startable(setup, Pins(**pins))
 
 
 @settings(deadline=None)
@@ -119,7 +119,7 @@ def test_pins_that_nobody_can_start_get_the_nearest(
 def test_the_nearest_can_be_started(tp: int, dp: int, pp: int) -> None:
     setup = Setup.of("mixtral_8x22b", "h100_sxm", engine="trtllm")
     try:
-        setup.check_startable(Pins(tp=tp, dp=dp, pp=pp))
+        check_startable(setup, Pins(tp=tp, dp=dp, pp=pp))
     except InputError as error:
         found = re.search(r"Nearest that can be: tp=(\d+), dp=(\d+), pp=(\d+), ep=(\d+)", str(error))
         assert found is not None

@@ -43,4 +43,4 @@ def test_memory_and_traffic_of_output_projections() -> None:
         assert sum(row.repeats * float(np.ravel(row.weight_bytes)[0]) for row in rows) == pytest.approx(
             OUTPUT * width / 8
         )
-        assert {setup.unit(row.dtype) for row in rows} == {unit}
+        assert {setup.rates.unit(row.dtype) for row in rows} == {unit}

@@ -34,7 +34,7 @@ def test_feed_forward_by_hand(batch: float, longer: str) -> None:
     setup, rows = _rows(batch)
     weights = 2 * 14336 * 4096
     compute = 2.0 * weights * batch / (0.5 * setup.peaks["bf16"])
-    moved = batch * 2.0 * (2 * 4096 + 2 * 14336) / setup.bytes_per_second
+    moved = batch * 2.0 * (2 * 4096 + 2 * 14336) / setup.rates.bytes_per_second
     memory = 2.0 * weights / (0.8 * setup.hardware.hbm_bytes_per_second) + moved
     row = rows["ff in"]
     assert row.bound == longer
@@ -56,12 +56,12 @@ def test_servers_reach_a_share_of_kernels_alone() -> None:
 
 def test_formats_without_kernels_have_the_shares_of_the_chip() -> None:
     setup, _ = _rows(64.0)
-    assert setup.flops_per_second("bf16") == pytest.approx(0.5 * setup.peaks["bf16"])
+    assert setup.rates.flops_per_second("bf16") == pytest.approx(0.5 * setup.peaks["bf16"])
     assumed = setup.assumptions.chip
-    assert setup.flops_per_second("fp8") == pytest.approx(
+    assert setup.rates.flops_per_second("fp8") == pytest.approx(
         assumed.math_efficiency * assumed.narrow_math_efficiency * setup.peaks["fp8"]
     )
-    assert setup.weight_bytes_per_second("fp8") == setup.bytes_per_second
+    assert setup.rates.weight_bytes_per_second("fp8") == setup.rates.bytes_per_second
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_chips_have_the_products_of_their_generation(chip: str, products: str) -
 def test_block_scales_cost_blackwell_nothing() -> None:
     """As kernels of products with a scale per block are now: nearly as quick as those with one scale, or quicker."""
     setup = Setup.of("deepseek_v3", "b200", assumptions="deployable")
-    assert setup.flops_per_second("fp8_block") > 0.9 * setup.flops_per_second("fp8")
-    assert setup.weight_bytes_per_second("nvfp4") < setup.weight_bytes_per_second("fp8")
+    assert setup.rates.flops_per_second("fp8_block") > 0.9 * setup.rates.flops_per_second("fp8")
+    assert setup.rates.weight_bytes_per_second("nvfp4") < setup.rates.weight_bytes_per_second("fp8")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def _per_layer(setup: Setup, tp: float) -> float:
     """Kernels of all layers over their number [1]."""
     work = setup.work(_plans(tp))
     rows = [row for row in work.operators if row.name not in _ONCE]
-    return sum(scalar(row.repeats * setup.kernels(row, work)) for row in rows) / setup.model.layers
+    return sum(scalar(row.repeats * setup.rates.kernels(row, work)) for row in rows) / setup.model.layers
 
 
 @pytest.mark.rows
@@ -66,7 +66,7 @@ def test_gated_delta_nets_of_sglang_by_hand() -> None:
 def test_norms_over_ranks_are_an_all_reduce(engine: str | None, kernels: float) -> None:
     setup = _setup("minimax_m2_5", "h200_sxm", engine)
     row = _row(setup, 4.0, "norms over ranks")
-    assert scalar(setup.kernels(row, setup.work(_plans(4.0)))) == kernels
+    assert scalar(setup.rates.kernels(row, setup.work(_plans(4.0)))) == kernels
     (sums,) = row.collectives["1d"]
     # Two sums of squares of 32 bits per token, added up over four ranks.
     assert (sums.kind, scalar(sums.ranks), scalar(sums.bytes_per_token)) == ("all_reduce", 4.0, 8.0)

@@ -83,7 +83,7 @@ def test_as_many_kernels_are_launched_as_without() -> None:
     )
     counts = [
         sum(
-            float(row.repeats) * float(setup.kernels(row, setup.work(_plans())))
+            float(row.repeats) * float(setup.rates.kernels(row, setup.work(_plans())))
             for row in setup.work(_plans()).operators
             if row.launches
         )
@@ -143,9 +143,9 @@ def test_deepgemm_on_h800(row: dict[str, float]) -> None:
     compute = (
         flop
         * float(padded_share(row["m"], row["n"], row["k"], **extra))
-        / setup.flops_per_second("fp8_block", "experts")
+        / setup.rates.flops_per_second("fp8_block", "experts")
     )
-    read = row["groups"] * row["n"] * row["k"] / setup.weight_bytes_per_second("fp8_block", "experts")
+    read = row["groups"] * row["n"] * row["k"] / setup.rates.weight_bytes_per_second("fp8_block", "experts")
     seconds = max(compute, read) + (1.0 - kernel.overlap) * min(compute, read)
     assert flop / seconds / 1e12 == pytest.approx(row["value"], rel=0.13)
 

@@ -94,7 +94,7 @@ def test_without_a_curve_shares_count(model: str, chip: str, kv: str | None) -> 
     setup = _setup(model, chip, "assumptions.attention.kv_hbm_efficiency=0.5", context=2000, kv=kv)
     row = row_of(setup, plan_of(batch=8), "attention")
     assert (row.rates, row.padding, row.kv_padding) == (None, 1.0, 1.0)
-    assert setup.kv_bytes_per_second(row) == pytest.approx(0.5 * setup.hardware.hbm_bytes_per_second)
+    assert setup.rates.kv_bytes_per_second(row) == pytest.approx(0.5 * setup.hardware.hbm_bytes_per_second)
 
 
 def test_indexers_and_states_have_shares() -> None:

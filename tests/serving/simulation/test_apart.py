@@ -8,16 +8,15 @@ import pytest
 from inference_econ.errors import InputError
 from inference_econ.serving.simulation.apart import Writing, simulate_apart
 from inference_econ.serving.simulation.arrivals import Loop, Sessions, Stream, Turn
-from inference_econ.serving.simulation.events import KvCacheMemory, Server, simulate
+from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, simulate
 
 #: A millisecond per token of a prompt, and ten per step however many decode.
-_SERVER = Server(lambda batch, context: 0.01, lambda tokens, cached: 1e-3 * tokens, slots=8, chunk=10_000)  # noqa: ARG005
+_SERVER = Server(StepTimes(lambda batch, context: 0.01, lambda tokens, cached: 1e-3 * tokens), slots=8, chunk=10_000)  # noqa: ARG005
 
 
 def _caching(blocks: int = 10_000) -> Server:
     return Server(
-        _SERVER.decode_step_seconds,
-        _SERVER.prefill_seconds,
+        StepTimes(_SERVER.times.decode_step_seconds, _SERVER.times.prefill_seconds),
         slots=8,
         chunk=10_000,
         cache=KvCacheMemory(blocks, block_tokens=10),
@@ -35,7 +34,7 @@ def test_one_request_takes_what_each_part_of_its_way_takes() -> None:
 def test_links_carry_one_cache_after_the_other() -> None:
     """Two prompts of one reader that come together leave in turn; two readers send to one link, too."""
     stream = Stream(np.array([0.0, 0.0]), np.array([100, 100]), np.array([2, 2]))
-    fast = Server(_SERVER.decode_step_seconds, lambda tokens, cached: 0.0, slots=8, chunk=10_000)  # noqa: ARG005
+    fast = Server(StepTimes(_SERVER.times.decode_step_seconds, lambda tokens, cached: 0.0), slots=8, chunk=10_000)  # noqa: ARG005
     for kind, readers in (("sending_seconds", 1), ("receiving_seconds", 2)):
         writing = Writing(_SERVER, 2 if readers == 1 else 1, prompt_tokens=100.0, **{kind: 0.5})
         trace = simulate_apart(fast, writing, stream, warm_up=0.0, cool_down=0.0, instances=readers)

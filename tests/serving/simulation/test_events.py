@@ -18,7 +18,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas.queueing import load, wait_quantiles
 from inference_econ.serving import Server, SimulatedEstimate
 from inference_econ.serving.simulation.arrivals import Gamma, LengthLaw, Loop, Recorded, Stream, draw, fixed
-from inference_econ.serving.simulation.events import Evicted, KvCacheMemory, Policy, simulate
+from inference_econ.serving.simulation.events import Evicted, KvCacheMemory, Policy, StepTimes, simulate
 from inference_econ.serving.simulation.trace import StepTable, estimate
 
 
@@ -47,12 +47,12 @@ def per_token(seconds: float) -> Callable[[int, int], float]:
 
 def prefill_only(slots: int = 1) -> Server:
     """A server of one request at a time whose work is its prompt: 1,000 tokens per second."""
-    return Server(always(1.0), per_token(1e-3), slots)
+    return Server(StepTimes(always(1.0), per_token(1e-3)), slots)
 
 
 def decode_only(seconds: float, slots: int, growth: float = 0.0) -> Server:
     """Steps of ``seconds``, and ``growth`` more for each further request; no prefill."""
-    return Server(lambda batch, _: seconds + growth * (batch - 1), always(0.0), slots)
+    return Server(StepTimes(lambda batch, _: seconds + growth * (batch - 1), always(0.0)), slots)
 
 
 # Against the formulas
@@ -136,19 +136,19 @@ def play(server: Server, *requests: tuple[float, int, int]) -> list[tuple[float,
 
 
 def test_prefill_first_holds_up_decoding() -> None:
-    server = Server(always(1.0), per_token(0.1), slots=2)
+    server = Server(StepTimes(always(1.0), per_token(0.1)), slots=2)
     # The second arrives in the first one's second step (4.0 to 5.0), and is prefilled from 5.0 to 9.0.
     assert play(server, (0.0, 30, 5), (4.5, 40, 2)) == [(3.0, 11.0, 0.0), (9.0, 10.0, 5.0)]
 
 
 def test_chunks_ride_along_with_decoding() -> None:
-    server = Server(always(1.0), per_token(0.1), 2, policy="chunked", chunk=20)
+    server = Server(StepTimes(always(1.0), per_token(0.1)), 2, policy="chunked", chunk=20)
     # Alone: 20 tokens in 2.0 s, 10 in 1.0 s. Then steps of 1.0 s; with 20 prompt tokens along, of 3.0 s.
     assert play(server, (0.0, 30, 5), (4.5, 40, 2)) == [(3.0, 11.0, 0.0), (11.0, 12.0, 5.0)]
 
 
 def test_chunks_are_shared_in_the_order_of_arrival() -> None:
-    server = Server(always(1.0), per_token(0.1), 3, policy="chunked", chunk=20)
+    server = Server(StepTimes(always(1.0), per_token(0.1)), 3, policy="chunked", chunk=20)
     # 20 + (10 of the first, 10 of the second) + (5 of the second alone, beside a decode step).
     assert play(server, (0.0, 30, 3), (0.0, 15, 1), (0.0, 5, 1)) == [(4.0, 7.0, 0.0), (6.0, 6.0, 2.0), (6.0, 6.0, 4.0)]
 
@@ -161,7 +161,7 @@ def test_chunks_know_what_is_cached() -> None:
         return 1.0
 
     simulate(
-        Server(always(1.0), prefill, 1, policy="chunked", chunk=100),
+        Server(StepTimes(always(1.0), prefill), 1, policy="chunked", chunk=100),
         Stream(np.zeros(2), np.array([250, 90]), np.array([1, 1])),
         warm_up=0.0,
         cool_down=0.0,
@@ -170,7 +170,7 @@ def test_chunks_know_what_is_cached() -> None:
 
 
 def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() -> None:
-    server = Server(always(1.0), lambda tokens, _: 1.0 + 0.1 * tokens, 3, policy="chunked", chunk=20)
+    server = Server(StepTimes(always(1.0), lambda tokens, _: 1.0 + 0.1 * tokens), 3, policy="chunked", chunk=20)
     # While 20 are read, two come: 15 tokens in 2.5 s, and 5 of 20 in a quarter of 3.0 s; then the rest of these.
     assert play(server, (0.0, 20, 1), (0.1, 15, 1), (0.1, 20, 1)) == [
         (3.0, 3.0, 0.0),
@@ -180,19 +180,19 @@ def test_a_prompt_that_only_has_room_for_a_part_takes_that_part_of_its_time() ->
 
 
 def test_decoding_goes_on_while_the_host_launches_a_prompt() -> None:
-    server = Server(always(1.0), always(3.0), 2, policy="chunked", chunk=20, chip_seconds=always(0.5))
+    server = Server(StepTimes(always(1.0), always(3.0), chip_seconds=always(0.5)), 2, policy="chunked", chunk=20)
     # Alone 3 s; beside a decode step, of which the chips need 1.5 s with the prompt, 3 s as well.
     assert play(server, (0.0, 5, 5), (4.5, 5, 2)) == [(3.0, 9.0, 0.0), (8.0, 9.0, 4.5 + 0.5)]
-    slow = replace(server, chip_seconds=always(2.5))
+    slow = replace(server, times=replace(server.times, chip_seconds=always(2.5)))
     assert play(slow, (0.0, 5, 5), (4.5, 5, 2)) == [(3.0, 9.5, 0.0), (8.5, 9.5, 5.0)]
 
 
 def test_prompts_of_a_step_share_its_launches_and_its_weights() -> None:
-    server = Server(always(1.0), always(3.0), 4, policy="chunked", chunk=20, chip_seconds=always(1.0))
+    server = Server(StepTimes(always(1.0), always(3.0), chip_seconds=always(1.0)), 4, policy="chunked", chunk=20)
     # While the first is read in 3 s, four come.
     five = ((0.0, 5, 1), *[(0.1, 5, 1)] * 4)
     assert play(server, *five)[-1][0] == 3.0 + 4.0
-    assert play(replace(server, together=lambda *_: 1.0), *five)[-1][0] == 3.0 + 3.0
+    assert play(replace(server, times=replace(server.times, together=lambda *_: 1.0)), *five)[-1][0] == 3.0 + 3.0
     # Where two are read in turn, each counts for half of the time, and so does what it waits for the host.
     assert play(replace(server, stages=2.0), *five)[-1][0] == 3.0 + 6.0
 
@@ -204,14 +204,16 @@ def test_groups_step_together() -> None:
     A decode step takes 1 s for the fullest group's sequences and 0.1 s for each of all.
     """
     server = Server(
-        lambda batch, _: batch / 2 + 0.1 * batch,
-        always(3.0),
+        StepTimes(
+            lambda batch, _: batch / 2 + 0.1 * batch,
+            always(3.0),
+            lone_step_seconds=lambda batch, _: 1.1 * batch,
+            together=lambda most, every: 2.0 * most / 5 + every / 5,
+        ),
         8,
         policy="chunked",
         chunk=20,
         groups=2,
-        lone_step_seconds=lambda batch, _: 1.1 * batch,
-        together=lambda most, every: 2.0 * most / 5 + every / 5,
     )
     assert play(server, (0.0, 5, 1), (1.0, 5, 1))[1][0] == 3.0 + 3.0
     assert play(server, (0.0, 5, 1), *[(1.0, 5, 1)] * 2)[-1][0] == 3.0 + 4.0
@@ -227,7 +229,8 @@ def test_groups_step_together() -> None:
     assert play(server, (0.0, 5, 2), (100.0, 5, 1))[0][1] == pytest.approx(3.0 + 1.1)
     assert play(server, (0.0, 5, 3), (0.1, 5, 2), (0.2, 5, 2))[0][1] == pytest.approx(3.0 + 5.1 + 2.3)
     # A step that decodes and reads saves what both read, at most what the prompt adds.
-    mixed = replace(server, saved_seconds=lambda batch, tokens: 0.5 * batch * tokens / 5)
+    saved = replace(server.times, saved_seconds=lambda batch, tokens: 0.5 * batch * tokens / 5)
+    mixed = replace(server, times=saved)
     first, second = play(mixed, (0.0, 5, 3), (3.05, 5, 1))
     assert first[1] == second[0] + 0.0 == pytest.approx(3.0 + 1.1 + (1.1 + 3.0 - 0.5))
     # Prompts that pause decoding are read one for each group.
@@ -236,19 +239,19 @@ def test_groups_step_together() -> None:
 
 
 def test_a_newcomer_waits_for_the_steps_that_are_prepared() -> None:
-    server = Server(always(1.0), per_token(0.1), 2, policy="chunked", chunk=20, steps_ahead=1)
+    server = Server(StepTimes(always(1.0), per_token(0.1)), 2, policy="chunked", chunk=20, steps_ahead=1)
     # An idle server has prepared none; the second finds the step to 5.0, and the next one is prepared.
     assert play(server, (0.0, 30, 6), (4.5, 20, 2)) == [(3.0, 10.0, 0.0), (9.0, 10.0, 6.0)]
     assert play(replace(server, steps_ahead=0), (0.0, 30, 6), (4.5, 20, 2))[1] == (8.0, 9.0, 5.0)
     # Nobody waits for steps that are not needed any more.
     assert play(replace(server, steps_ahead=9), (0.0, 30, 3), (4.5, 20, 1))[1] == (7.0, 7.0, 5.0)
     # A jump over many steps, and prompts that pause decoding.
-    many = Server(lambda batch, _: float(batch), always(0.0), 2, steps_ahead=2)
+    many = Server(StepTimes(lambda batch, _: float(batch), always(0.0)), 2, steps_ahead=2)
     assert play(many, (0.0, 1, 1001), (700.5, 1, 11)) == [(0.0, 1010.0, 0.0), (703.0, 723.0, 703.0)]
 
 
 def test_a_slot_that_gets_free_is_not_in_the_steps_that_are_prepared() -> None:
-    server = Server(always(1.0), always(0.0), 2, policy="chunked", steps_ahead=1)
+    server = Server(StepTimes(always(1.0), always(0.0)), 2, policy="chunked", steps_ahead=1)
     found = play(server, (0.0, 1, 11), (0.5, 1, 4), (0.6, 1, 2))
     assert found[1] == (3.0, 6.0, 2.0)
     assert found[2] == (8.0, 9.0, 7.0)
@@ -256,7 +259,7 @@ def test_a_slot_that_gets_free_is_not_in_the_steps_that_are_prepared() -> None:
 
 @pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
 def test_a_full_server_makes_others_wait(policy: Policy) -> None:
-    server = Server(always(1.0), always(0.0), 1, policy=policy)
+    server = Server(StepTimes(always(1.0), always(0.0)), 1, policy=policy)
     assert play(server, (0.0, 1, 4), (0.5, 1, 2), (9.0, 1, 1)) == [(0.0, 3.0, 0.0), (3.0, 4.0, 3.0), (9.0, 9.0, 9.0)]
 
 
@@ -265,7 +268,7 @@ def test_steps_that_grow_with_the_context_add_up_as_one_by_one() -> None:
         return 0.01 + 1e-4 * batch + 2e-6 * batch * context
 
     requests = [(0.0, 100, 300), (0.37, 2000, 100), (1.25, 50, 400), (9.0, 10, 50)]
-    jumps = play(Server(seconds, per_token(1e-5), 3), *requests)
+    jumps = play(Server(StepTimes(seconds, per_token(1e-5)), 3), *requests)
     # The same, one step at a time.
     now, waiting, running, first, last = 0.0, list(range(4)), dict[int, int](), dict[int, float](), dict[int, float]()
     while waiting or running:
@@ -299,7 +302,7 @@ def test_all_at_once() -> None:
 def test_the_same_seed_gives_the_same_trace() -> None:
     def run(seed: int) -> list[float]:
         requests = draw(300, 5.0, uniform(10, 90), lognormal(50, 1.5), arrivals=Gamma(3.0), seed=seed)
-        return simulate(Server(always(0.01), per_token(1e-4), 4), requests).e2e.tolist()  # type: ignore[no-any-return]
+        return simulate(Server(StepTimes(always(0.01), per_token(1e-4)), 4), requests).e2e.tolist()  # type: ignore[no-any-return]
 
     assert run(1) == run(1)
     assert run(1) != run(2)
@@ -328,7 +331,7 @@ def looped(
 
 @pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
 def test_one_client_sends_its_next_request_when_the_last_has_ended(policy: Policy) -> None:
-    server = Server(always(1.0), per_token(0.1), 4, policy=policy, chunk=20)
+    server = Server(StepTimes(always(1.0), per_token(0.1)), 4, policy=policy, chunk=20)
     assert looped(server, 1, [10, 20], [3, 2]) == [(0.0, 1.0, 3.0), (3.0, 5.0, 6.0)]
     # Its request is half a second on its way, for which it waits.
     assert looped(server, 1, [10, 20], [3, 2], 0.5) == [(0.0, 1.5, 3.5), (3.5, 6.0, 7.0)]
@@ -337,13 +340,13 @@ def test_one_client_sends_its_next_request_when_the_last_has_ended(policy: Polic
 @pytest.mark.parametrize("policy", ["prefill_first", "chunked"])
 def test_equal_requests_end_in_one_step_and_their_prompts_are_read_in_one(policy: Policy) -> None:
     """Four prompts of five tokens are a step of 20: 2 s; three steps of decoding; and again."""
-    server = Server(always(1.0), per_token(0.1), 4, policy=policy, chunk=20)
+    server = Server(StepTimes(always(1.0), per_token(0.1)), 4, policy=policy, chunk=20)
     assert looped(server, 4, [5] * 8, [4] * 8) == [(0.0, 2.0, 5.0)] * 4 + [(5.0, 7.0, 10.0)] * 4
 
 
 def test_prompts_of_several_steps_go_first_or_beside() -> None:
     """Four prompts of ten tokens, two of which are a step of 2 s."""
-    first = Server(always(1.0), per_token(0.1), 4, chunk=20)
+    first = Server(StepTimes(always(1.0), per_token(0.1)), 4, chunk=20)
     # Those that are read first wait for the others, then all decode.
     assert looped(first, 4, [10] * 4, [3] * 4) == [(0.0, 2.0, 6.0)] * 2 + [(0.0, 4.0, 6.0)] * 2
     # Beside them a step takes 1 + 2 s.
@@ -352,17 +355,15 @@ def test_prompts_of_several_steps_go_first_or_beside() -> None:
 
 
 def test_prompts_can_be_read_one_by_one() -> None:
-    server = Server(always(1.0), per_token(0.1), 4, chunk=20, most_prompts=1)
+    server = Server(StepTimes(always(1.0), per_token(0.1)), 4, chunk=20, most_prompts=1)
     assert [first for _, first, _ in looped(server, 3, [10] * 3, [2] * 3)] == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize(("held", "last"), [(0, 12.5), (3, 15.5), (100, 22.5)])
 def test_groups_hold_prompts_back_until_each_has_one(held: int, last: float) -> None:
     """Two groups, steps of 1 s, prompts of 10 s: a decode of 12 steps runs while a second prompt comes."""
-    server = Server(
-        always(1.0), per_token(0.1), 4, policy="chunked", chunk=100, groups=2, lone_step_seconds=always(1.0),
-        held_steps=held,
-    )  # fmt: skip
+    times = StepTimes(always(1.0), per_token(0.1), lone_step_seconds=always(1.0))
+    server = Server(times, 4, policy="chunked", chunk=100, groups=2, held_steps=held)
     arrival, lengths = np.array([0.0, 10.5]), np.array([100, 5])
     found = simulate(server, Stream(arrival, lengths, np.array([13, 1])), warm_up=0.0, cool_down=0.0)
     # Read in 0.5 s in the step that begins at 11 s, or after three further ones; or when nobody decodes any more.
@@ -372,7 +373,7 @@ def test_groups_hold_prompts_back_until_each_has_one(held: int, last: float) -> 
 
 def test_newcomers_wait_until_they_are_looked_at() -> None:
     """A server looks in steps 0, 4, 8; its steps 0 to 2 read the first two prompts and decode once."""
-    server = Server(always(1.0), per_token(0.1), 2, policy="chunked", chunk=10, look_steps=4)
+    server = Server(StepTimes(always(1.0), per_token(0.1)), 2, policy="chunked", chunk=10, look_steps=4)
     sent = looped(server, 2, [10, 10, 10], [2, 9, 2])
     # The first ends with step 1, at 3 s; three more steps, then the prompt beside the second request.
     assert sent[0] == (0.0, 1.0, 3.0)
@@ -385,7 +386,9 @@ def test_a_closed_loop_keeps_littles_law(clients: int, policy: Policy) -> None:
     """Requests at a time are the rate times what each takes, pauses included, also of those that wait for a slot."""
     random = np.random.default_rng(3)
     isl, osl = uniform(50, 150)(4_000, random), uniform(20, 60)(4_000, random)
-    server = Server(lambda batch, _: 0.01 + 1e-3 * batch, per_token(1e-4), 24, policy=policy, chunk=256, steps_ahead=1)
+    server = Server(
+        StepTimes(lambda batch, _: 0.01 + 1e-3 * batch, per_token(1e-4)), 24, policy=policy, chunk=256, steps_ahead=1
+    )
     trace = simulate(server, Loop(clients, isl, osl, 0.02), warm_up=0.1, cool_down=0.1)
     assert trace.requests_per_second * np.mean(trace.e2e) == pytest.approx(clients, rel=0.01)
 
@@ -394,7 +397,7 @@ def test_a_closed_loop_is_a_stream_that_comes_when_it_does() -> None:
     """The same requests at the times at which clients sent them see the same."""
     random = np.random.default_rng(5)
     isl, osl = uniform(50, 150)(400, random), uniform(20, 60)(400, random)
-    server = Server(lambda batch, _: 0.01 + 1e-3 * batch, per_token(1e-4), 8, policy="chunked", chunk=256)
+    server = Server(StepTimes(lambda batch, _: 0.01 + 1e-3 * batch, per_token(1e-4)), 8, policy="chunked", chunk=256)
     loop = simulate(server, Loop(8, isl, osl, 0.005), warm_up=0.0, cool_down=0.0)
     again = simulate(server, Stream(loop.arrival + 0.005, isl, osl), warm_up=0.0, cool_down=0.0)
     np.testing.assert_allclose(again.ttft + 0.005, loop.ttft, rtol=1e-6)
@@ -441,7 +444,9 @@ def test_a_table_of_step_times() -> None:
     assert [table(1, 0), table(4, 100), table(2, 50), table(4, 200)] == pytest.approx([1.0, 8.0, 3.0, 12.0])
     assert StepTable([2], [5], [[3.0]])(2, 99.0) == 3.0
     assert StepTable([1, 2], [0], [[3.0], [5.0]])(2, 99.0) == 5.0
-    trace = simulate(Server(StepTable([1, 8], [0], [[0.1], [0.1]]), always(0.0), 8), draw(50, 1, fixed(1), fixed(9)))
+    trace = simulate(
+        Server(StepTimes(StepTable([1, 8], [0], [[0.1], [0.1]]), always(0.0)), 8), draw(50, 1, fixed(1), fixed(9))
+    )
     assert trace.tpot == pytest.approx(0.1)
 
 
@@ -449,8 +454,9 @@ def test_a_table_of_step_times() -> None:
 
 
 def _server(**changes: object) -> Server:
-    given: dict[str, object] = {"decode_step_seconds": always(1.0), "prefill_seconds": always(1.0), "slots": 2}
-    return Server(**{**given, **changes})  # type: ignore[arg-type]
+    times = {name: changes.pop(name) for name in ("chip_seconds", "lone_step_seconds") if name in changes}
+    decode, prefill = (changes.pop(name, always(1.0)) for name in ("decode_step_seconds", "prefill_seconds"))
+    return Server(StepTimes(decode, prefill, **times), **{"slots": 2, **changes})  # type: ignore[arg-type]
 
 
 @pytest.mark.rows
@@ -516,7 +522,7 @@ def test_impossible_tables() -> None:
 def _remembering(**changes: object) -> Server:
     """Steps of 1 s, prompts of 1 s, blocks of 4 tokens."""
     values: dict[str, object] = {"blocks": 6, "block_tokens": 4, **changes}
-    return Server(always(1.0), always(1.0), 4, policy="chunked", chunk=8, cache=KvCacheMemory(**values))  # type: ignore[arg-type]
+    return Server(StepTimes(always(1.0), always(1.0)), 4, policy="chunked", chunk=8, cache=KvCacheMemory(**values))  # type: ignore[arg-type]
 
 
 def test_a_prompt_waits_until_its_blocks_are_free() -> None:
@@ -579,8 +585,7 @@ def test_impossible_memory(changes: dict[str, object], message: str) -> None:
 def test_a_prompt_that_may_join_a_later_step_is_read_when_none_is_left_to_take() -> None:
     """Whether steps are prepared ahead, looked at in turns or held back: an idle server waits for none of them."""
     server = Server(
-        lambda *_: 0.01,
-        lambda tokens, *_: 0.01 * tokens,
+        StepTimes(lambda *_: 0.01, lambda tokens, *_: 0.01 * tokens),
         slots=4,
         policy="chunked",
         chunk=8,

@@ -13,7 +13,7 @@ import inference_econ as ie
 from inference_econ.serving import Service, loaded
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.arrivals import Loop, Stream
-from inference_econ.serving.simulation.events import Server, simulate
+from inference_econ.serving.simulation.events import Server, StepTimes, simulate
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
 
 DENSE = ("llama_3_8b", "qwen3_32b")
@@ -42,7 +42,10 @@ def test_steps_cost_their_weights_once_and_prompts_what_they_take(chunk: int, is
         return 2.0 + 0.1 * tokens + 1e-3 * ((cached + tokens) ** 2 - cached**2)
 
     server = Server(
-        lambda *_: 1.0, seconds, len(isl), policy="chunked", chunk=chunk, together=lambda most, _: 2.0 + 0.1 * most
+        StepTimes(lambda *_: 1.0, seconds, together=lambda most, _: 2.0 + 0.1 * most),
+        len(isl),
+        policy="chunked",
+        chunk=chunk,
     )
     steps = math.ceil(sum(isl) / chunk)
     expected = 2.0 * steps + 0.1 * sum(isl) + 1e-3 * sum(length**2 for length in isl)

@@ -15,7 +15,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import SessionSpec, Step
 from inference_econ.serving.simulation import play
 from inference_econ.serving.simulation.arrivals import Loop, SessionFeed, Sessions, Stream, draw_sessions, usual
-from inference_econ.serving.simulation.events import KvCacheMemory, Server, Tier, simulate
+from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, Tier, simulate
 from tests.offered import service_of
 
 BLOCK = 4
@@ -23,7 +23,7 @@ BLOCK = 4
 
 def _server(blocks: int = 10_000, slots: int = 64, **changes: object) -> Server:
     """A token of a prompt takes 0.1 ms, a decode step 10 ms."""
-    server = Server(lambda *_: 0.01, lambda tokens, _: 1e-4 * tokens, slots, "chunked", 4096)
+    server = Server(StepTimes(lambda *_: 0.01, lambda tokens, _: 1e-4 * tokens), slots, "chunked", 4096)
     return replace(server, cache=KvCacheMemory(blocks, BLOCK), **changes)  # type: ignore[arg-type]
 
 

@@ -247,11 +247,6 @@ def known_part(place: Place, depth: int) -> tuple[object, ...]:
     return tuple(place[: depth + 1])
 
 
-def _depth(part: tuple[object, ...]) -> int:
-    """The place of an effect among the standard deviations."""
-    return len(DEPTHS) if part == SHARED else len(part) - 1
-
-
 def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
     """The mixed model of some rows that share effects; ``beside``: with those of what models share."""
     index: dict[Name, int] = {}
@@ -273,7 +268,7 @@ def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
     design = np.zeros((len(lines), len(index)))
     for line, values in enumerate(lines):
         design[line, list(values)] = list(values.values())
-    kinds = np.array([(kind, _depth(part)) for _, kind, part in index])
+    kinds = np.array([(kind, (len(DEPTHS) if part == SHARED else len(part) - 1)) for _, kind, part in index])
     return SharedRows(design, np.array(errors), np.array(quantity, dtype=int), kinds, tuple(index))
 
 

@@ -124,17 +124,13 @@ def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[s
         }
         measurement = kind.read(row, common)
         check_version(measurement.engine, measurement.engine_version)
+        ranks = (measurement.tp or 0) * (measurement.dp or 0)
+        if ranks and (measurement.ep or 0) > ranks:
+            raise UnusableRowError(f"ep {measurement.ep} is more than the {ranks} ranks of a stage")
+        if all(getattr(measurement, result) is None for result in RESULTS):
+            raise UnusableRowError("nothing is measured")
     except UnusableRowError as error:
         return Skipped(name, dataset, str(error), line)
-    if measurement.tp and measurement.dp and measurement.ep and measurement.ep > measurement.tp * measurement.dp:
-        return Skipped(
-            name,
-            dataset,
-            f"ep {measurement.ep} is more than the {measurement.tp * measurement.dp} ranks of a stage",
-            line,
-        )
-    if all(getattr(measurement, result) is None for result in RESULTS):
-        return Skipped(name, dataset, "nothing is measured", line)
     return measurement
 
 
@@ -164,30 +160,25 @@ def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     if foreign is not None:
         return list(dict.fromkeys(name for row in foreign for name in row)), list(enumerate(foreign, start=1))
     try:
-        text = read_text(path, encoding="utf-8-sig")
-        reader, lines, ends = csv.reader(io.StringIO(text, newline=""), strict=True), [], [0]
+        reader = csv.reader(io.StringIO(read_text(path, encoding="utf-8-sig"), newline=""), strict=True)
+        header, start, lines = [column.strip().lower() for column in next(reader, [])], reader.line_num + 1, []
         for line in reader:
-            lines.append(line)
-            ends.append(reader.line_num)
+            if any(cell.strip() for cell in line):
+                lines.append((start, dict(zip(header, line, strict=False))))
+            start = reader.line_num + 1
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
-    header = [column.strip().lower() for column in lines[0]] if lines else []
     if not any(header):
         raise InputError(f"{path}: empty; a line of column names and one line for each measurement are needed")
-    return header, [
-        (end + 1, dict(zip(header, line, strict=False)))
-        for end, line in zip(ends[1:], lines[1:], strict=False)
-        if any(cell.strip() for cell in line)
-    ]
+    return header, lines
 
 
 def _kind(path: Path, header: Sequence[str], kinds: Sequence[Kind]) -> Kind:
-    missing = {kind.title: [column for column in kind.columns if column not in header] for kind in kinds}
-    for kind in kinds:
-        if not missing[kind.title]:
-            return kind
-    nearest = min(kinds, key=lambda kind: len(missing[kind.title]) / len(kind.columns))
+    missing = [[column for column in kind.columns if column not in header] for kind in kinds]
+    nearest = min(range(len(kinds)), key=lambda index: len(missing[index]) / len(kinds[index].columns))
+    if not missing[nearest]:
+        return kinds[nearest]
     raise InputError(
-        f"{path}:1: its columns are those of no known kind of measurements; nearest to it are {nearest.title}, of "
-        f"which it lacks {', '.join(missing[nearest.title])}"
+        f"{path}:1: its columns are those of no known kind of measurements; nearest to it are {kinds[nearest].title}, "
+        f"of which it lacks {', '.join(missing[nearest])}"
     )

@@ -7,7 +7,7 @@ import difflib
 import math
 import re
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
@@ -99,13 +99,11 @@ class Cells:
     def whole(self, column: str) -> int | None:
         """A whole number of at least 1; see :meth:`number`."""
         value = self.number(column)
-        if value is None:
-            return None
-        if value != round(value):
+        if value is not None and value != round(value):
             raise UnusableRowError(f"{column} must be a whole number, got {value:g}")
-        if value > _MOST:
+        if value is not None and value > _MOST:
             raise UnusableRowError(f"{column} must be at most {_MOST:g}, got {value:g}")
-        return round(value)
+        return None if value is None else round(value)
 
 
 def positive(text: str | float, name: str) -> float:
@@ -189,14 +187,18 @@ def hardware_name(text: str) -> str:
     """
     if text in catalog.names("hardware"):
         return text
+    chips = _chips()
     for spelling in dict.fromkeys((text, without_parentheses(text))):
         words, memory = _chip_words(spelling)
-        if memory is not None and (exact := _chips().get(f"{words} {memory}")) is not None:
-            return exact
-        name = _chips().get(words)
-        if name is not None and (memory is None or _has_memory(name, memory)):
-            return name
-    raise UnusableRowError(_unknown("hardware", text, _chips()) if text else "no hardware is named")
+        if f"{words} {memory}" in chips:
+            return chips[f"{words} {memory}"]
+        if words in chips:
+            # A size is in units of 1e9 bytes or of 2^30.
+            hbm = catalog.hardware(chips[words]).hbm_bytes
+            sizes = () if memory is None else (float(memory) * 1e9, float(memory) * 2.0**30)
+            if memory is None or any(abs(size / hbm - 1) <= _MEMORY_TOLERANCE for size in sizes):
+                return chips[words]
+    raise UnusableRowError(_unknown("hardware", text, chips) if text else "no hardware is named")
 
 
 def chip_count(text: str) -> int | None:
@@ -247,17 +249,12 @@ def is_number(version: str) -> bool:
 
 def prefill_first(engine: str, version: str) -> bool:
     """Whether an engine reads all prompts that have come before it goes on decoding."""
-    return _among(engine, version, catalog.measured_names().prefill_first)
+    return f"{engine} {version}".startswith(tuple(catalog.measured_names().prefill_first))
 
 
 def compiled(engine: str, version: str) -> bool:
     """Whether an engine ran models that were compiled as a whole."""
-    return _among(engine, version, catalog.measured_names().compiled)
-
-
-def _among(engine: str, version: str, beginnings: Iterable[str]) -> bool:
-    text = f"{engine} {version}"
-    return any(text.startswith(begin) for begin in beginnings)
+    return f"{engine} {version}".startswith(tuple(catalog.measured_names().compiled))
 
 
 def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
@@ -282,19 +279,18 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
         If the text names no known format.
     """
     written = _written(text, model, hardware)
+    native = _native(model)
     if written is None:
         # What is published in 16 bits runs in those that the chip has.
-        other = _in_other_bits(_native(model), hardware)
-        return model, None if other == _native(model) else other
+        other = _in_other_bits(native, hardware)
+        return model, None if other == native else other
     written = _in_other_bits(written, hardware)
-    checkpoint = catalog.measured_names().checkpoints.get(model, {}).get(written)
+    facts = catalog.measured_names()
+    checkpoint = facts.checkpoints.get(model, {}).get(written)
     if checkpoint is not None:
         return checkpoint, None
-    written = catalog.measured_names().formats.get(model, {}).get(written, written)
-    native = _native(model)
-    if spellings.alike(written, native):
-        return model, None
-    return model, written
+    written = facts.formats.get(model, {}).get(written, written)
+    return model, None if spellings.alike(written, native) else written
 
 
 def written_format(text: str, model: str, hardware: str) -> str:
@@ -401,12 +397,6 @@ def _chip_words(text: str) -> tuple[str, str | None]:
     return "".join(words), memory
 
 
-def _has_memory(name: str, gigabytes: str) -> bool:
-    """Whether a chip has about that much memory, in units of 1e9 bytes or of 2^30."""
-    real = catalog.hardware(name).hbm_bytes
-    return any(abs(float(gigabytes) * unit / real - 1) <= _MEMORY_TOLERANCE for unit in (1e9, 2.0**30))
-
-
 @cache
 def _chips() -> dict[str, str]:
     """Telling words, followed by the size of the memory where a name gives one, to catalogue name."""
@@ -414,13 +404,15 @@ def _chips() -> dict[str, str]:
     for name in catalog.names("hardware"):
         if "/" not in name:
             for spelling in (name, catalog.hardware(name).name):
-                words, memory = _chip_words(spelling)
-                names.setdefault(words if memory is None else f"{words} {memory}", name)
+                names.setdefault(_chip_key(spelling), name)
     for name, others in catalog.measured_names().hardware.items():
-        for spelling in others:
-            words, memory = _chip_words(spelling)
-            names[words if memory is None else f"{words} {memory}"] = name
+        names |= dict.fromkeys(map(_chip_key, others), name)
     return names
+
+
+def _chip_key(spelling: str) -> str:
+    words, memory = _chip_words(spelling)
+    return words if memory is None else f"{words} {memory}"
 
 
 #: A day, a month or a year, and the one that a span ends with: ``2026-04-17``, ``20260417``, ``2025-03..06``.
@@ -432,8 +424,8 @@ _TIME = re.compile(r"(\d{4}-\d{2}-\d{2})T.*")
 _YEARS = re.compile(r"(\d{2})(\d{2})-(\d{2})")
 #: Dates inside of the text of a source: what it says of the measurement, or the months of nightly runs.
 _IN_SOURCE = (re.compile(r"measured=([^;,\s]+)"), re.compile(r"\b(\d{4}-\d{2}\.\.\d{4}-\d{2})\b"))
-#: Columns that hold nothing but a date, then such as may hold another text.
-_COLUMNS, _TEXTS = ("days", "measured", "date"), ("version_date",)
+#: Columns that hold nothing but a date; ``version_date`` may hold another text.
+_COLUMNS = ("days", "measured", "date")
 _SOURCES = ("source", "silicon_data_source")
 _MONTHS_OF_YEAR = 12
 
@@ -460,17 +452,19 @@ def days_of(row: Cells) -> Days | None:
     UnusableRowError
         If the column of dates holds something else, or a day is in the future.
     """
-    for column in _COLUMNS:
-        if text := row.text(column):
-            return _past(days(text), f"{column} {text}")
-    for text in (row.text(column) for column in _TEXTS):
-        if _SPAN.fullmatch(_TIME.sub(r"\1", text)):
-            return _past(days(text), f"version_date {text}")
-    for source in (row.text(column) for column in _SOURCES):
-        for pattern in _IN_SOURCE:
-            if match := pattern.search(source):
-                return _past(days(match[1]), f"measured={match[1]}")
-    return None
+    found = [f"{column} {text}" for column in _COLUMNS if (text := row.text(column))]
+    version_date = row.text("version_date")
+    if _SPAN.fullmatch(_TIME.sub(r"\1", version_date)):
+        found.append(f"version_date {version_date}")
+    sources = [row.text(column) for column in _SOURCES]
+    matches = [match for source in sources for pattern in _IN_SOURCE if (match := pattern.search(source))]
+    found += [f"measured={match[1]}" for match in matches]
+    if not found:
+        return None
+    when = days(re.split(r"[ =]", found[0], maxsplit=1)[1])
+    if when.since > date.today():
+        raise UnusableRowError(f"{found[0]} is in the future: today is {date.today()}; give the day of the measurement")
+    return when
 
 
 def days(text: str) -> Days:
@@ -509,12 +503,6 @@ def _of(text: str, *, last: bool) -> date:
     year, month, day = int(digits[:4]), int(digits[4:6] or 0), int(digits[6:] or 0)
     whole_month = month or (_MONTHS_OF_YEAR if last else 1)
     return date(year, whole_month, day or (monthrange(year, whole_month)[1] if last else 1))
-
-
-def _past(when: Days, text: str) -> Days:
-    if when.since > date.today():
-        raise UnusableRowError(f"{text} is in the future: today is {date.today()}; give the day of the measurement")
-    return when
 
 
 #: How requests arrived.
@@ -801,10 +789,17 @@ def layout(row: Cells, prefix: str = "", *, concurrency: float | None = None) ->
     width = moe_tp * (ep or 1)
     remarks: list[str] = []
     if dp is None:
-        tp, dp = _attention(tp, width, concurrency, row.number("batch_size"))
+        dp, batch = 1, row.number("batch_size")
+        groups = concurrency / batch if concurrency and batch else 1.0
+        if width > tp and width % tp == 0:
+            dp = width // tp
+        elif groups > 1 and groups == round(groups) and tp % round(groups) == 0:
+            tp, dp = tp // round(groups), round(groups)
         if dp > 1:
             remarks.append(f"attention-DP {dp} is inferred")
-    if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and _started_with(row) != width:
+    started_with = _STARTED_WITH.search(row.text("id"))
+    is_product = started_with is None or int(started_with[1]) != width
+    if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and is_product:
         remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
         tp, dp = (ep, 1) if dp == 1 else (1, ep)
     return RecordedPool(workers=1, tp=tp, dp=dp, pp=pp, ep=ep), tuple(remarks)
@@ -849,21 +844,6 @@ def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[Rec
     return replace(single, workers=workers), remarks
 
 
-def _attention(tp: int, width: int, concurrency: float | None, batch: float | None) -> tuple[int, int]:
-    """Ranks of attention, and groups of them, if attention-DP is not recorded."""
-    if width > tp and width % tp == 0:
-        return tp, width // tp
-    groups = concurrency / batch if concurrency and batch else 1.0
-    if groups > 1 and groups == round(groups) and tp % round(groups) == 0:
-        return tp // round(groups), round(groups)
-    return tp, 1
-
-
-def _started_with(row: Cells) -> int | None:
-    match = _STARTED_WITH.search(row.text("id"))
-    return None if match is None else int(match[1])
-
-
 @dataclass(frozen=True, slots=True)
 class RecordedDegrees:
     """Accelerators, and the degrees as far as they are recorded."""
@@ -892,13 +872,12 @@ def degrees(row: Cells, accelerators: int | None) -> RecordedDegrees:
     """
     tp, pp, ep, dp = (row.whole(column) for column in ("tp", "pp", "ep", "dp"))
     total = row.whole("n_gpus") or accelerators
-    if total is None:
-        if tp is None:
-            raise UnusableRowError("the number of accelerators is not recorded")
-        total = tp * (pp or 1) * (dp or 1)
     if tp is None:
+        if total is None:
+            raise UnusableRowError("the number of accelerators is not recorded")
         return RecordedDegrees(total, None, dp, pp, ep)
     pp = pp or 1
+    total = total or tp * pp * (dp or 1)
     if dp is None and total % (tp * pp) == 0:
         dp = total // (tp * pp)
     if tp * pp * (dp or 1) != total:
@@ -928,13 +907,10 @@ _NUMBERS |= {"isl": Cells.needed, "spread": Cells.amount}
 
 def columns() -> tuple[str, ...]:
     """Return every column: the fields of a measurement in their order, a pool's with its name before them."""
-    parts = [field.name for field in dataclasses.fields(RecordedPool)]
     names: list[str] = []
     for entry in dataclasses.fields(Measurement):
-        if entry.name in POOLS:
-            names += [f"{entry.name}_{part}" for part in parts]
-        elif entry.name != "dataset":
-            names.append(entry.name)
+        parts = [f"_{part.name}" for part in dataclasses.fields(RecordedPool)] if entry.name in POOLS else [""]
+        names += [f"{entry.name}{part}" for part in parts if entry.name != "dataset"]
     return (*names, *_BESIDE)
 
 
@@ -982,7 +958,12 @@ def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 def _layout(row: Cells) -> dict[str, Any]:
     """Accelerators and degrees, or pools."""
-    pools = {name: _pool(row, name) for name in POOLS}
+    pools: dict[str, RecordedPool | None] = {}
+    for name in POOLS:
+        parts: dict[str, Any] = {
+            field.name: row.whole(f"{name}_{field.name}") for field in dataclasses.fields(RecordedPool)
+        }
+        pools[name] = parts["tp"] and RecordedPool(**parts | {degree: parts[degree] or 1 for degree in ("dp", "pp")})
     if (pools["prefill"] is None) != (pools["decode"] is None):
         missing = next(name for name, pool in pools.items() if pool is None)
         raise UnusableRowError(f"{missing}_tp is blank: of two pools both are needed")
@@ -998,14 +979,6 @@ def _layout(row: Cells) -> dict[str, Any]:
         sizes = [pool.accelerators for pool in pools.values() if pool is not None]
         accelerators = sum(size for size in sizes if size) if all(sizes) else None
     return {"accelerators": accelerators, "tp": tp, "dp": dp, "pp": pp, **pools}
-
-
-def _pool(row: Cells, name: str) -> RecordedPool | None:
-    """A pool; None if its tensor parallelism is blank."""
-    parts = {field.name: row.whole(f"{name}_{field.name}") for field in dataclasses.fields(RecordedPool)}
-    if parts["tp"] is None:
-        return None
-    return RecordedPool(**parts | {degree: parts[degree] or 1 for degree in ("tp", "dp", "pp")})  # type: ignore[arg-type]
 
 
 def _one_of(row: Cells, column: str, allowed: tuple[str, ...], usual: str) -> Any:

@@ -7,6 +7,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,19 +149,13 @@ def by_statistic(measure: str, values: Json, name: str, factor: float = 1.0) -> 
     UnusableRowError
         If one is not positive and finite.
     """
-    return {
-        (measure, ours): positive(value, name.format(theirs)) * factor
-        for theirs, value in values.items()
-        if value is not None and (ours := _ours(theirs)) is not None
-    }
-
-
-def _ours(word: str) -> str | None:
-    """A statistic as we call it; None of other words."""
-    try:
-        return percentiles.percentile(_OTHER_WORDS.get(word, word))
-    except InputError:
-        return None
+    latencies: dict[tuple[str, str], float] = {}
+    for theirs, value in values.items():
+        if value is not None:
+            with suppress(InputError):  # no statistic that we know
+                ours = percentiles.percentile(_OTHER_WORDS.get(theirs, theirs))
+                latencies[measure, ours] = positive(value, name.format(theirs)) * factor
+    return latencies
 
 
 def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, Any]:
@@ -243,14 +238,12 @@ class Generator(NamedTuple):
 
     def matches(self, run: Json) -> bool:
         """Whether an object is of this form."""
-        choices = (choice.split() for choice in self.keys.split("|"))
-        return any(all(_has(run, *key.split(".")) for key in keys) for keys in choices)
 
+        def has(value: Any, key: str) -> bool:
+            first, _, below = key.partition(".")
+            return isinstance(value, dict) and first in value and (not below or has(value[first], below))
 
-def _has(value: Any, key: str, *below: str) -> bool:
-    """Whether a mapping has a key, and what is under it the next one."""
-    there = isinstance(value, dict) and key in value
-    return there and (not below or _has(value[key], *below))
+        return any(all(has(run, key) for key in choice.split()) for choice in self.keys.split("|"))
 
 
 def _flat(run: Json, endings: Mapping[str, str], factor: float = 1.0) -> dict[tuple[str, str], float]:
@@ -289,10 +282,9 @@ def _told(run: Json) -> MeasuredServer:
 def _aiperf(run: Json) -> BenchmarkRun:
     """genai-perf and AIPerf: an object with a unit and statistics for each metric, and the settings."""
     settings = run.get("input_config") or {}
-    metrics = (("ttft", "time_to_first_token"), ("tpot", "inter_token_latency"), ("e2e", "request_latency"))
     requests = _mean(run, "request_count", factor=1.0)
     return BenchmarkRun(
-        latencies=_in_units({measure: (metric, run.get(metric)) for measure, metric in metrics}),
+        latencies=_in_units(run, "inter_token_latency"),
         throughput=_mean(run, "output_token_throughput") or math.nan,
         isl=_mean(run, "input_sequence_length") or math.nan,
         osl=_mean(run, "output_sequence_length") or math.nan,
@@ -301,10 +293,11 @@ def _aiperf(run: Json) -> BenchmarkRun:
     )
 
 
-def _in_units(blocks: dict[str, tuple[str, Any]]) -> dict[tuple[str, str], float]:
-    """Statistics of measures, each with the name of its metric and an object with a unit and values."""
+def _in_units(metrics: Json, tpot: str) -> dict[tuple[str, str], float]:
+    """Statistics of the measures, from an object with a unit and values for each metric."""
     latencies: dict[tuple[str, str], float] = {}
-    for measure, (metric, block) in blocks.items():
+    for measure, metric in (("ttft", "time_to_first_token"), ("tpot", tpot), ("e2e", "request_latency")):
+        block = metrics.get(metric)
         if isinstance(block, dict):
             latencies |= by_statistic(measure, block, metric, _unit(metric, block))
     return latencies
@@ -319,9 +312,9 @@ def _unit(metric: str, block: Json) -> float:
 
 def _mean(run: Json, metric: str, factor: float | None = None) -> float | None:
     """The mean of a metric, in base units."""
-    block = run.get(metric)
-    value = block.get("avg", block.get("mean")) if isinstance(block, dict) else None
-    if not isinstance(block, dict) or value is None:
+    block = inside(run, metric)
+    value = block.get("avg", block.get("mean"))
+    if value is None:
         return None
     return positive(value, metric) * (_unit(metric, block) if factor is None else factor)
 
@@ -335,15 +328,13 @@ def _guidellm(run: Json) -> BenchmarkRun:
         return {**inside(block, "percentiles"), **{word: block.get(word) for word in ("mean", "median")}}
 
     latencies: dict[tuple[str, str], float] = {}
-    blocks = (
+    for measure, name, factor in (
         ("ttft", "time_to_first_token_ms", 1e-3),
         ("tpot", "inter_token_latency_ms", 1e-3),
         ("e2e", "request_latency", 1.0),
-    )
-    for measure, name, factor in blocks:
-        fields = {
-            word: value for word, value in successful(name).items() if word in ("mean", "p50", "p90", "p95", "p99")
-        }
+    ):
+        statistics = successful(name)
+        fields = {word: statistics.get(word) for word in ("mean", "p50", "p90", "p95", "p99")}
         latencies |= by_statistic(measure, fields, name, factor)
     strategy = inside(run, "config", "strategy") or inside(run, "args", "strategy")
     kind = strategy.get("type_")
@@ -364,16 +355,22 @@ def _inference_perf(run: Json) -> BenchmarkRun:
     """inference-perf: a stage of ``stage_N_lifecycle_metrics.json``, or the summary of all; seconds."""
     successes, summary = run["successes"], inside(run, "load_summary")
     latency, throughput = inside(successes, "latency"), inside(successes, "throughput")
-    measures = (("ttft", "time_to_first_token"), ("tpot", "time_per_output_token"), ("e2e", "request_latency"))
     latencies: dict[tuple[str, str], float] = {}
-    for measure, name in measures:
+    for measure, name in (
+        ("ttft", "time_to_first_token"),
+        ("tpot", "time_per_output_token"),
+        ("e2e", "request_latency"),
+    ):
         latencies |= by_statistic(measure, inside(latency, name), name)
-    requests, rate = optional(successes, "count"), summary.get("requested_rate")
-    load = (
-        under_way(needed(throughput, "requests_per_sec"), latencies.get(("e2e", "mean")), requests)
-        if rate is None and summary.get("concurrency") is None
-        else offered(None if summary.get("concurrency") else rate, summary.get("concurrency"), requests)
+    requests, rate, concurrency = (
+        optional(successes, "count"),
+        summary.get("requested_rate"),
+        summary.get("concurrency"),
     )
+    if rate is None and concurrency is None:
+        load = under_way(needed(throughput, "requests_per_sec"), latencies.get(("e2e", "mean")), requests)
+    else:
+        load = offered(None if concurrency else rate, concurrency, requests)
     return BenchmarkRun(
         latencies=latencies,
         throughput=optional(throughput, "output_tokens_per_sec") or math.nan,
@@ -390,10 +387,9 @@ def _llm_d(run: Json) -> BenchmarkRun:
         raise UnusableRowError(f"benchmark reports of llm-d are read in versions 0.2 and 0.2.1, got {run['version']}")
     whole = inside(run, "results", "request_performance", "aggregate")
     latency, requests, rates = (inside(whole, part) for part in ("latency", "requests", "throughput"))
-    measures = (("ttft", "time_to_first_token"), ("tpot", "time_per_output_token"), ("e2e", "request_latency"))
     load = inside(run, "scenario", "load", "standardized")
     return BenchmarkRun(
-        latencies=_in_units({measure: (name, latency.get(name)) for measure, name in measures}),
+        latencies=_in_units(latency, "time_per_output_token"),
         throughput=_mean(rates, "output_token_rate") or math.nan,
         total_throughput=_mean(rates, "total_token_rate"),
         isl=_mean(requests, "input_length") or math.nan,
@@ -405,9 +401,8 @@ def _llm_d(run: Json) -> BenchmarkRun:
 
 def _engine_of(stack: Sequence[Json]) -> MeasuredServer:
     """The only kind of engine of a stack."""
-    engines = [
-        part for part in (inside(entry, "standardized") for entry in stack) if part.get("kind") == "inference_engine"
-    ]
+    parts = [inside(entry, "standardized") for entry in stack]
+    engines = [part for part in parts if part.get("kind") == "inference_engine"]
     if any(engine.get("role") == "prefill" for engine in engines) or len(engines) > 1:
         raise UnusableRowError(
             "several pools of engines, which a single run does not tell apart; write a table of them"
@@ -430,11 +425,15 @@ def _engine_of(stack: Sequence[Json]) -> MeasuredServer:
 
 def _inferencex(run: Json) -> BenchmarkRun:
     """InferenceX: ``agg_*.json``, whose latencies are in seconds and whose rates are per accelerator."""
-    if _is_true(run.get("disagg")) or _is_true(run.get("is_multinode")):
+    is_true = {name: str(run.get(name)).lower() == "true" for name in ("disagg", "is_multinode", "dp_attention")}
+    if is_true["disagg"] or is_true["is_multinode"]:
         raise UnusableRowError("pools, or several nodes, which a single run does not tell apart; write a table of them")
     tp = int(needed(run, "tp"))
     rates = [optional(run, name, tp) for name in ("output_tput_per_gpu", "tput_per_gpu")]
-    apart = _is_true(run.get("dp_attention"))
+    # The tag of an image begins with the version of its engine.
+    engine, (_, colon, tag) = str(run.get("framework") or ""), str(run.get("image") or "").rpartition(":")
+    if colon and tag.lstrip("v")[:1].isdigit():
+        engine += f" {tag.lstrip('v')}"
     return BenchmarkRun(
         latencies=_flat(run, {"ttft": "_ttft", "tpot": "_tpot", "e2e": "_e2el"}),
         throughput=rates[0] or math.nan,
@@ -448,23 +447,13 @@ def _inferencex(run: Json) -> BenchmarkRun:
         told=MeasuredServer(
             model=str(run.get("model") or ""),
             hardware=str(run.get("hw") or run.get("device") or "").partition("-")[0],
-            engine=_image_version(str(run.get("framework") or ""), str(run.get("image") or "")),
+            engine=engine,
             weights=str(run.get("precision") or ""),
-            tp=1 if apart else tp,
-            dp=tp if apart else 1,
+            tp=1 if is_true["dp_attention"] else tp,
+            dp=tp if is_true["dp_attention"] else 1,
             ep=int(run["ep"]) if run.get("ep") else None,
         ),
     )
-
-
-def _is_true(value: object) -> bool:
-    return str(value).lower() == "true"
-
-
-def _image_version(framework: str, image: str) -> str:
-    """An engine with the version that the tag of its image begins with, where it does."""
-    tag = image.rpartition(":")[2].lstrip("v") if ":" in image else ""
-    return f"{framework} {tag}" if tag[:1].isdigit() else framework
 
 
 def _aisimulate(run: Json) -> BenchmarkRun:
@@ -612,7 +601,8 @@ def _run(reading: Scrape) -> BenchmarkRun:
     completed = samples.get("e2e_request_latency_seconds_count", 0.0)
     running = samples.get("num_requests_running", samples.get("num_running_reqs", 0.0))
     waiting = samples.get("num_requests_waiting", samples.get("num_queue_reqs", 0.0))
-    cached = _cached(samples)
+    queries, hits = samples.get("prefix_cache_queries_total", 0.0), samples.get("prefix_cache_hits_total", 0.0)
+    cached = hits / queries if queries else samples.get("cache_hit_rate", 0.0)
     return BenchmarkRun(
         latencies=latencies,
         throughput=samples.get("gen_throughput") or math.nan,
@@ -658,12 +648,6 @@ def scrape(text: str) -> Scrape:
 
 def _per(samples: Mapping[str, float], name: str, requests: float) -> float:
     return samples[name] / requests if samples.get(name) and requests > 0 else math.nan
-
-
-def _cached(samples: Mapping[str, float]) -> float:
-    """Share of the prompts that was found in the prefix cache [1]."""
-    queries, hits = samples.get("prefix_cache_queries_total", 0.0), samples.get("prefix_cache_hits_total", 0.0)
-    return hits / queries if queries else samples.get("cache_hit_rate", 0.0)
 
 
 #: Fields of a run that its measurement has, too.
@@ -722,10 +706,9 @@ def read_run(path: Path | str) -> BenchmarkRun:
     if len(runs) > 1:
         raise InputError(f"{path}: {len(runs)} runs; one is held against one answer")
     try:
-        run = _report_run(runs[0])
+        return _report_run(runs[0])
     except UnusableRowError as error:
         raise InputError(f"{path}: {error}") from error
-    return run
 
 
 def _runs(path: Path) -> list[Json | str]:
@@ -740,11 +723,12 @@ def _runs(path: Path) -> list[Json | str]:
         text = read_text(path, encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file in UTF-8 ({error.reason})") from error
+    suffix = path.suffix.lower()
     if is_scrape(text):
         return [text]
-    if path.suffix.lower() in (".prom", ".txt"):
+    if suffix in (".prom", ".txt"):
         raise InputError(f"{path}: no page of metrics of vLLM (vllm:...) or SGLang (sglang:...), as /metrics has them")
-    data: Any = foreign_yaml(text, str(path)) if path.suffix.lower() in (".yaml", ".yml") else _json(path, text)
+    data: Any = foreign_yaml(text, str(path)) if suffix in (".yaml", ".yml") else _json(path, text)
     listed = data.get("benchmarks", data) if isinstance(data, dict) else data
     runs: list[Json | str] = listed if isinstance(listed, list) else [listed]
     if not runs or not all(isinstance(run, dict) for run in runs):
@@ -779,15 +763,34 @@ def _report_run(data: Json | str) -> BenchmarkRun:
 def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -> Measurement | Skipped:
     try:
         run = _report_run(data)
-        if not (server.hardware or run.told.hardware):
+        told = run.told
+        if not (server.hardware or told.hardware):
             raise InputError(f"{path}: results do not say what they were measured on; give --hardware, --tp and so on")
-        common = _common(run, path, name, server)
+        chip = hardware_name(server.hardware or told.hardware)
+        named = server.model or told.model
+        model, weights = served(model_name(named), chip, server.weights or told.weights or format_in_name(named))
     except UnusableRowError as error:
         return Skipped(name, path.stem, str(error))
+    engine, version = engine_name(server.engine or told.engine)
+    tp, dp, pp = (getattr(server, degree) or getattr(told, degree) or 1 for degree in ("tp", "dp", "pp"))
+    chips = tp * dp * pp
     middle = "p50" if ("tpot", "p50") in run.latencies else "mean"
-    chips = common["accelerators"]
     return Measurement(
-        **common,
+        id=name,
+        dataset=path.stem,
+        source=str(path),
+        engine=engine,
+        engine_version=version,
+        model=model,
+        hardware=chip,
+        accelerators=chips,
+        tp=tp,
+        dp=dp,
+        pp=pp,
+        ep=server.ep or told.ep,
+        weights=weights,
+        kv=cache_format(format_name(server.kv), chip),
+        prefill_first=prefill_first(engine, version),
         isl=_known(run.isl),
         osl=_known(run.osl),
         statistic="median" if middle == "p50" else "mean",
@@ -795,36 +798,10 @@ def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -
         tpot_seconds=run.latencies.get(("tpot", middle)),
         request_seconds=run.latencies.get(("e2e", middle)),
         output_tokens_per_second_per_accelerator=_known(run.throughput / chips),
-        total_tokens_per_second_per_accelerator=_known((run.total_throughput or math.nan) / chips),
+        total_tokens_per_second_per_accelerator=run.total_throughput and run.total_throughput / chips,
         **{name: getattr(run, name) for name in _SAME},
     )
 
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-def _common(run: BenchmarkRun, path: Path, name: str, server: MeasuredServer) -> dict[str, Any]:
-    result = run.told
-    chip = hardware_name(server.hardware or result.hardware)
-    named = server.model or result.model
-    model, weights = served(model_name(named), chip, server.weights or result.weights or format_in_name(named))
-    engine, version = engine_name(server.engine or result.engine)
-    tp, dp, pp = (getattr(server, degree) or getattr(result, degree) or 1 for degree in ("tp", "dp", "pp"))
-    return {
-        "id": name,
-        "dataset": path.stem,
-        "source": str(path),
-        "engine": engine,
-        "engine_version": version,
-        "model": model,
-        "hardware": chip,
-        "accelerators": tp * dp * pp,
-        "tp": tp,
-        "dp": dp,
-        "pp": pp,
-        "ep": server.ep or result.ep,
-        "weights": weights,
-        "kv": cache_format(format_name(server.kv), chip),
-        "prefill_first": prefill_first(engine, version),
-    }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeGuard
 
 from inference_econ.extras.servers.measurements import _record as _fields
 from inference_econ.extras.servers.measurements._record import (
@@ -15,7 +16,6 @@ from inference_econ.extras.servers.measurements._record import (
     Cells,
     Load,
     Measurement,
-    RecordedDegrees,
     Skipped,
     UnusableRowError,
     cache_format,
@@ -54,6 +54,12 @@ _LOADS: tuple[tuple[Load, tuple[str, ...]], ...] = (
     ("concurrency", ("concurren", "closed_loop", "closed loop", "users")),
     ("batch", ("batch",)),
 )
+#: Words for the tokens that a throughput includes.
+_TOKENS = (
+    ("input", ("input", "prefill")),
+    ("output", ("output", "decode", "generat")),
+    ("total", ("total",)),
+)
 _PER_ACCELERATOR = re.compile(r"(?:/|per[ _])(?:gpu|accelerator|chip|device)", re.IGNORECASE)
 _COUNT_PER_ACCELERATOR = re.compile(r"(\d+(?:\.\d+)?) *(tokens)? */ *gpu", re.IGNORECASE)
 _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
@@ -61,34 +67,35 @@ _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
 
 def point_fields(row: Cells) -> dict[str, Any]:
     """The fields of a measurement that do not depend on names of models and chips."""
-    quality = row.text("quality")
-    if quality.upper() == "D":
+    if row.text("quality").upper() == "D":
         raise UnusableRowError("quality D: second-hand, or known to be wrong")
     layout = degrees(row, chip_count(row.text("hardware")))
     load = load_of(row.text("batch_kind"))
     name, version = engine_name(row.text("engine"))
-    result = {
+    kv = format_name(row.text("kv_dtype"))
+    isl, osl = row.number("isl"), row.number("osl")
+    demand = _demand(row, load, layout.accelerators)
+    measured = _value(row, layout.accelerators)
+    # Servers that only decode read no prompts: the input length stands for the length of the cache.
+    decodes = "tpot_seconds" in measured or "output_tokens_per_second_per_accelerator" in measured
+    is_context = decodes and ("PD disagg" in row.text("engine") or osl is None)
+    if isl is None:
+        raise UnusableRowError("isl is not recorded")
+    return {
         "engine": name,
         "engine_version": version,
-        "accelerators": layout.accelerators,
-        "tp": layout.tp,
-        "dp": layout.dp,
-        "pp": layout.pp,
-        "ep": layout.ep,
-        "kv": format_name(row.text("kv_dtype")),
-        "isl": row.number("isl"),
-        "osl": row.number("osl"),
+        **dataclasses.asdict(layout),
+        "kv": kv,
+        "isl": isl,
+        "osl": osl,
+        "context": isl if is_context else None,
         "load": load,
         "prefill_first": prefill_first(name, version),
         "compiled": compiled(name, version),
         "speculation": speculation(row.words("spec_decode")),
-        **_demand(row, load, layout),
+        **demand,
+        **measured,
     }
-    result |= _value(row, layout)
-    result["context"] = _context(row, result)
-    if result["isl"] is None:
-        raise UnusableRowError("isl is not recorded")
-    return result
 
 
 def speculation(text: str) -> str:
@@ -100,21 +107,17 @@ def speculation(text: str) -> str:
     ('none', 'unrecorded', 'MTP3')
     """
     lower = text.lower()
-    if lower.startswith(("none", "no ", "off", "false")) or lower in ("0", "no"):
+    if lower in ("0", "no") or lower.startswith(("none", "no ", "off", "false")):
         return "none"
     return "unrecorded" if lower in ("", "nan") or lower.startswith(("not stated", "unknown")) else text
 
 
 def load_of(text: str) -> Load:
     """Load of a row, from the words for it."""
-    lower = text.lower()
-    for load, words in _LOADS:
-        if any(word in lower for word in words):
-            return load
-    return "unknown"
+    return next((load for load, words in _LOADS if any(word in text.lower() for word in words)), "unknown")
 
 
-def _demand(row: Cells, load: Load, layout: RecordedDegrees) -> dict[str, float | None]:
+def _demand(row: Cells, load: Load, accelerators: int) -> dict[str, float | None]:
     """Concurrency of the whole deployment, or the offered rate."""
     text = row.text("batch_or_concurrency")
     number = first_number(text)
@@ -126,19 +129,16 @@ def _demand(row: Cells, load: Load, layout: RecordedDegrees) -> dict[str, float 
         return {"concurrency": most, "requests_per_second": positive(number, "batch_or_concurrency")}
     per_accelerator = _COUNT_PER_ACCELERATOR.search(text)
     if per_accelerator is not None:
-        total = float(per_accelerator[1]) * layout.accelerators
-        isl = row.number("isl")
+        number = float(per_accelerator[1]) * accelerators
         if per_accelerator[2]:  # tokens of a prefill batch
-            return {"concurrency": None if isl is None else total / isl}
-        return {"concurrency": positive(total, "batch_or_concurrency")}
-    if number is None:
-        if load in ("batch", "concurrency"):
-            raise UnusableRowError(f"batch_or_concurrency {text!r} has no number")
-        return {"concurrency": None}
-    return {"concurrency": positive(number, "batch_or_concurrency")}
+            isl = row.number("isl")
+            return {"concurrency": None if isl is None else number / isl}
+    elif number is None and load in ("batch", "concurrency"):
+        raise UnusableRowError(f"batch_or_concurrency {text!r} has no number")
+    return {"concurrency": None if number is None else positive(number, "batch_or_concurrency")}
 
 
-def _value(row: Cells, layout: RecordedDegrees) -> dict[str, Any]:
+def _value(row: Cells, accelerators: int) -> dict[str, Any]:
     """The measured value under the field that it belongs to, and its statistic."""
     metric, unit = row.text("metric"), row.text("unit")
     value = row.needed("value")
@@ -157,35 +157,13 @@ def _value(row: Cells, layout: RecordedDegrees) -> dict[str, Any]:
         return {"tpot_seconds": 1 / value, "statistic": statistic}
     if not re.fullmatch(r"(?:tok|tokens?)/s.*", unit.lower()) or "node" in unit:
         raise UnusableRowError(f"unit {unit!r} of metric {metric!r} is not convertible")
-    per_accelerator = (
-        value if _PER_ACCELERATOR.search(unit) or _PER_ACCELERATOR.search(words) else value / layout.accelerators
-    )
-    result: dict[str, Any] = {
-        f"{_tokens(words, metric)}_tokens_per_second_per_accelerator": per_accelerator,
-        "statistic": "mean",
-    }
-    if harmonised is not None:
-        result["tpot_seconds"] = harmonised * 1e-3
-    return result
-
-
-def _tokens(words: str, metric: str) -> str:
-    """Which tokens a throughput counts."""
-    for which, spellings in (("input", ("input", "prefill")), ("output", ("output", "decode", "generat"))):
-        if any(spelling in words for spelling in spellings):
-            return which
-    if "total" in words:
-        return "total"
-    raise UnusableRowError(f"metric {metric!r} does not say which tokens it counts")
-
-
-def _context(row: Cells, result: dict[str, Any]) -> float | None:
-    """Length of the cache, where the row gives that in the place of an input."""
-    # Servers that only decode read no prompts.
-    says_so = "PD disagg" in row.text("engine")
-    decodes = "tpot_seconds" in result or "output_tokens_per_second_per_accelerator" in result
-    isl: float | None = result["isl"]
-    return isl if isl is not None and decodes and (says_so or result["osl"] is None) else None
+    tokens = next((which for which, spellings in _TOKENS if any(word in words for word in spellings)), None)
+    if tokens is None:
+        raise UnusableRowError(f"metric {metric!r} does not say which tokens it counts")
+    is_per_accelerator = _PER_ACCELERATOR.search(unit) or _PER_ACCELERATOR.search(words)
+    speed = value if is_per_accelerator else value / accelerators
+    tpot = {} if harmonised is None else {"tpot_seconds": harmonised * 1e-3}
+    return {f"{tokens}_tokens_per_second_per_accelerator": speed, "statistic": "mean", **tpot}
 
 
 #: Requests of InferenceMAX are as long as 0.8 to 1.0 of what rows say, evenly: the mean [1].
@@ -229,48 +207,40 @@ def subject(model: str, hardware: str, formats: str) -> dict[str, Any]:
 
 def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """Whole servers as aiconfigurator collects them: means in ms, aggregated or disaggregated."""
-    disaggregated = row.text("mode") == "disagg"
-    layout_fields, concurrency = _pools(row) if disaggregated else _instance(row)
+    concurrency = row.number("silicon_concurrency")
+    fields: dict[str, Any]
+    if row.text("mode") == "disagg":
+        (prefill, first), (decode, second) = pool(row, "prefill_"), pool(row, "decode_", concurrency)
+        if concurrency is None:
+            raise UnusableRowError("silicon_concurrency is blank")
+        parts = (prefill.accelerators, decode.accelerators)
+        accelerators = None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
+        fields = {"prefill": prefill, "decode": decode, "accelerators": accelerators, "remarks": first + second}
+    else:
+        single, remarks = layout(row, concurrency=concurrency)
+        if concurrency is None:
+            concurrency = row.needed("batch_size") * single.dp
+        copies, remark = replicas(row, concurrency)
+        fields = {name: getattr(single, name) for name in ("tp", "dp", "pp", "ep")}
+        fields |= {"accelerators": single.tp * single.dp * single.pp * copies, "remarks": (*remarks, *remark)}
     name, version = engine_name(row.text("backend"))
+    version = row.text("backend_version") or version
     written = row.text("precision") or row.text("gemm_quant_mode")
     return Measurement(
         **common,
-        **layout_fields,
+        **fields,
         **subject(row.text("model_path"), row.text("system"), written),
         engine=name,
-        engine_version=row.text("backend_version") or version,
+        engine_version=version,
         isl=row.needed("isl"),
         osl=row.needed("osl"),
         load="concurrency",
         concurrency=concurrency,
-        prefill_first=prefill_first(name, row.text("backend_version") or version),
+        prefill_first=prefill_first(name, version),
         statistic="mean",
-        ttft_seconds=_scaled(row, "silicon_ttft_ms", 1e-3),
-        tpot_seconds=_scaled(row, "silicon_tpot_ms", 1e-3),
+        ttft_seconds=_seconds(row, "silicon_ttft_ms"),
+        tpot_seconds=_seconds(row, "silicon_tpot_ms"),
     )
-
-
-def _pools(row: Cells) -> tuple[dict[str, Any], float]:
-    """Fields about the layout of a disaggregated server, and its requests at a time [1]."""
-    concurrency = row.number("silicon_concurrency")
-    (prefill, first), (decode, second) = pool(row, "prefill_"), pool(row, "decode_", concurrency)
-    if concurrency is None:
-        raise UnusableRowError("silicon_concurrency is blank")
-    parts = (prefill.accelerators, decode.accelerators)
-    accelerators = None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
-    return {"prefill": prefill, "decode": decode, "accelerators": accelerators, "remarks": first + second}, concurrency
-
-
-def _instance(row: Cells) -> tuple[dict[str, Any], float]:
-    """Fields about the layout of an instance, and its requests at a time [1]."""
-    concurrency = row.number("silicon_concurrency")
-    single, remarks = layout(row, concurrency=concurrency)
-    chips = single.tp * single.dp * single.pp
-    if concurrency is None:
-        concurrency = row.needed("batch_size") * single.dp
-    copies, remark = replicas(row, concurrency)
-    fields = {name: getattr(single, name) for name in ("tp", "dp", "pp", "ep")}
-    return fields | {"accelerators": chips * copies, "remarks": (*remarks, *remark)}, concurrency
 
 
 def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
@@ -278,7 +248,7 @@ def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
     tp = row.count("tp")
     apart = row.text("dp_attention").lower() in ("true", "1", "yes")
     name, version = engine_name(row.text("framework"))
-    lengths, concurrency = (row.needed("isl"), row.needed("osl")), row.needed("concurrency")
+    isl, osl, concurrency = (row.needed(column) for column in ("isl", "osl", "concurrency"))
     return Measurement(
         **common,
         **subject(row.text("hf_model"), row.text("hardware"), row.text("precision")),
@@ -289,8 +259,8 @@ def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
         dp=tp if apart else 1,
         pp=1,
         ep=row.whole("ep"),
-        isl=MEAN_LENGTH * lengths[0],
-        osl=MEAN_LENGTH * lengths[1],
+        isl=MEAN_LENGTH * isl,
+        osl=MEAN_LENGTH * osl,
         load="concurrency",
         concurrency=concurrency,
         requests=ROUNDS * concurrency,
@@ -326,10 +296,10 @@ def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
         load="rate",
         concurrency=None,
         requests_per_second=row.needed("rps"),
-        ttft_seconds=_scaled(row, "ttft_p50_ms", 1e-3),
-        tpot_seconds=_scaled(row, "tpot_p50_ms", 1e-3),
-        request_seconds=_scaled(row, "e2el_p50_ms", 1e-3),
-        output_tokens_per_second_per_accelerator=None if output is None else output / accelerators,
+        ttft_seconds=_seconds(row, "ttft_p50_ms"),
+        tpot_seconds=_seconds(row, "tpot_p50_ms"),
+        request_seconds=_seconds(row, "e2el_p50_ms"),
+        output_tokens_per_second_per_accelerator=output and output / accelerators,
         speculation="none",
         remarks=("tensor parallel over all accelerators is inferred",) if accelerators > 1 else (),
     )
@@ -343,9 +313,9 @@ def point(row: Cells, common: Mapping[str, Any]) -> Measurement:
     return Measurement(**common, **what, **fields)
 
 
-def _scaled(row: Cells, column: str, factor: float) -> float | None:
-    value = row.number(column)
-    return None if value is None else value * factor
+def _seconds(row: Cells, column: str) -> float | None:
+    milliseconds = row.number(column)
+    return milliseconds and milliseconds * 1e-3
 
 
 #: In the order in which they are tried.
@@ -428,7 +398,18 @@ def suspect_speculation(rows: Sequence[Measurement | Skipped]) -> list[Measureme
     for row in rows:
         if isinstance(row, Measurement) and row.tpot_seconds is not None and row.concurrency is not None:
             runs[_description(row)].append((row.concurrency, row.tpot_seconds))
-    return [_suspected(row, runs) for row in rows]
+    marked = list(rows)
+    for index, row in enumerate(rows):
+        if isinstance(row, Skipped) or row.speculation != "unrecorded" or row.accelerators is None:
+            continue
+        if row.tpot_seconds is None or row.concurrency is None:
+            continue
+        no_busier = [seconds for requests, seconds in runs[_description(row)] if requests <= row.concurrency]
+        ratio = max(no_busier) / row.tpot_seconds
+        if ratio >= _FASTER:
+            remark = f"{ratio:.1f} times as fast as a run of the same description that was no busier"
+            marked[index] = replace(row, speculation="suspected", remarks=(*row.remarks, remark))
+    return marked
 
 
 def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Skipped]:
@@ -443,77 +424,56 @@ def mark_spoilt(rows: Sequence[Measurement | Skipped]) -> list[Measurement | Ski
     runs: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
     alike: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
     for row in rows:
-        if isinstance(row, Measurement) and _is_plain_loop(row):
+        if _is_plain_loop(row):
             runs[_configuration(row)].append(row)
             alike[_server(row)].append(row)
-    compared = [_compared(row, runs, alike) for row in rows]
+    compared = [
+        _compared(row, runs[_configuration(row)], alike[_server(row)]) if _is_plain_loop(row) else row for row in rows
+    ]
     sweeps: dict[tuple[object, ...], list[Measurement]] = defaultdict(list)
-    for run in compared:
-        if isinstance(run, Measurement) and _is_plain_loop(run):
-            sweeps[_sweep(run)].append(run)
-    return [_of_spoilt_sweep(run, sweeps) for run in compared]
+    for row in filter(_is_plain_loop, compared):
+        sweeps[_sweep(row)].append(row)
+    for index, row in enumerate(compared):
+        if _is_plain_loop(row) and not row.spoilt:
+            # What slowed most runs of its sweep slowed this one as well.
+            sweep = sweeps[_sweep(row)]
+            outdone = sum(run.spoilt.endswith(_BUSIER) for run in sweep)
+            if 2 * outdone > len(sweep):
+                spoilt = f"{outdone} of {len(sweep)} runs of its sweep are {_OUTDONE:g} times as slow as others"
+                compared[index] = replace(row, spoilt=spoilt)
+    return compared
 
 
-def _of_spoilt_sweep(
-    row: Measurement | Skipped, sweeps: Mapping[tuple[object, ...], Sequence[Measurement]]
-) -> Measurement | Skipped:
-    """A row marked where most runs of its sweep are outdone: what slowed them slowed it as well."""
-    if isinstance(row, Skipped) or row.spoilt or not _is_plain_loop(row):
-        return row
-    sweep = sweeps[_sweep(row)]
-    outdone = sum(run.spoilt.endswith(_BUSIER) for run in sweep)
-    if 2 * outdone <= len(sweep):
-        return row
-    return replace(row, spoilt=f"{outdone} of {len(sweep)} runs of its sweep are {_OUTDONE:g} times as slow as others")
+def _is_plain_loop(row: Measurement | Skipped) -> TypeGuard[Measurement]:
+    return (
+        isinstance(row, Measurement)
+        and (row.decode is None and row.tp is not None)
+        and (row.load == "concurrency" and row.tpot_seconds is not None and row.speculation in _PLAIN)
+    )
 
 
-def _is_plain_loop(row: Measurement) -> bool:
-    one_pool = row.decode is None and row.tp is not None
-    return one_pool and row.load == "concurrency" and row.tpot_seconds is not None and row.speculation in _PLAIN
-
-
-def _compared(
-    row: Measurement | Skipped,
-    runs: Mapping[tuple[object, ...], Sequence[Measurement]],
-    alike: Mapping[tuple[object, ...], Sequence[Measurement]],
-) -> Measurement | Skipped:
-    if isinstance(row, Skipped) or not _is_plain_loop(row):
-        return row
-    same = runs[_configuration(row)]
-    busier = [other for other in alike[_server(row)] if _no_less_to_do(other, row)]
+def _compared(row: Measurement, same: Sequence[Measurement], alike: Sequence[Measurement]) -> Measurement:
+    """Mark a row that is much slower than one of the same configuration, or than one with no less to do."""
+    busier = [
+        other
+        for other in alike
+        if (other.concurrency or 0.0) >= (row.concurrency or 0.0)
+        and (other.isl or 0.0) >= (row.isl or 0.0)
+        and (other.osl or 0.0) <= (row.osl or 0.0)
+        and (other.accelerators or 0.0) <= (row.accelerators or 0.0)
+    ]
     for field, others, most, words, whose in (
         ("tpot_seconds", same, _SPOILT, "as slow", _SAME),
         ("ttft_seconds", same, _SPOILT_START, "as late", _SAME),
         ("tpot_seconds", busier, _OUTDONE, "as slow", _BUSIER),
     ):
         timed = [other for other in others if getattr(other, field) is not None]
-        if getattr(row, field) is None or not timed:
-            continue
-        best = min(timed, key=lambda other: getattr(other, field))
-        ratio = getattr(row, field) / getattr(best, field)
-        if ratio >= most:
-            return replace(row, spoilt=f"{ratio:.1f} times {words} as {best.id}, {whose}")
+        if getattr(row, field) is not None and timed:
+            best = min(timed, key=attrgetter(field))
+            ratio = getattr(row, field) / getattr(best, field)
+            if ratio >= most:
+                return replace(row, spoilt=f"{ratio:.1f} times {words} as {best.id}, {whose}")
     return row
-
-
-def _no_less_to_do(other: Measurement, row: Measurement) -> bool:
-    """Whether a run has no fewer requests, shorter prompts, longer answers or more accelerators than another."""
-    more = ((other.concurrency, row.concurrency), (other.isl, row.isl), (row.osl, other.osl))
-    fewer = (row.accelerators, other.accelerators)
-    return all((many or 0.0) >= (few or 0.0) for many, few in (*more, fewer))
-
-
-def _suspected(row: Measurement | Skipped, runs: dict[tuple[object, ...], list[tuple[float, float]]]) -> Any:
-    if isinstance(row, Skipped) or row.speculation != "unrecorded":
-        return row
-    if row.tpot_seconds is None or row.accelerators is None or row.concurrency is None:
-        return row
-    no_busier = [seconds for requests, seconds in runs[_description(row)] if requests <= row.concurrency]
-    ratio = max(no_busier) / row.tpot_seconds
-    if ratio < _FASTER:
-        return row
-    remark = f"{ratio:.1f} times as fast as a run of the same description that was no busier"
-    return replace(row, speculation="suspected", remarks=(*row.remarks, remark))
 
 
 #: A method, and the proposals of a round.

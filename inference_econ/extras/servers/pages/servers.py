@@ -43,8 +43,11 @@ def tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]:
     shown = [] if few and all_count else [coverage(report)]
     shown.append(row_by_row(report) if few else errors(report))
     shown += [grouped(report, key) for key in by]
-    if any(row.assumed for row in report.counted()):
-        shown.append(_assumed(report))
+    if assumed := [row for row in report.counted() if row.assumed]:
+        rows = tuple((quantity.title, *_numbers(accuracy)) for quantity, accuracy in by_quantity(assumed))
+        why = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
+        title = f"Rows with an assumed layout under {_named(report)}"
+        shown.append(Table(title, ("quantity", *_ERRORS), rows, why=(why,)))
     if report.speculative():
         shown.append(_speculative(report))
     if report.reasons():
@@ -84,37 +87,48 @@ def errors(report: servers.Servers) -> Table:
         for which, part in report.split().items()
         for accuracy in servers.scores(part, quantity).values()
     ]
-    notes = tuple(
-        _reading(title, accuracy) for title, accuracy in _overall(report.counted()) if accuracy.median is not None
-    )
+    notes = []
+    for quantity, accuracy in by_quantity(report.counted()):
+        if accuracy.median is not None:
+            several = f"half of the {accuracy.predicted} predictions are"
+            which = "the prediction is" if accuracy.predicted == 1 else several
+            name = f"{quantity.title[0].upper()}{quantity.title[1:]}"
+            notes.append(f"{name}: {which} within {percent(accuracy.median or 0.0)}.")
     columns = ("quantity", "which", *_ERRORS, "in 80 % interval")
-    return Table(f"Errors under {_named(report)}", columns, tuple(rows), notes, (LEGEND,), ("p90", "mean"))
+    title = f"Errors under {_named(report)}"
+    return Table(title, columns, tuple(rows), tuple(notes), (LEGEND,), ("p90", "mean"))
 
 
 def row_by_row(report: servers.Servers) -> Table:
     """Table of measured and predicted numbers of each row that counts, and why some rows are unlike others."""
     counted = report.counted()
-    named = len(report.rows) > 1
-    rows = [
-        ((row.id,) if named else ()) + _compared(row, quantity)
-        for row in counted
-        for quantity in servers.QUANTITIES
-        if row.measured(quantity) is not None
-    ]
-    off, settings = off_by(report), tuple(dict.fromkeys(map(_settings, counted)))
-    readings = ((f"Predictions are off by: {off}.",) if off else ()) + (settings if len(settings) == 1 else ())
+    named, rows, settings = len(report.rows) > 1, [], dict[str, None]()
+    for row in counted:
+        for quantity in servers.QUANTITIES:
+            measured, predicted = row.measured(quantity), row.predicted(quantity)
+            if measured is None:
+                continue
+            unit, factor = (" [ms]", 1e3) if quantity.field.endswith("_seconds") else ("", 1.0)
+            where = row.interval(quantity.field)
+            off = "-" if not measured or predicted is None else f"{100 * (predicted / measured - 1):+z.0f} %"
+            ends = "-" if where is None else f"{number(factor * where.low)} to {number(factor * where.high)}"
+            values = ("-" if value is None else number(factor * value) for value in (measured, predicted))
+            rows.append((*((row.id,) if named else ()), quantity.title + unit, *values, off, ends))
+        # The server that the row was predicted as.
+        server = row.measurement
+        assert server is not None and row.assumptions is not None
+        published = "" if server.weights else ", as published"
+        weights = formats(catalog.model(server.model), server.weights)
+        layout, engine = servers.layout_of(server) or row.assumed, servers.version_of(server) or "no engine"
+        settings[
+            f"Predicted as {server.model} with weights in {weights}{published}, {layout} on {server.hardware}, by "
+            f"{engine} ({row.assumptions.name})."
+        ] = None
+    off = off_by(report)
+    readings = ((f"Predictions are off by: {off}.",) if off else ()) + (tuple(settings) if len(settings) == 1 else ())
     notes = tuple(f"{row.id}: {'; '.join(reasons)}." for row in counted if (reasons := reasons_outside(report, row)))
     columns = (("row",) if named else ()) + ("quantity", "measured", "predicted", "off by", "80 % interval")
     return Table(f"Measured beside predicted under {_named(report)}", columns, tuple(rows), readings, notes)
-
-
-def _compared(row: servers.InputRow, quantity: servers.Quantity) -> tuple[str, ...]:
-    unit, factor = (" [ms]", 1e3) if quantity.field.endswith("_seconds") else ("", 1.0)
-    measured, predicted, where = row.measured(quantity), row.predicted(quantity), row.interval(quantity.field)
-    off = "-" if not measured or predicted is None else f"{100 * (predicted / measured - 1):+z.0f} %"
-    ends = "-" if where is None else f"{number(factor * where.low)} to {number(factor * where.high)}"
-    values = ("-" if value is None else number(factor * value) for value in (measured, predicted))
-    return (quantity.title + unit, *values, off, ends)
 
 
 def share_inside(rows: Iterable[servers.InputRow], quantity: servers.Quantity) -> str:
@@ -156,70 +170,32 @@ def beyond(violations: Sequence[servers.Violation]) -> Table:
     return Table("Beyond the bound", columns, rows, (reading,), ("In seconds and tokens/s per accelerator.",))
 
 
-def _overall(rows: Sequence[servers.InputRow]) -> list[tuple[str, servers.Accuracy]]:
-    return [(quantity.title, accuracy) for quantity, accuracy in by_quantity(rows)]
-
-
 def _speculative(report: servers.Servers) -> Table:
     """Speculating servers, a class of their own: all quantities, and the main one by engine, chip and draft."""
-    speculating = report.speculative()
-    rows = [("all", title, *_numbers(accuracy)) for title, accuracy in _overall(speculating)]
-    which = ("engine", "hardware", "speculation")
-    parts = servers.scores(speculating, servers.QUANTITIES[0], which)
-    rows += [(" ".join(part), servers.QUANTITIES[0].title, *_numbers(accuracy)) for part, accuracy in parts.items()]
-    columns = ("which", "quantity", *_ERRORS)
-    title = f"Speculating servers under {_named(report)}"
-    return Table(title, columns, tuple(rows), _by_recipe(speculating), (SPECULATING,))
-
-
-def _by_recipe(speculating: Sequence[servers.InputRow]) -> tuple[str, ...]:
-    """Sentences on assumptions for rows whose rounds are not recorded, and on how many these are."""
+    speculating, main = report.speculative(), servers.QUANTITIES[0]
+    rows = [("all", quantity.title, *_numbers(accuracy)) for quantity, accuracy in by_quantity(speculating)]
+    parts = servers.scores(speculating, main, ("engine", "hardware", "speculation"))
+    rows += [(" ".join(part), main.title, *_numbers(accuracy)) for part, accuracy in parts.items()]
     assumed = Counter(row.rounds for row in speculating if row.rounds)
-    return tuple(f"Not recorded of {count} rows, and assumed: {text}." for text, count in assumed.most_common())
-
-
-def _assumed(report: servers.Servers) -> Table:
-    assumed = [row for row in report.counted() if row.assumed]
-    rows = [(title, *_numbers(accuracy)) for title, accuracy in _overall(assumed)]
-    reading = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
-    title = f"Rows with an assumed layout under {_named(report)}"
-    return Table(title, ("quantity", *_ERRORS), tuple(rows), why=(reading,))
+    notes = tuple(f"Not recorded of {count} rows, and assumed: {text}." for text, count in assumed.most_common())
+    title = f"Speculating servers under {_named(report)}"
+    return Table(title, ("which", "quantity", *_ERRORS), tuple(rows), notes, (SPECULATING,))
 
 
 def off_by(report: servers.Servers) -> str:
-    """Line on the error of each quantity of the rows that count; empty where nothing is predicted."""
-    rows = report.counted()
-    return "; ".join(_off_by(rows, quantity, errors) for quantity, errors in by_quantity(rows) if errors.predicted)
-
-
-def _off_by(rows: Sequence[servers.InputRow], quantity: servers.Quantity, accuracy: servers.Accuracy) -> str:
-    """Words for the error of a quantity, and for whether its interval holds that."""
-    where = servers.inside(rows, quantity)
-    outside = where.known - where.held
-    if accuracy.predicted == 1:
-        beyond = ", outside of its 80 % interval" if outside else ""
-        return f"{quantity.title} {percent(accuracy.bias or 0.0, sign=True)}{beyond}"
-    beyond = f", {outside} outside of their 80 % intervals" if outside else ""
-    return f"{quantity.title} at most {percent(accuracy.median or 0.0)} for half of {accuracy.predicted}{beyond}"
-
-
-def _settings(row: servers.InputRow) -> str:
-    """Sentence on the server that a row was predicted as."""
-    server = row.measurement
-    assert server is not None and row.assumptions is not None
-    published = "" if server.weights else ", as published"
-    weights = formats(catalog.model(server.model), server.weights)
-    layout, engine = servers.layout_of(server) or row.assumed, servers.version_of(server) or "no engine"
-    return (
-        f"Predicted as {server.model} with weights in {weights}{published}, {layout} on {server.hardware}, by {engine} "
-        f"({row.assumptions.name})."
-    )
-
-
-def _reading(title: str, accuracy: servers.Accuracy) -> str:
-    half = percent(accuracy.median or 0.0)
-    which = "the prediction is" if accuracy.predicted == 1 else f"half of the {accuracy.predicted} predictions are"
-    return f"{title[0].upper()}{title[1:]}: {which} within {half}."
+    """Line on the error of each quantity of the rows that count, and whether intervals hold it; empty without any."""
+    rows, parts = report.counted(), []
+    for quantity, accuracy in by_quantity(rows):
+        where = servers.inside(rows, quantity)
+        outside = where.known - where.held
+        if accuracy.predicted == 1:
+            beyond = ", outside of its 80 % interval" if outside else ""
+            parts.append(f"{quantity.title} {percent(accuracy.bias or 0.0, sign=True)}{beyond}")
+        elif accuracy.predicted:
+            beyond = f", {outside} outside of their 80 % intervals" if outside else ""
+            half = percent(accuracy.median or 0.0)
+            parts.append(f"{quantity.title} at most {half} for half of {accuracy.predicted}{beyond}")
+    return "; ".join(parts)
 
 
 def error_cells(accuracy: servers.Accuracy) -> tuple[str, ...]:

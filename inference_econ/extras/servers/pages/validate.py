@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import Accuracy, ComparedPoint, Form, Report, panels
+from inference_econ.extras.servers import Accuracy, ComparedPoint, Report, panels
 from inference_econ.extras.servers.pages import parity_plots as by_engine
 from inference_econ.extras.servers.pages import servers
 from inference_econ.extras.servers.validation.report_records import accuracies_of, accuracy_of, parts_of
@@ -121,14 +121,23 @@ def _with_notes(table: Table) -> list[str]:
 
 def tables(report: Report) -> tuple[Table, ...]:
     """Tables of a report, by its form, and of rows that could not be compared."""
-    shown = _SHOWN[report.form](report)
-    missing = _missing(report)
-    return (*shown, missing) if missing.rows else tuple(shown)
-
-
-def _errors(report: Report) -> Sequence[Table]:
-    """Errors by assumptions and by kind of row."""
-    return [_overall(report), *(_by_series(report, name) for name in report.assumptions)]
+    if report.form == "listed":
+        shown = [_listed(report)]
+    else:
+        shown = [_overall(report), *(_by_series(report, name) for name in report.assumptions)]
+    reasons: dict[str, list[ComparedPoint]] = {}
+    for point in report.points:
+        if point.predicted is None:
+            reasons.setdefault(point.note, []).append(point)
+    rows = []
+    for reason, points in reasons.items():
+        ids = list(dict.fromkeys(point.id for point in points))
+        which = ", ".join(ids) if len(ids) <= _NAMED else f"{ids[0]} to {ids[-1]}"
+        rows.append((reason, str(len(ids)), which, ", ".join(dict.fromkeys(point.assumptions for point in points))))
+    if rows:
+        title = f"{report.dataset}: not compared".capitalize()
+        shown.append(Table(title, ("because", "rows", "which", "assumptions"), tuple(rows)))
+    return tuple(shown)
 
 
 def document(reports: Sequence[Report], command: str) -> str:
@@ -158,53 +167,50 @@ def document(reports: Sequence[Report], command: str) -> str:
 
 
 def _overall(report: Report) -> Table:
+    """Errors by assumptions, of the rows that they were and were not fitted to."""
     rows, readings = [], []
     for name in report.assumptions:
-        points = [point for point in report.points if point.assumptions == name]
-        parts = {which: accuracy_of(part) for which, part in parts_of(points)}
-        rows += [(name, which, *_numbers(accuracy)) for which, accuracy in parts.items()]
-        readings.append(_overall_reading(name, parts))
+        parts = dict(parts_of([point for point in report.points if point.assumptions == name]))
+        scores = {which: accuracy_of(part) for which, part in parts.items()}
+        rows += [(name, which, *_numbers(accuracy)) for which, accuracy in scores.items()]
+        everything, inside, others = scores["all rows"], scores.get("fitted to"), scores.get("others")
+        half = _percent(everything.median or 0.0)
+        if everything.median is None:
+            reading = f"{name} predicts none of the rows."
+        elif inside is None:
+            reading = f"{name}: half of its {everything.predicted} rows are within {half}; fitted to none."
+        else:
+            half = _percent(inside.median or 0.0)
+            reading = f"{name}: half of the {inside.predicted} rows that it was fitted to are within {half}"
+            if others is None or others.median is None:
+                reading += "; there are no others."
+            else:
+                reading += f", half of the {others.predicted} others within {_percent(others.median)}."
+        readings.append(reading)
     columns = ("assumptions", "which", "rows", "predicted", "covered %", *_ERRORS)
     return Table(report.title, columns, tuple(rows), tuple(readings), (servers.LEGEND,), ("p90", "mean", "covered %"))
 
 
-def _overall_reading(name: str, parts: dict[str, Accuracy]) -> str:
-    everything = parts["all rows"]
-    if everything.median is None:
-        return f"{name} predicts none of the rows."
-    if "fitted to" not in parts:
-        return f"{name}: half of its {everything.predicted} rows are within {_percent(everything)}; fitted to none."
-    inside, others = parts["fitted to"], parts.get("others")
-    sentence = f"{name}: half of the {inside.predicted} rows that it was fitted to are within {_percent(inside)}"
-    if others is None or others.median is None:
-        return f"{sentence}; there are no others."
-    return f"{sentence}, half of the {others.predicted} others within {_percent(others)}."
-
-
 def _by_series(report: Report, name: str) -> Table:
+    """Errors by kind of row under some assumptions, with the nearest and the furthest kind."""
     points = [point for point in report.points if point.assumptions == name]
     by_series = accuracies_of(points)
     rows = []
     for series, errors in by_series.items():
         fitted = sum(point.fitted for point in points if point.series == series)
         rows.append((series, *_numbers(errors), str(fitted)))
+    medians = {series: errors.median for series, errors in by_series.items() if errors.median is not None}
+    notes = []
+    if len(medians) > 1:
+        near, far = (pick(medians, key=medians.__getitem__) for pick in (min, max))
+        way = "too long" if (by_series[far].bias or 0.0) > 0 else "too short"
+        notes.append(
+            f"{name} is nearest on {near} (half within {_percent(medians[near])}) and furthest on {far} "
+            f"(half within {_percent(medians[far])}, on average {way})."
+        )
     columns = ("kind of row", "rows", "predicted", "covered %", *_ERRORS, "fitted to")
-    reading = _series_reading(name, by_series)
     title = f"{report.dataset}: errors by kind of row under {name}"
-    return Table(title.capitalize(), columns, tuple(rows), (reading,) if reading else ())
-
-
-def _series_reading(name: str, by_series: dict[str, Accuracy]) -> str:
-    scored = {series: accuracy for series, accuracy in by_series.items() if accuracy.median is not None}
-    if len(scored) < 2:
-        return ""
-    near, far = (pick(scored, key=lambda series: scored[series].median or 0.0) for pick in (min, max))
-    bias = scored[far].bias or 0.0
-    way = "too long" if bias > 0 else "too short"
-    return (
-        f"{name} is nearest on {near} (half within {_percent(scored[near])}) and furthest on {far} "
-        f"(half within {_percent(scored[far])}, on average {way})."
-    )
+    return Table(title.capitalize(), columns, tuple(rows), tuple(notes))
 
 
 def _listed(report: Report) -> Table:
@@ -225,34 +231,10 @@ def _listed(report: Report) -> Table:
     return Table(report.title, columns, tuple(rows), (reading,), (f"Stated for: {'; '.join(subjects)}.",), ("remark",))
 
 
-#: What a report shows, by its form.
-_SHOWN: Mapping[Form, Callable[[Report], Sequence[Table]]] = {
-    "errors": _errors,
-    "listed": lambda report: [_listed(report)],
-}
-
-
-def _missing(report: Report) -> Table:
-    reasons: dict[str, list[ComparedPoint]] = {}
-    for point in report.points:
-        if point.predicted is None:
-            reasons.setdefault(point.note, []).append(point)
-    rows = []
-    for reason, points in reasons.items():
-        ids = list(dict.fromkeys(point.id for point in points))
-        which = ", ".join(ids) if len(ids) <= _NAMED else f"{ids[0]} to {ids[-1]}"
-        names = ", ".join(dict.fromkeys(point.assumptions for point in points))
-        rows.append((reason, str(len(ids)), which, names))
-    return Table(
-        f"{report.dataset}: not compared".capitalize(), ("because", "rows", "which", "assumptions"), tuple(rows)
-    )
+def _percent(error: float) -> str:
+    return f"{100 * math.expm1(error):.0f} %"
 
 
 def _numbers(accuracy: Accuracy) -> tuple[str, ...]:
     counts = (str(accuracy.rows), str(accuracy.predicted), f"{100 * accuracy.coverage:.0f}")
     return (*counts, *servers.error_cells(accuracy))
-
-
-def _percent(accuracy: Accuracy) -> str:
-    """The median error as people say it."""
-    return f"{100 * math.expm1(accuracy.median or 0.0):.0f} %"

@@ -232,7 +232,12 @@ def workers(
     plans = Plans(single * stage * pool.pp, groups, depth, single * pool.tp, single * spread, whole=True)
     setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions))).served(apart=apart)
     speculation = speculation_of(row)
-    slots = min(_room(row, setup, plans, speculation), most, pool.slots or math.inf)
+    weights, per_request, available = _memory(row, setup, plans, speculation)
+    slots = min(
+        (available - weights) / per_request if available - weights >= per_request else math.inf,
+        most,
+        pool.slots or math.inf,
+    )
     if row.most_sequences is not None:
         slots = min(slots, row.most_sequences)
     elif row.load != "concurrency":
@@ -359,32 +364,6 @@ def version_told(row: Measurement) -> str:
     return row.engine_version or row.ran
 
 
-def _told(row: Measurement, assumptions: Assumptions) -> Assumptions:
-    """With what is known of the run of a row: the prompt tokens of a step, who launches kernels, copies of experts."""
-    changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
-    if row.step_tokens is not None and assumptions.serving.prefill_chunk:
-        changes["serving.prefill_chunk"] = row.step_tokens
-    if row.compiled and assumptions.host.launches == "per_operator":
-        # Nothing is launched between the kernels of a prompt, nor do they wait for it.
-        changes |= {"host.launch": 0.0, "serving.prefill_factor": 1.0}
-    if row.memory is not None and row.engine not in _REST_OF_MEMORY:
-        changes["capacity.usable_memory"] = row.memory
-    if row.eager:
-        changes["host.cuda_graphs"] = False
-    facts = facts_of(row)
-    if assumptions.host.engine is not None and facts is not None:
-        changes["host.engine"] = f"{row.engine} {facts.version}"
-    if assumptions.host.captured_tokens and row.engine in catalog.names("engines"):
-        changes["host.captured_tokens"] = _captured(row, facts, assumptions)
-    if not row.two_batch:
-        changes["network.two_batch_overlap"] = "never"
-    if row.even_routing:
-        changes["experts.spread"] = "even"
-    if row.redundant_experts is not None:
-        changes["experts.redundant"] = row.redundant_experts
-    return assumptions.changed(changes)
-
-
 def _captured(row: Measurement, facts: EngineVersion | None, assumptions: Assumptions) -> float:
     """Tokens of the largest step with prompts that is captured in pieces: as told, or by default [tokens]."""
     if row.captured_tokens is not None:
@@ -437,12 +416,6 @@ def _most_sequences(row: Measurement, setup: Setup) -> float:
     return _MOST_SEQUENCES if large else _FEWER_SEQUENCES
 
 
-def _room(row: Measurement, setup: Setup, plans: Plans, speculation: Speculation | None) -> float:
-    """Requests whose cache fits, at least one; all of them where the weights do not fit and yet it ran [1]."""
-    weights, per_request, available = _memory(row, setup, plans, speculation)
-    return (available - weights) / per_request if available - weights >= per_request else math.inf
-
-
 def _memory(
     row: Measurement, setup: Setup, plans: Plans, speculation: Speculation | None
 ) -> tuple[float, float, float]:
@@ -469,7 +442,29 @@ def _requests(row: Measurement) -> Requests:
 def _setup(row: Measurement, requests: Requests, assumptions: Assumptions) -> Setup:
     model = _model(row.model)
     precision = Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
-    chip, assumed = _chip(row.hardware), _told(row, assumptions)
+    # With what is known of the run of a row: the prompt tokens of a step, who launches kernels, copies of experts.
+    changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
+    if row.step_tokens is not None and assumptions.serving.prefill_chunk:
+        changes["serving.prefill_chunk"] = row.step_tokens
+    if row.compiled and assumptions.host.launches == "per_operator":
+        # Nothing is launched between the kernels of a prompt, nor do they wait for it.
+        changes |= {"host.launch": 0.0, "serving.prefill_factor": 1.0}
+    if row.memory is not None and row.engine not in _REST_OF_MEMORY:
+        changes["capacity.usable_memory"] = row.memory
+    if row.eager:
+        changes["host.cuda_graphs"] = False
+    facts = facts_of(row)
+    if assumptions.host.engine is not None and facts is not None:
+        changes["host.engine"] = f"{row.engine} {facts.version}"
+    if assumptions.host.captured_tokens and row.engine in catalog.names("engines"):
+        changes["host.captured_tokens"] = _captured(row, facts, assumptions)
+    if not row.two_batch:
+        changes["network.two_batch_overlap"] = "never"
+    if row.even_routing:
+        changes["experts.spread"] = "even"
+    if row.redundant_experts is not None:
+        changes["experts.redundant"] = row.redundant_experts
+    chip, assumed = _chip(row.hardware), assumptions.changed(changes)
     context, spread = (requests.mean_context, requests.spread) if row.context is None else (row.context, 0.0)
     return Setup(model, chip, precision, context, assumed, spread=spread).levelled(row.engine, version_told(row))
 

@@ -14,7 +14,6 @@ from functools import cache
 import numpy as np
 
 from inference_econ.answers.disaggregated.load import closed_loop, played
-from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement
 from inference_econ.extras.servers.prediction import deployed
@@ -115,22 +114,17 @@ def predict(rows: Sequence[Measurement], profiles: Profiles, *, processes: int =
         for index, row in enumerate(rows):
             groups[_deployment(row)].append(index)
         together = [[rows[index] for index in indices] for indices in groups.values()]
-        predicted = _predict_groups(together, [profiles(group[0]) for group in together], processes)
+        assumptions = [profiles(group[0]) for group in together]
+        alone = sys.platform != "linux" or multiprocessing.current_process().daemon  # which has no processes of its own
+        if processes < 2 or len(together) < _MANY_DEPLOYMENTS or alone:
+            predicted = list(map(_predict_group, together, assumptions))
+        else:
+            with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
+                predicted = list(pool.map(_predict_group, together, assumptions, chunksize=_CHUNK))
     for indices, group in zip(groups.values(), predicted, strict=True):
         for index, prediction in zip(indices, group, strict=True):
             predictions[index] = prediction
     return [prediction for prediction in predictions if prediction is not None]
-
-
-def _predict_groups(
-    groups: Sequence[Sequence[Measurement]], assumptions: Sequence[Assumptions], processes: int
-) -> list[list[Prediction]]:
-    """Predictions of deployments, by several processes if these are worth their start."""
-    alone = sys.platform != "linux" or multiprocessing.current_process().daemon  # which has no processes of its own
-    if processes < 2 or len(groups) < _MANY_DEPLOYMENTS or alone:
-        return list(map(_predict_group, groups, assumptions))
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
-        return list(pool.map(_predict_group, groups, assumptions, chunksize=_CHUNK))
 
 
 def _deployment(row: Measurement) -> tuple[object, ...]:
@@ -282,21 +276,17 @@ def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> lis
         if simulated is not None and row.requests is not None and row.requests <= _MOST_PLAYED:
             seen = _played(row, service, simulated, rate, max(round(row.requests / replicas), 2))
         else:
-            seen = _endless(row, service, rate)
+            # TTFT and TPOT [s], and completed requests [1/s].
+            load = loaded(service, rate)
+            which = "p50" if row.statistic == "median" else "mean"
+            ttft, tpot = load.ttft_seconds[which], load.tpot_seconds[which]
+            if load.saturated:
+                # A test of finite length still ends: all slots are taken meanwhile.
+                tpot = float(service.at(service.slots).tpot_seconds)
+            seen = ttft, tpot, load.completed_per_second
         idle = rate * service.prefill_busy_seconds <= _IDLE
         predictions.append(_prediction(row, service, *seen, idle=idle))
     return predictions
-
-
-def _endless(row: Measurement, service: Service, rate: float) -> tuple[float, float, float]:
-    """TTFT and TPOT [s], and completed requests [1/s]."""
-    load = loaded(service, rate)
-    which = "p50" if row.statistic == "median" else "mean"
-    ttft, tpot = load.ttft_seconds[which], load.tpot_seconds[which]
-    if load.saturated:
-        # A test of finite length still ends: all slots are taken meanwhile.
-        tpot = float(service.at(service.slots).tpot_seconds)
-    return ttft, tpot, load.completed_per_second
 
 
 def _played(
@@ -338,25 +328,17 @@ def _best(row: Measurement, assumptions: Assumptions) -> Prediction:
     """A server whose layout is not recorded: a full one has that which serves most requests, others the widest."""
     assert row.accelerators is not None
     chosen = deployed.candidates(row, assumptions)
-    if row.load not in FULL_LOADS:
+    if row.load in FULL_LOADS:
+        states = [(_steady(row, service, _most(row, service)), service) for service in chosen]
+        prediction, best = max(states, key=lambda pair: pair[0].output_tokens_per_second_per_accelerator or 0.0)
+    else:
         # Nearly all that are measured share each matrix among as many accelerators as can be.
         most = max(service.plans.attention_ranks[0] for service in chosen)
         widest = [service for service in chosen if service.plans.attention_ranks[0] == most]
-        steady_states = [
-            (_under_load([row], service, row.accelerators / service.accelerators)[0], service) for service in widest
-        ]
-        return _marked(
-            *min(steady_states, key=lambda pair: pair[0].request_seconds or pair[0].tpot_seconds or math.inf)
-        )
-    steady_states = [(_steady(row, service, _most(row, service)), service) for service in chosen]
-    return _marked(*max(steady_states, key=lambda pair: pair[0].output_tokens_per_second_per_accelerator or 0.0))
-
-
-def _marked(prediction: Prediction, service: Service) -> Prediction:
-    """A prediction for a layout that was chosen."""
-    plans = service.plans
-    tp, pp = int(plans.attention_ranks[0]), int(plans.pp[0])
-    return replace(prediction, assumed=f"layout tp={tp}, dp={service.accelerators // (tp * pp)}, pp={pp}")
+        states = [(_under_load([row], it, row.accelerators / it.accelerators)[0], it) for it in widest]
+        prediction, best = min(states, key=lambda pair: pair[0].request_seconds or pair[0].tpot_seconds or math.inf)
+    tp, pp = int(best.plans.attention_ranks[0]), int(best.plans.pp[0])
+    return replace(prediction, assumed=f"layout tp={tp}, dp={best.accelerators // (tp * pp)}, pp={pp}")
 
 
 def _prediction(
@@ -376,38 +358,27 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
     assert first.prefill.workers is not None and first.decode.workers is not None
     pools, instances = deployed.pools(rows, assumptions), (first.prefill.workers, first.decode.workers)
     reading, writing = (pool.services.service(0) for pool in (pools.prefill, pools.decode))
-    predictions = [_pools(row, pools, instances) for row in rows]
+    requests, predictions = pools.requests, []
+    for row in rows:
+        assert row.concurrency is not None and row.accelerators is not None
+        if row.requests is None:
+            load = closed_loop(pools, (0, 0), instances, row.concurrency).load
+            ttft, tpot, rate = load.ttft_seconds["mean"], load.tpot_seconds["mean"], load.completed_per_second
+        else:
+            # A run whose first requests all come at once.
+            steps = load_generator.decode_steps(requests, row.spread or 0.0, max(round(row.requests), 1))
+            together, host = max(round(row.concurrency), 1), pools.prefill.setup.assumptions.host
+            run = played(pools, (0, 0), instances, together, steps)
+            # Inside a link domain there is nothing to connect.
+            connects = row.accelerators > pools.prefill.setup.hardware.link_domain
+            ttfts = run.ttft.copy()
+            ttfts[:together] += host.warm_up + (host.transfer_warm_up if connects else 0.0)
+            typical = np.median if row.statistic == "median" else np.mean
+            ttft, tpot, rate = float(typical(ttfts)), float(typical(run.tpot)), steps.size / run.seconds
+        output = rate * requests.osl.mean / row.accelerators
+        request = ttft + requests.decode_steps * tpot
+        predictions.append(Prediction(row, ttft, tpot, request, output, idle=row.concurrency <= 1.0))
     return _possible(_short(predictions, reading, writing), reading, writing)
-
-
-def _pools(row: Measurement, pools: Pools, instances: tuple[int, int]) -> Prediction:
-    """A constant number of requests in pools of some instances, over a run if its length is known."""
-    assert row.concurrency is not None and row.accelerators is not None
-    seen = _endless_loop(row, pools, instances) if row.requests is None else _whole_run(row, pools, instances)
-    ttft, tpot, rate = seen
-    requests = pools.requests
-    output = rate * requests.osl.mean / row.accelerators
-    return Prediction(row, ttft, tpot, ttft + requests.decode_steps * tpot, output, idle=row.concurrency <= 1.0)
-
-
-def _endless_loop(row: Measurement, pools: Pools, instances: tuple[int, int]) -> tuple[float, float, float]:
-    """Mean TTFT and TPOT [s], and completed requests [1/s]."""
-    load = closed_loop(pools, (0, 0), instances, row.concurrency or 1.0).load
-    return load.ttft_seconds["mean"], load.tpot_seconds["mean"], load.completed_per_second
-
-
-def _whole_run(row: Measurement, pools: Pools, instances: tuple[int, int]) -> tuple[float, float, float]:
-    """TTFT and TPOT [s], and completed requests [1/s], of a run whose first requests all come at once."""
-    assert row.concurrency is not None and row.requests is not None
-    steps = load_generator.decode_steps(pools.requests, row.spread or 0.0, max(round(row.requests), 1))
-    together, host = max(round(row.concurrency), 1), pools.prefill.setup.assumptions.host
-    run = played(pools, (0, 0), instances, together, steps)
-    # Inside a link domain there is nothing to connect.
-    connects = (row.accelerators or 0) > pools.prefill.setup.hardware.link_domain
-    ttft = run.ttft.copy()
-    ttft[:together] += host.warm_up + (host.transfer_warm_up if connects else 0.0)
-    typical = np.median if row.statistic == "median" else np.mean
-    return float(typical(ttft)), float(typical(run.tpot)), steps.size / run.seconds
 
 
 def _known(value: float) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -82,43 +82,42 @@ def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
     used: dict[str, HardwareSpec] = {}
     for line in read(path, dataset.columns):
         try:
-            measured = _measured(line)
+            measured, reason = _measured(line), ""
+            used[measured.chip.family] = measured.chip
         except UnusableRowError as error:
-            points += [_unusable(line, name, str(error)) for name in names]
-            continue
-        used[measured.chip.family] = measured.chip
-        points += [_point(measured, name, assumptions) for name, assumptions in assumed.items()]
-    return dataset.report(path, points, (*_versions(assumed, used.values()), *dataset.notes, _nccl.verdict()))
-
-
-def _versions(assumed: dict[str, Assumptions], chips: Iterable[HardwareSpec]) -> list[str]:
-    """Meaning of each name, by family of chips."""
-    lines = []
+            measured, reason = None, str(error)
+        points += [_point(line, name, assumptions, measured, reason) for name, assumptions in assumed.items()]
+    # What each name means, by family of chips.
+    meanings = []
     for name, assumptions in assumed.items():
         versions: dict[str, list[str]] = {}
-        for chip in chips:
+        for chip in used.values():
             model = assumptions.for_chip(chip).network.collectives
             versions.setdefault(model.version if isinstance(model, NcclTree) else model.kind, []).append(chip.family)
-        names = "; ".join(f"{version} ({', '.join(families)})" for version, families in versions.items())
-        lines.append(f"{name}: {names}.")
-    return lines
+        names_of = "; ".join(f"{version} ({', '.join(families)})" for version, families in versions.items())
+        meanings.append(f"{name}: {names_of}.")
+    return dataset.report(path, points, (*meanings, *dataset.notes, _nccl.verdict()))
 
 
-def _unusable(line: NumberedRow, name: str, reason: str) -> ComparedPoint:
-    subject = f"{line.text('n_gpus')} x {line.text('hardware')}"
-    series = _series(line, line.number("n_nodes") or 1.0)
-    return ComparedPoint(id=line.id, series=series, subject=subject, assumptions=name, unit="s", note=reason)
-
-
-def _point(measured: MeasuredCollective, name: str, assumed: Assumptions) -> ComparedPoint:
-    size = float(measured.collective.bytes_per_token[0])
-    predicted, reason = _predicted(measured, name, assumed.for_chip(measured.chip))
-    return ComparedPoint(
-        id=measured.line.id,
-        series=measured.series,
-        subject=f"{measured.ranks:g} x {measured.chip.name}, {measured.domains:g} domains, {size:g} B",
+def _point(
+    line: NumberedRow, name: str, assumed: Assumptions, measured: MeasuredCollective | None, reason: str
+) -> ComparedPoint:
+    """A row and its prediction, or why there is none."""
+    blank = ComparedPoint(
+        id=line.id,
+        series=_series(line, line.number("n_nodes") or 1.0) if measured is None else measured.series,
+        subject=f"{line.text('n_gpus')} x {line.text('hardware')}",
         assumptions=name,
         unit="s",
+        note=reason,
+    )
+    if measured is None:
+        return blank
+    size = float(measured.collective.bytes_per_token[0])
+    predicted, reason = _predicted(measured, name, assumed.for_chip(measured.chip))
+    return replace(
+        blank,
+        subject=f"{measured.ranks:g} x {measured.chip.name}, {measured.domains:g} domains, {size:g} B",
         measured=measured.seconds,
         predicted=predicted,
         fitted=predicted is not None and _fitted(measured, assumed),
@@ -182,8 +181,10 @@ def _measured(line: NumberedRow) -> MeasuredCollective:
     ones = np.ones(1)
     if operation.startswith("moe_"):
         crossing = _reached(line, domains) / line.needed("topk") if _normal(line) and domains > 1 else 1.0
-        size = ones * _exchanged(line)
-        sent = Collective("all_to_all", ones * ranks, ones * domains, size, own_link=True, crossing=crossing)
+        size = line.number("message_bytes")
+        if size is None:
+            size = line.needed("tokens") * line.needed("topk") * line.needed("hidden") * _width(line)
+        sent = Collective("all_to_all", ones * ranks, ones * domains, ones * size, own_link=True, crossing=crossing)
     elif operation in ("all_reduce", "all_gather", "reduce_scatter", "alltoall"):
         kind: Kind = "all_reduce" if operation == "all_reduce" else "all_to_all"
         sent = Collective(kind, ones * ranks, ones * domains, ones * _size(line), own_link=operation == "alltoall")
@@ -231,12 +232,6 @@ def _size(line: NumberedRow) -> float:
     return size
 
 
-def _exchanged(line: NumberedRow) -> float:
-    """Bytes that each rank sends to experts, or gets back from them [B]."""
-    size = line.number("message_bytes")
-    return line.needed("tokens") * line.needed("topk") * line.needed("hidden") * _width(line) if size is None else size
-
-
 def _width(line: NumberedRow) -> float:
     """Bytes of an element [B]."""
     name = line.text("dtype")
@@ -258,7 +253,9 @@ def _seconds(line: NumberedRow, ranks: float, domains: float) -> float:
     if metric == "latency":
         return _quantity(line, text, "s")
     rate = _quantity(line, text, "B/s")
-    _check_rounding(line)
+    decimals = len(line.text("value").partition(".")[2])
+    if 0.5 * 10.0**-decimals > _ROUNDING * line.needed("value"):
+        raise UnusableRowError(f"{line.text('value')} {line.text('unit')} is rounded too coarsely")
     if metric.startswith("busbw"):
         passes = 2.0 if line.text("op") == "all_reduce" else 1.0
         return passes * (ranks - 1.0) / ranks * _size(line) / rate
@@ -268,12 +265,6 @@ def _seconds(line: NumberedRow, ranks: float, domains: float) -> float:
         counted = copies * (_SCALED_FP8 if width == 1.0 else width)
         return line.needed("tokens") * line.needed("hidden") * counted / rate
     raise UnusableRowError(f"unknown metric {metric!r}")
-
-
-def _check_rounding(line: NumberedRow) -> None:
-    decimals = len(line.text("value").partition(".")[2])
-    if 0.5 * 10.0**-decimals > _ROUNDING * line.needed("value"):
-        raise UnusableRowError(f"{line.text('value')} {line.text('unit')} is rounded too coarsely")
 
 
 def _quantity(line: NumberedRow, text: str, unit: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +92,7 @@ class StatedDeployment:
         same = ("source_id", "parallelism", "notes")
         for other in self.others:
             if "KV cache GPU memory" in other.text("item") and all(other.text(c) == line.text(c) for c in same):
-                return _bytes(other) / self.bytes_per_token
+                return _in_bytes(other, other.needed("value")) / self.bytes_per_token
         raise UnusableRowError("the memory of this cache is not in the file")
 
     def requests(self) -> float:
@@ -127,27 +128,24 @@ ITEMS: dict[str, Callable[[StatedDeployment], float]] = {
 
 def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, predicted under each of some assumptions."""
-    lines = read(path, dataset.columns)
+    lines, points = read(path, dataset.columns), []
     assumed = {name: preset(name) for name in names}
-    points = (_point(line, lines, name, assumptions) for line in lines for name, assumptions in assumed.items())
+    for line, (name, assumptions) in product(lines, assumed.items()):
+        chips = f"{line.text('n_gpus')} x {line.text('hardware')}"
+        point = ComparedPoint(
+            id=line.id,
+            series=line.text("item"),
+            subject=f"{line.text('model')}, {chips}, {line.text('parallelism')}",
+            assumptions=name,
+            unit=line.text("unit"),
+            measured=line.number("value"),
+        )
+        try:
+            predicted, note = _predicted(line, lines, assumptions)
+            points.append(replace(point, predicted=predicted, note=note))
+        except UnusableRowError as error:
+            points.append(replace(point, note=str(error)))
     return dataset.report(path, points)
-
-
-def _point(line: NumberedRow, lines: Sequence[NumberedRow], name: str, assumed: Assumptions) -> ComparedPoint:
-    stated = line.number("value")
-    point = ComparedPoint(
-        id=line.id,
-        series=line.text("item"),
-        subject=f"{line.text('model')}, {line.text('n_gpus')} x {line.text('hardware')}, {line.text('parallelism')}",
-        assumptions=name,
-        unit=line.text("unit"),
-        measured=stated,
-    )
-    try:
-        predicted, note = _predicted(line, lines, assumed)
-    except UnusableRowError as error:
-        return replace(point, note=str(error))
-    return replace(point, predicted=predicted, note=note)
 
 
 def _predicted(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions) -> tuple[float, str]:
@@ -199,7 +197,10 @@ def _deployment(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assump
         If a name or layout is unknown.
     """
     hardware = hardware_name(line.text("hardware"))
-    chip, base = _chip(line, hardware), model_name(line.text("model"))
+    chip, memory_of_chip = catalog.hardware(hardware), line.text("memory")
+    if memory_of_chip:
+        chip = chip.replace(hbm_bytes=units.parse_quantity(memory_of_chip, "B"))
+    base = model_name(line.text("model"))
     item = line.text("item")
     written = item.removeprefix("checkpoint") if item.startswith("checkpoint") else line.text("weight_dtype")
     name, weights = served(base, hardware, written)
@@ -212,13 +213,6 @@ def _deployment(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assump
         precision = replace(precision, attention_output=precision.attention)
     setup = Setup(model, chip, precision, line.number("context") or 0.0, _told(line, chip, assumed))
     return StatedDeployment(line, setup, _plans(line), lines, _speculation(line, setup))
-
-
-def _chip(line: NumberedRow, name: str) -> HardwareSpec:
-    """The chip of a row, with another memory where the row says that its chips have one."""
-    chip = catalog.hardware(name)
-    stated = line.text("memory")
-    return chip.replace(hbm_bytes=units.parse_quantity(stated, "B")) if stated else chip
 
 
 def _speculation(line: NumberedRow, setup: Setup) -> Speculation | None:
@@ -267,10 +261,6 @@ def _plans(line: NumberedRow) -> Plans:
     sequences = apart * (line.number("batch") or 1.0)
     ep = degrees.get("ep", ranks if spread else 1.0)
     return Plans(ones * chips, ones * sequences, ones * pp, ones * tp, ones * ep, whole=True)
-
-
-def _bytes(line: NumberedRow) -> float:
-    return _in_bytes(line, line.needed("value"))
 
 
 def _in_bytes(line: NumberedRow, value: float) -> float:

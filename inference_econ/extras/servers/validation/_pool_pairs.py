@@ -25,35 +25,26 @@ _WAYS: tuple[Arrangement, ...] = ("together", "apart")
 
 def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
     """Every row of a file, answered under each of some assumptions."""
-    return dataset.report(path, (_point(line, name) for line in read(path, dataset.columns) for name in names))
-
-
-def _point(line: NumberedRow, name: str) -> ComparedPoint:
-    """A row under some assumptions; one that cannot be used says why."""
-    try:
-        return _answered(line, name)
-    except UnusableRowError as error:
-        subject = f"{line.text('model')} on {line.text('hardware')}, {line.text('engine')}"
-        return ComparedPoint(
-            id=line.id, series="factor of pools", subject=subject, assumptions=name, unit="x", note=str(error)
-        )
+    return dataset.report(path, (_answered(line, name) for line in read(path, dataset.columns) for name in names))
 
 
 def _answered(line: NumberedRow, name: str) -> ComparedPoint:
-    lengths = line.needed("isl"), line.needed("osl")
-    model, hardware, speed = line.text("model"), line.text("hardware"), line.needed("tokens_per_second")
-    subject = (
-        f"{model} on {hardware}, {line.text('engine')}, {lengths[0]:g} + {lengths[1]:g} tokens at {speed:g} tokens/s"
-    )
+    model, hardware, engine = line.text("model"), line.text("hardware"), line.text("engine")
     blank = ComparedPoint(
         id=line.id,
         series="factor of pools",
-        subject=subject,
+        subject=f"{model} on {hardware}, {engine}",
         assumptions=name,
         unit="x",
-        measured=line.number("value"),
     )
-    requests = Requests.build({"isl": lengths[0], "osl": lengths[1], "cached": 0}, origin=line.where)
+    try:
+        isl, osl, speed = line.needed("isl"), line.needed("osl"), line.needed("tokens_per_second")
+        subject = f"{blank.subject}, {isl:g} + {osl:g} tokens at {speed:g} tokens/s"
+        known = replace(blank, subject=subject, measured=line.number("value"))
+        requests = Requests.build({"isl": isl, "osl": osl, "cached": 0}, origin=line.where)
+        largest = line.needed("largest_instance")
+    except UnusableRowError as error:
+        return replace(blank, note=str(error))
     try:
         setup = Setup.of(
             model,
@@ -61,14 +52,14 @@ def _answered(line: NumberedRow, name: str) -> ComparedPoint:
             weights=line.text("weights") or None,
             assumptions=None if name == OWN else name,
             price=_PRICE,
-            engine=line.text("engine") or None,
+            engine=engine or None,
         )
-        space = Space(max_accelerators=int(line.needed("largest_instance")))
+        space = Space(max_accelerators=int(largest))
         # None of the published pairs speculates.
         fronts = [frontier(setup, requests, space, speculation=None, arrangement=way) for way in _WAYS]
     except (InputError, NothingFitsError) as error:
-        return replace(blank, note=str(error))
+        return replace(known, note=str(error))
     together, apart = (float(front.dollars_at(speed)) for front in fronts)
     if math.isinf(together) or math.isinf(apart):
-        return replace(blank, note="neither is so quick" if math.isinf(apart) else "only pools are so quick")
-    return replace(blank, predicted=together / apart)
+        return replace(known, note="neither is so quick" if math.isinf(apart) else "only pools are so quick")
+    return replace(known, predicted=together / apart)

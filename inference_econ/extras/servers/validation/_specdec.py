@@ -55,34 +55,26 @@ def _points(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumption
         if "alpha" in metric:
             raise UnusableRowError("an acceptance rate is measured on two models and a text, not predicted")
         if "vs" in metric:
-            return [_relative(line, lines, blank)]
+            # Rounds with another rule of acceptance: they differ in their tokens alone.
+            same = ("source_id", "metric", "n_draft")
+            group = [other for other in lines if all(other.text(name) == line.text(name) for name in same)]
+            base = next((other for other in group if other.number("value") == 1.0), None)
+            if base is None:
+                raise UnusableRowError("the row that it is compared with is not in the file")
+            if base is line:
+                raise UnusableRowError("others are compared with this row")
+            predicted = line.needed("accept_len") / base.needed("accept_len")
+            return [replace(blank, series="speed-up of relaxed acceptance", unit="x", predicted=predicted)]
         if line.text("c_draft_cost"):
-            return [_by_theorem(line, blank)]
+            cost, rate, length = _share(line, "c_draft_cost"), _share(line, "alpha"), line.count("n_draft")
+            tokens = float(formulas.expected_tokens_by_position((rate,) * length))
+            series = "speed-up by formula" if blank.series.startswith("theor") else "speed-up from acceptance and cost"
+            return [replace(blank, series=series, unit="x", predicted=tokens / (1.0 + length * cost))]
         return list(_deployed(line, lines, assumed, blank))
     except UnusableRowError as error:
         return [replace(blank, note=str(error))]
     except InputError as error:
         return [replace(blank, note=str(error).removeprefix(f"{line.where}: "))]
-
-
-def _by_theorem(line: NumberedRow, blank: ComparedPoint) -> ComparedPoint:
-    cost, rate, length = _share(line, "c_draft_cost"), _share(line, "alpha"), line.count("n_draft")
-    tokens = float(formulas.expected_tokens_by_position((rate,) * length))
-    series = "speed-up by formula" if blank.series.startswith("theor") else "speed-up from acceptance and cost"
-    return replace(blank, series=series, unit="x", predicted=tokens / (1.0 + length * cost))
-
-
-def _relative(line: NumberedRow, lines: Sequence[NumberedRow], blank: ComparedPoint) -> ComparedPoint:
-    """Rounds with another rule of acceptance: they differ in their tokens alone."""
-    same = ("source_id", "metric", "n_draft")
-    group = [other for other in lines if all(other.text(name) == line.text(name) for name in same)]
-    base = next((other for other in group if other.number("value") == 1.0), None)
-    if base is None:
-        raise UnusableRowError("the row that it is compared with is not in the file")
-    if base is line:
-        raise UnusableRowError("others are compared with this row")
-    predicted = line.needed("accept_len") / base.needed("accept_len")
-    return replace(blank, series="speed-up of relaxed acceptance", unit="x", predicted=predicted)
 
 
 def _deployed(

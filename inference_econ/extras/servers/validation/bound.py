@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement
-from inference_econ.extras.servers.prediction.predict import Prediction, predict
+from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.validation._report import TABLE
 from inference_econ.extras.servers.validation.rows import QUANTITIES, InputRow, Quantity
-from inference_econ.inputs import Assumptions, catalog
+from inference_econ.inputs import catalog
 
 #: Rates of random arrivals differ by that much from the offered ones in a run of some hundred requests [1].
 _SLACK = 0.03
@@ -88,32 +88,32 @@ def violations(rows: Sequence[InputRow]) -> list[Violation]:
         other depends on when they come, of which no more is known than their number.
     """
     ideal = catalog.assumptions(_PRESET)
-    plain = [row for row in rows if row.measurement is not None and not row.apart and not _guessed(row)]
-    measured = [row.measurement for row in plain if row.measurement is not None]
+    plain, measured = [], []
+    for row in rows:
+        if (at := row.measurement) is not None and not row.apart:
+            # Another layout than a chosen one, or more workers, could be faster: of full servers the best counts.
+            if row.assumed and (at.decode is not None or at.load not in FULL_LOADS):
+                continue
+            plain.append(row)
+            measured.append(at)
     every = predict(measured, lambda _: ideal)
-    # One prediction for all runs of a deployment that differ in their load only.
-    alone = dict(_distinct(measured, ideal))
-    beyond = [
-        violation
-        for row, prediction in zip(plain, every, strict=True)
-        for violation in _beyond(
-            replace(row, prediction=prediction, skipped=prediction.skipped),
-            alone.get(_alone(prediction.measurement), prediction),
-        )
-    ]
+    # Requests by themselves: one prediction for all runs of a deployment that differ in their load only.
+    timed = [row for row in measured if row.ttft_seconds is not None and row.load in _LOADS]
+    single = list(dict.fromkeys(map(_alone, timed)))
+    by_itself = dict(zip(single, predict(single, lambda _: ideal), strict=True))
+    beyond = []
+    for row, at, prediction in zip(plain, measured, every, strict=True):
+        alone = by_itself.get(_alone(at), prediction)
+        ideal_row = replace(row, prediction=prediction, skipped=prediction.skipped)
+        for quantity in QUANTITIES:
+            value = ideal_row.measured(quantity)
+            bound = alone.ttft_seconds if quantity.field == "ttft_seconds" else ideal_row.predicted(quantity)
+            if value is None or bound is None or not bound > 0:
+                continue
+            factor = value / bound if quantity.field.endswith("per_accelerator") else bound / value
+            if factor > 1.0 + _SLACK:
+                beyond.append(Violation(ideal_row, quantity, value, bound, factor, diagnosis(at)))
     return sorted(beyond, key=lambda violation: -violation.factor)
-
-
-def _guessed(row: InputRow) -> bool:
-    """Whether another layout than the chosen one, or more workers, could be faster: of full servers the best counts."""
-    measured = row.measurement
-    return bool(row.assumed and measured and (measured.decode is not None or measured.load not in FULL_LOADS))
-
-
-def _distinct(rows: Sequence[Measurement], ideal: Assumptions) -> Iterator[tuple[Measurement, Prediction]]:
-    """Requests by themselves on every deployment whose TTFT under load was measured."""
-    alone = list(dict.fromkeys(_alone(row) for row in rows if row.ttft_seconds is not None and row.load in _LOADS))
-    return zip(alone, predict(alone, lambda _: ideal), strict=True)
 
 
 def _alone(row: Measurement) -> Measurement:
@@ -129,18 +129,6 @@ def _alone(row: Measurement) -> Measurement:
         input_tokens_per_second_per_accelerator=None, total_tokens_per_second_per_accelerator=None, remarks=(),
         engine_version="", speculation="none", quality="", tier="",
     )  # fmt: skip
-
-
-def _beyond(row: InputRow, alone: Prediction) -> Iterator[Violation]:
-    for quantity in QUANTITIES:
-        measured = row.measured(quantity)
-        bound = alone.ttft_seconds if quantity.field == "ttft_seconds" else row.predicted(quantity)
-        if measured is None or bound is None or not bound > 0:
-            continue
-        factor = measured / bound if quantity.field.endswith("per_accelerator") else bound / measured
-        if factor > 1.0 + _SLACK:
-            assert row.measurement is not None
-            yield Violation(row, quantity, measured, bound, factor, diagnosis(row.measurement))
 
 
 def diagnosis(row: Measurement) -> str:

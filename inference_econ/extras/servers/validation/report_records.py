@@ -13,23 +13,19 @@ _COLUMNS = "id series subject assumptions fitted unit measured predicted log_err
 
 def report_record(report: Report) -> dict[str, object]:
     """Return a report as plain data."""
-    return {
-        "dataset": report.dataset,
-        "title": report.title,
-        "errors": _errors_record(report),
-        "points": point_records([report]),
-        "notes": list(report.notes),
-    }
-
-
-def _errors_record(report: Report) -> dict[str, object]:
     errors: dict[str, object] = {}
     for name in report.assumptions:
         points = [point for point in report.points if point.assumptions == name]
         by_series = {series: accuracy.record() for series, accuracy in accuracies_of(points).items()}
         of_parts = {which: accuracy_of(part).record() for which, part in parts_of(points)}
         errors[name] = {**of_parts, "series": by_series}
-    return errors
+    return {
+        "dataset": report.dataset,
+        "title": report.title,
+        "errors": errors,
+        "points": point_records([report]),
+        "notes": list(report.notes),
+    }
 
 
 def parts_of(points: Sequence[ComparedPoint]) -> Iterator[tuple[str, Sequence[ComparedPoint]]]:

@@ -88,27 +88,22 @@ def servers(
 
 def read(sources: Sequence[str | Path], server: MeasuredServer | None = None) -> tuple[File, ...]:
     """Every row of some files; see :func:`servers`."""
-    return tuple(_file(source, server) for source in sources)
-
-
-def _file(source: str | Path, server: MeasuredServer | None) -> File:
-    path = catalog.server_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
-    rows = tuple(measurements.read(path, server))
-    if path.suffix.lower() in RESULT_ENDINGS:
-        return File("ms", (None,) * len(rows), rows)
-    kind, cells = measurements.cells(path)
-    measured = kind == "measurements"
-    published = tuple(
-        _published(cell) if kind == "points" or (measured and cell.get("value")) else None for cell in cells
-    )
-    units = {_published(cell)[1] for cell, number in zip(cells, published, strict=True) if number is None}
-    seconds = kind == "InferenceMAX runs" or (measured and bool(units) and units <= {"", "s"})
-    return File("s" if seconds else "ms", published, rows)
-
-
-def _published(cell: Mapping[str, str]) -> tuple[str, str]:
-    """The number that a row is, and its unit."""
-    return cell.get("value", ""), cell.get("unit", "")
+    files = []
+    for source in sources:
+        path = catalog.server_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
+        rows = tuple(measurements.read(path, server))
+        if path.suffix.lower() in RESULT_ENDINGS:
+            files.append(File("ms", (None,) * len(rows), rows))
+            continue
+        kind, cells = measurements.cells(path)
+        measured = kind == "measurements"
+        published = [(cell.get("value", ""), cell.get("unit", "")) for cell in cells]
+        is_number = [kind == "points" or (measured and bool(value)) for value, _ in published]
+        units = {unit for (_, unit), single in zip(published, is_number, strict=True) if not single}
+        seconds = kind == "InferenceMAX runs" or (measured and bool(units) and units <= {"", "s"})
+        numbers = (cell if single else None for cell, single in zip(published, is_number, strict=True))
+        files.append(File("s" if seconds else "ms", tuple(numbers), rows))
+    return tuple(files)
 
 
 def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool = True) -> Servers:
@@ -137,7 +132,9 @@ def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool 
             rows.append(InputRow(*place, None, None, server.reason, ""))
         else:
             prediction, under = next(predictions), only or usual(server.hardware, server.engine)
-            apart = _apart(server, repeated=id(server) not in kept)
+            apart = REPEATED if id(server) not in kept else f"{SPOILT}{server.spoilt}" if server.spoilt else ""
+            if server.speculates and apart != REPEATED:
+                apart = f"{SPECULATION}{server.speculation}"
             fitted = was_fitted(server, behind if only else calibration_behind(under))
             rows.append(InputRow(*place, server, prediction, prediction.skipped, apart, under, fitted))
     return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows), tuple(files))
@@ -266,14 +263,6 @@ def check_groups(by: Iterable[str]) -> None:
             raise InputError(f"cannot group by {key!r}; {hint}possible: {', '.join(GROUPS)}")
 
 
-def _apart(row: Measurement, *, repeated: bool) -> str:
-    if repeated:
-        return REPEATED
-    if row.speculates:
-        return f"{SPECULATION}{row.speculation}"
-    return f"{SPOILT}{row.spoilt}" if row.spoilt else ""
-
-
 #: How rows are counted and predicted, for people.
 NOTES = (
     "Counted are rows that are understood, once each: repeats of a run count once, and runs with speculation, recorded "
@@ -299,6 +288,13 @@ _VALUES = (
 
 def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]:
     """A report as plain data."""
+    parts: dict[str, dict[str, object]] = {}
+    for which, rows_of_part in report.split().items():
+        parts[which] = {}
+        for quantity, accuracy in by_quantity(rows_of_part):
+            where = inside(rows_of_part, quantity)
+            held = {"with_interval": where.known, "inside": where.held, "interval_width": where.width}
+            parts[which][quantity.name] = {**accuracy.record(), **held}
     groups = [
         {key: value, "quantity": quantity.name, **accuracy.record()}
         for key in by
@@ -311,10 +307,7 @@ def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]
         "datasets": {name: asdict(report.coverage(name)) for name in report.datasets},
         "coverage": asdict(report.coverage()),
         "errors": {quantity.name: accuracy.record() for quantity, accuracy in by_quantity(report.counted())},
-        "parts": {
-            which: {quantity.name: _part(part, quantity, accuracy) for quantity, accuracy in by_quantity(part)}
-            for which, part in report.split().items()
-        },
+        "parts": parts,
         "speculative": {quantity.name: accuracy.record() for quantity, accuracy in by_quantity(report.speculative())},
         "groups": groups,
         "skipped": {reason: len(rows) for reason, rows in report.reasons().items()},
@@ -325,12 +318,14 @@ def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]
 
 def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
     """Measurements that beat the bound as plain data."""
-    return {"dataset": "bound", "beyond": [_violation_record(violation) for violation in violations]}
-
-
-def _violation_record(violation: Violation) -> dict[str, object]:
-    quantity, numbers = violation.quantity.name, attributes(violation, "measured bound factor")
-    return {**attributes(violation.row, "id dataset"), "quantity": quantity, **numbers, "diagnosis": violation.why}
+    beyond = [
+        attributes(violation.row, "id dataset")
+        | {"quantity": violation.quantity.name}
+        | attributes(violation, "measured bound factor")
+        | {"diagnosis": violation.why}
+        for violation in violations
+    ]
+    return {"dataset": "bound", "beyond": beyond}
 
 
 def lines(report: Servers) -> Iterator[dict[str, object]]:
@@ -345,7 +340,9 @@ def lines(report: Servers) -> Iterator[dict[str, object]]:
     for row, (unit_of_file, value) in zip(report.rows, published, strict=True):
         line: dict[str, object] = {"id": row.id, "row": row.number, "dataset": row.dataset}
         line |= {name: getattr(row.measurement, name, None) for name in ("model", "hardware")}
-        line["assumptions"] = _assumptions(report, row)
+        # Empty where the assumptions depend on something that nobody understood.
+        of_row = "" if row.assumptions is None else row.assumptions.name
+        line["assumptions"] = of_row if report.assumptions == BY_HARDWARE else report.assumptions
         for unit in units:
             for name, field in _LATENCIES.items():
                 heading = f"{name}_{unit}"
@@ -397,13 +394,6 @@ def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
     return _empty("value")
 
 
-def _assumptions(report: Servers, row: InputRow) -> str:
-    """Name of the assumptions of a row; empty if they depend on something that nobody understood."""
-    if report.assumptions != BY_HARDWARE:
-        return report.assumptions
-    return "" if row.assumptions is None else row.assumptions.name
-
-
 def reasons_outside(report: Servers, row: InputRow) -> list[str]:
     """Reasons for which a row is unlike those that its assumptions were fitted to, if they were."""
     if row.assumptions is None or row.assumptions.calibration is not None:
@@ -418,11 +408,6 @@ def by_quantity(rows: Sequence[InputRow]) -> Iterator[tuple[Quantity, Accuracy]]
     for quantity in QUANTITIES:
         for accuracy in scores(rows, quantity).values():
             yield quantity, accuracy
-
-
-def _part(rows: Sequence[InputRow], quantity: Quantity, accuracy: Accuracy) -> dict[str, object]:
-    where = inside(rows, quantity)
-    return {**accuracy.record(), "with_interval": where.known, "inside": where.held, "interval_width": where.width}
 
 
 #: Quantities by their names.

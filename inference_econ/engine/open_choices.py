@@ -1,0 +1,62 @@
+"""Choices that a question leaves to the market: a setup as one engine runs it, or with the cache of a recipe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from inference_econ.engine.setup import Setup, changed, with_usual_cache, without_exceptions
+from inference_econ.errors import InputError
+from inference_econ.inputs import ServingEngine, check_dtype, lacks, with_engine
+from inference_econ.inputs.engine import profiles
+
+
+def has_recipes(setup: Setup) -> bool:
+    """Return whether a setup is served as engines' recipes have it: under their own profiles and no others."""
+    return setup.left_open is not None and setup.left_open.assumptions == setup.assumptions
+
+
+def with_cache(setup: Setup, kv: str | None) -> Setup:
+    """Return the setup with the cache in the format of a recipe, where the question leaves that open.
+
+    A recipe without one (None) has it as activations.
+
+    Raises
+    ------
+    InputError
+        If the chip, or an engine, cannot hold the cache so.
+    """
+    kv = kv or setup.precision.activations
+    if setup.left_open is None or not setup.left_open.cache or kv == setup.precision.kv:
+        return setup
+    check_dtype(kv, "kv")
+    precision = replace(setup.precision, kv=kv)
+    missing = [lacks(engine, setup.model, setup.hardware, precision) for engine in setup.engines]
+    if any(missing):
+        raise InputError(str(missing[0]))
+    return replace(setup, precision=precision)
+
+
+def run_by(setup: Setup, engine: ServingEngine) -> Setup:
+    """Return the setup as one engine runs it: its profile, rules, cache, and layouts that it can start.
+
+    Where any layout is asked for, any layout under its profile.
+
+    Raises
+    ------
+    InputError
+        If a what-if cannot be used.
+    """
+    left = setup.left_open
+    if left is None or not left.engine:
+        return setup
+    opinions = without_exceptions(
+        profiles.for_hardware(setup.hardware, engine.name, changes=left.changes), left.changes
+    )
+    opinions = with_engine(opinions, engine.facts, setup.hardware, changed(left.changes))
+    able = (engine,) if setup.engines else ()
+    precision = setup.precision
+    if left.cache:
+        precision = with_usual_cache(precision, able, setup.model, setup.hardware)
+    run = replace(setup, assumptions=opinions, engines=able, precision=precision)
+    run = run.levelled(engine.name, engine.facts.version)
+    return replace(run, left_open=replace(left, engine=False, assumptions=run.assumptions))

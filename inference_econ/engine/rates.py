@@ -1,0 +1,178 @@
+"""Sustained rates of the kernels of a chip under a set of assumptions, and what each kernel takes beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from inference_econ._types import Array
+from inference_econ.engine import memory
+from inference_econ.engine.operators.table import Operator, OperatorKind, Rates
+from inference_econ.engine.operators.work import Work
+from inference_econ.formulas.kernels import carried_share
+from inference_econ.inputs import (
+    BYTES_PER_ELEMENT,
+    Assumptions,
+    DenseKernel,
+    ExpertKernel,
+    HardwareSpec,
+    Precision,
+    catalog,
+    math_unit,
+    math_units,
+)
+
+_SIXTEEN_BIT = ("bf16", "fp16")
+#: Times that the format of a maths unit is half as wide, from 16 bits on [1].
+_HALVINGS = {"fp8": 1, "int8": 1, "fp4": 2, "int4": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class ChipRates:
+    """Sustained rates of the kernels of one chip in given formats, and the kernels that it launches."""
+
+    hardware: HardwareSpec
+    precision: Precision
+    assumptions: Assumptions
+
+    @property
+    def peaks(self) -> Mapping[str, float]:
+        """Dense peak of every maths unit of the chip [FLOP/s]."""
+        return cast("Mapping[str, float]", self.hardware.dense_flops_per_second)
+
+    def unit(self, dtype: str, kind: OperatorKind = "dense") -> str:
+        """The maths unit that products with weights of ``dtype`` run on, or scores beside such weights."""
+        peaks, follows, activations = self.peaks, self.assumptions.chip.math_unit_follows, self.precision.activations
+        if follows == "fastest":
+            units = (*math_units(dtype, peaks), *math_units(activations, peaks))
+            unit = max(units, key=peaks.__getitem__)
+            # Scores multiply the cache, and the study has them on the unit of the weights.
+            return unit if kind != "scores" else max(unit, self.unit(self.precision.attention), key=peaks.__getitem__)
+        unit = math_unit(dtype, peaks, self.hardware.name)
+        widened = follows == "widest" or (follows == "engines" and BYTES_PER_ELEMENT[dtype] < 1 and unit != "fp4")
+        if widened and BYTES_PER_ELEMENT[dtype] < BYTES_PER_ELEMENT[activations]:
+            return math_unit(activations, peaks, self.hardware.name)
+        return unit
+
+    def operator_unit(self, operator: Operator) -> str:
+        """The maths unit that a row of the operator table runs on."""
+        return self.unit(operator.dtype, "dense" if operator.rates is not None else operator.kind)
+
+    def operator_flops_per_second(self, operator: Operator) -> Array | float:
+        """Sustained arithmetic rate of a row of the operator table [FLOP/s]."""
+        rates = operator.rates
+        if rates is None:
+            return self.flops_per_second(operator.dtype, operator.kind)
+        share = np.minimum(rates.math * self._kernel_efficiency(operator.kind), 1.0)
+        carried = self._carried(operator.dtype, rates.vendor, rates.unit_share, rates.per_vector)
+        return self.peaks[self.unit(operator.dtype)] * share / carried
+
+    def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
+        """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
+        assumed, kernel = self.assumptions, self.kernel(dtype, kind)
+        if kernel is not None:
+            share = min(kernel.math_efficiency * self._kernel_efficiency(kind), 1.0)
+            rate = self.peaks[self.unit(dtype)] * share
+            if kernel.unit is None or kind == "experts":
+                # Of experts the shape counts: their rows are carried with it.
+                return rate
+            there, alone = kernel.unit, min(kernel.math_efficiency / kernel.unit.efficiency, 1.0)
+            return rate / float(self._carried(dtype, there.vendor, alone, there.per_vector))
+        shares = {"scores": assumed.attention.math_efficiency, "experts": assumed.experts.math_efficiency}
+        unit = self.unit(dtype, kind)
+        narrow = assumed.chip.narrow_math_efficiency ** _HALVINGS.get(unit, 0)
+        return self.peaks[unit] * (shares.get(kind) or assumed.chip.math_efficiency) * narrow
+
+    def _carried(self, dtype: str, vendor: str, unit_share: Array | float, per_vector: Array | float) -> Array | float:
+        """Time of arithmetic over that at the share of the peak on the chips that a curve was fitted to [1]."""
+        vector = self.peaks.get("fp32")
+        if vector is None or vendor != self.hardware.vendor:
+            return 1.0
+        return carried_share(unit_share, self.peaks[self.unit(dtype)] / vector / per_vector)
+
+    def _kernel_efficiency(self, kind: OperatorKind) -> float:
+        """Rates that servers reach over those of kernels, which are measured alone [1]."""
+        assumed = self.assumptions
+        if kind == "scores":
+            return assumed.attention.score_efficiency
+        return assumed.experts.kernel_efficiency if kind == "experts" else assumed.chip.product_efficiency
+
+    def kernel(self, dtype: str, kind: OperatorKind) -> DenseKernel | ExpertKernel | None:
+        """Return the kernels of products with weights of ``dtype``; None of attention scores."""
+        if kind == "dense":
+            return self.assumptions.chip.product(dtype)
+        return self.assumptions.experts.kernel(dtype) if kind == "experts" else None
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Sustained memory bandwidth for dense weights and activations [B/s]."""
+        return self.hardware.hbm_bytes_per_second * self.assumptions.chip.hbm_efficiency
+
+    def weight_bytes_per_second(
+        self, dtype: str, kind: OperatorKind = "dense", rates: Rates | None = None
+    ) -> Array | float:
+        """Sustained memory bandwidth for weights of a format in a kind of operator [B/s].
+
+        ``rates`` are those of the operator itself, which count for experts.
+        """
+        assumed, kernel = self.assumptions, self.kernel(dtype, kind)
+        share: Array | float
+        if rates is not None and kind == "experts":
+            share = np.minimum(rates.memory * self._kernel_efficiency(kind), 1.0)
+        elif kernel is not None:
+            share = min(kernel.hbm_efficiency * self._kernel_efficiency(kind), 1.0)
+        else:
+            share = (assumed.experts.hbm_efficiency if kind == "experts" else None) or assumed.chip.hbm_efficiency
+            widened = assumed.chip.widened_efficiency
+            if widened < 1.0 and BYTES_PER_ELEMENT[dtype] < 1.5 and self.unit(dtype) in _SIXTEEN_BIT:
+                share *= widened
+        return self.hardware.hbm_bytes_per_second * share
+
+    def kv_bytes_per_second(self, operator: Operator) -> float:
+        """Sustained memory bandwidth for the cache, or states, that a row of the operator table reads [B/s]."""
+        assumed = self.assumptions
+        share = assumed.attention.kv_hbm_efficiency or assumed.chip.hbm_efficiency
+        if operator.rates is not None and operator.kind == "scores":
+            share = min(float(operator.rates.memory) * self._kernel_efficiency("scores"), 1.0)
+        return self.hardware.hbm_bytes_per_second * share
+
+    @property
+    def host_bytes_per_second(self) -> float:
+        """Sustained bandwidth from the memory of the host, per accelerator [B/s]; 0 without a link."""
+        link = self.hardware.host_link_bytes_per_second_one_way or 0.0
+        tier = memory.host_memory(self.assumptions.capacity.host_memory)
+        return min(link * tier.link_efficiency, tier.read_bytes_per_second or math.inf)
+
+    def shown(self, operator: Operator) -> Array | float:
+        """Share of the shorter of arithmetic and memory time of an operator that does not hide behind the other [1]."""
+        assumed = self.assumptions
+        if assumed.chip.overlap != "operator":
+            return 1.0 if assumed.chip.overlap == "none" else 0.0
+        rates = operator.rates or self.kernel(operator.dtype, operator.kind)
+        if rates is not None:
+            return 1.0 - rates.overlap
+        return 1.0 - assumed.experts.overlap if operator.kind == "experts" else 0.0
+
+    def kernels(self, operator: Operator, work: Work) -> Array | float:
+        """Kernels of one occurrence of a row: those of the engine that is assumed, or of the operator table [1]."""
+        multiplies = operator.kind != "scores" and not isinstance(operator.weight_bytes, float)
+        narrow = self.precision.activations in _SIXTEEN_BIT and self.unit(operator.dtype) not in (*_SIXTEEN_BIT, "fp32")
+        # Activations of 16 bits are quantised first for a narrow unit.
+        kernels: Array | float = operator.launches + (1.0 if multiplies and narrow else 0.0)
+        engine, generation = self.assumptions.host.engine, self.hardware.generation
+        if engine is None:
+            return kernels
+        for count in catalog.kernel_counts(engine, operator.part, operator.dtype, operator.mixer, generation):
+            counted = count.kernels * operator.parts
+            kernels = np.where(work.summed, counted, kernels) if count.summed else counted
+        return kernels
+
+    def fixed_seconds(self, operator: Operator, work: Work) -> Array | float:
+        """Fixed time on the chip of the kernels of one occurrence of a row, in captured graphs [s]."""
+        assumed = self.assumptions
+        latent_launch = assumed.attention.latent_graph_launch if operator.attention == "latent" else None
+        return self.kernels(operator, work) * (assumed.host.graph_launch if latent_launch is None else latent_launch)
