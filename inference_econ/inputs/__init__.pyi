@@ -14,7 +14,6 @@ from ._spec import Dtype as Dtype
 from ._spec import Source as Source
 from ._spec import SourcedSpec as SourcedSpec
 from ._yaml import foreign_yaml as foreign_yaml
-from ._yaml import read_text as read_text
 from .asks import AssessAsk as AssessAsk
 from .asks import FrontierAsk as FrontierAsk
 from .asks import GridName as GridName
@@ -102,11 +101,11 @@ from .layers.feed_forward import ExpertFeedForward as ExpertFeedForward
 from .models import sizes as sizes
 from .models.model import ModelSpec as ModelSpec
 from .models.precision import Precision as Precision
+from .models.repository import REPOSITORY_LETTERS as REPOSITORY_LETTERS
+from .models.repository import is_repository as is_repository
 from .models.sizes import scaled as scaled
 from .offers import Offer as Offer
 from .offers import known_offers as known_offers
-from .places import REPOSITORY_LETTERS as REPOSITORY_LETTERS
-from .places import is_repository as is_repository
 from .presets.assumptions import Assumptions as Assumptions
 from .presets.assumptions import AttentionAssumptions as AttentionAssumptions
 from .presets.assumptions import CapacityAssumptions as CapacityAssumptions
@@ -163,6 +162,7 @@ from .scenarios.study_asks import RunaheadAsk as RunaheadAsk
 from .scenarios.study_asks import SamplingRuleAsk as SamplingRuleAsk
 from .scenarios.study_asks import StepsAsk as StepsAsk
 from .scenarios.study_asks import WholeStep as WholeStep
+from .text_file import read_text as read_text
 from .units import number as number
 from .units import parse_quantity as parse_quantity
 from .units import percent as percent

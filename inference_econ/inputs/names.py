@@ -19,7 +19,8 @@ from pydantic import Field
 from inference_econ.errors import UnknownNameError
 from inference_econ.inputs._spec import Spec
 from inference_econ.inputs.dtype import FORMATS, family
-from inference_econ.inputs.places import Kind, Meaning, files, folder, is_repository, names
+from inference_econ.inputs.models.repository import is_repository
+from inference_econ.inputs.places import Kind, Meaning, files, folder, names
 
 #: Endings of a model's name that leave its architecture alone.
 _ENDING = re.compile(

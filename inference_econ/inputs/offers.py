@@ -16,8 +16,8 @@ from pydantic import Field
 from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs import _yaml, csv_table, names
 from inference_econ.inputs._spec import Date, Spec
-from inference_econ.inputs._yaml import read_text
 from inference_econ.inputs.scope import files_allowed
+from inference_econ.inputs.text_file import read_text
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]

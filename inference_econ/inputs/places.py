@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_args
-
-from pydantic import AfterValidator
-from pydantic_core import PydanticCustomError
+from typing import Literal, NamedTuple, get_args
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import plugins
@@ -113,30 +109,3 @@ def _below(root: Path) -> Iterator[tuple[str, Path]]:
 def part_names(part: Part) -> tuple[str, ...]:
     """Every file of a folder inside of ``assumptions`` that assumptions, or commands, can name, sorted."""
     return tuple(sorted(path.stem for path in (folder("assumptions") / part).glob("*.yaml")))
-
-
-#: What such a name is made of, for messages.
-REPOSITORY_LETTERS = "letters, digits and . / : @ _ -, beginning with no dash"
-_NAME = re.compile(r"[\w./:@][\w./:@-]*", re.ASCII)
-
-
-def is_repository(name: str) -> bool:
-    """Whether a name can be that of weights, of a folder with weights, or of a container image.
-
-    Examples
-    --------
-    >>> is_repository("meta-llama/Llama-3.1-8B"), is_repository("a/b$(touch c)"), is_repository("--trust-remote-code")
-    (True, False, False)
-    """
-    return _NAME.fullmatch(name) is not None
-
-
-def _check(name: str) -> str:
-    if not is_repository(name):
-        problem = f"write ORGANISATION/NAME in {REPOSITORY_LETTERS}"
-        raise PydanticCustomError("repository", "{problem}", {"problem": problem})
-    return name
-
-
-#: ``organisation/name`` of published weights.
-Repository = Annotated[str, AfterValidator(_check)]

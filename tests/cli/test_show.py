@@ -173,10 +173,10 @@ def shown(command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., di
     emit = show.emit
 
     def run(*arguments: object, widths: tuple[int, ...]) -> dict[int, str]:
-        def print_all(page: Any, output: Any, *_: object) -> None:
+        def print_all(page: Any, output: Any, asked: Any) -> None:
             for width in widths:
                 monkeypatch.setenv("COLUMNS", str(width))
-                emit(page, output._replace(quiet=True))
+                emit(page, output._replace(quiet=True), asked)
                 sys.stdout.write(_NEXT)
 
         monkeypatch.setattr(show, "emit", print_all)

@@ -33,7 +33,7 @@ from inference_econ.inputs.huggingface._reader import TABLE, ConfigReader, witho
 from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
 from inference_econ.inputs.models.model import ModelSpec, UnknownPart
-from inference_econ.inputs.places import is_repository
+from inference_econ.inputs.models.repository import is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
 __all__ = [

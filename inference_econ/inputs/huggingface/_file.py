@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs._yaml import read_text
+from inference_econ.inputs.text_file import read_text
 
 CONFIG_NAME = "config.json"
 QUANTISATION_NAME = "hf_quant_config.json"

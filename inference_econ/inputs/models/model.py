@@ -12,7 +12,7 @@ from inference_econ.inputs._spec import Count, Dtype, Size, SourcedSpec, Spec
 from inference_econ.inputs.layers import Block
 from inference_econ.inputs.layers.attention import LatentAttention, Whole
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
-from inference_econ.inputs.places import Repository
+from inference_econ.inputs.models.repository import Repository
 
 
 class VisionTower(Spec):

@@ -19,7 +19,7 @@ from inference_econ.extras.servers.prediction import predict
 from inference_econ.inputs import catalog
 from tests.reading import tables
 
-CONFIGS = Path(__file__).parents[2] / "fixtures" / "hf_configs"
+CONFIGS = Path(__file__).parents[3] / "fixtures" / "hf_configs"
 SERVING = "id,backend,backend_version,model_path,system,precision,mode,isl,osl,silicon_ttft_ms,silicon_tpot_ms"
 LAYOUT = "silicon_concurrency,batch_size,tp_size,pp_size,attention_dp_size,moe_tp_size,moe_ep_size"
 POINTS = (
@@ -274,7 +274,7 @@ def test_a_checkpoint_of_no_known_format_needs_one(tmp_path: Path, ending: str) 
 
 def test_the_name_of_a_models_file_says_no_format(tmp_path: Path) -> None:
     path = tmp_path / "llama-fp8.yaml"
-    shutil.copy(Path(__file__).parents[3] / "models" / "llama_3_8b.yaml", path)
+    shutil.copy(Path(__file__).parents[4] / "models" / "llama_3_8b.yaml", path)
     assert _point(tmp_path, weight_dtype="", model=str(path)).weights is None
 
 

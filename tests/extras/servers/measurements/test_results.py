@@ -12,7 +12,7 @@ from inference_econ.errors import InputError
 from inference_econ.extras.servers import MeasuredServer, Measurement, Skipped, measurements, read_run
 
 #: Where they come from is said in ``tests/fixtures/README.md``.
-RESULTS = Path(__file__).parents[2] / "fixtures" / "results"
+RESULTS = Path(__file__).parents[3] / "fixtures" / "results"
 HERE = MeasuredServer(hardware="h100_sxm")
 
 

@@ -561,7 +561,7 @@ def test_the_document_has_every_part() -> None:
 
 def test_the_kept_document_is_that_of_these_parts() -> None:
     """Figures change with the model; the parts and the number of rows do not."""
-    kept = (Path(__file__).parents[3] / "docs" / "evidence" / "validation.md").read_text(encoding="utf-8")
+    kept = (Path(__file__).parents[4] / "docs" / "evidence" / "validation.md").read_text(encoding="utf-8")
     few = Servers("by hardware", tuple(_rows_of("poisson_load_a100")), ())
     made = document.document(few, [], [], "validation.png", "sh run.sh validate")
     title, *headings = [line for line in made.splitlines() if line.startswith("#")]
