@@ -228,6 +228,8 @@ class Sheet(Deployment, Shown):
     api: Mapping[str, float] | None = None
     offer: Offer | None = None
 
+    __repr__ = Shown.__repr__
+
     @property
     def dollars_per_million_tokens(self) -> float:
         """The bill over all tokens, whatever their kind [USD per 1e6 tokens]."""

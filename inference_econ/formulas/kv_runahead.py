@@ -113,7 +113,7 @@ def single_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLike) -
     Examples
     --------
     >>> work = LayerWork(2, projection_flop=3.0, other_flop=5.0, pair_flop=1.0, kv_bytes=4.0)
-    >>> machine = Machine(10.0, 100.0, 0.0, 8.0, 0.0)
+    >>> machine = ProcessRates(10.0, 100.0, 0.0, 8.0, 0.0)
     >>> float(single_seconds(work, machine, 20))
     40.0
     """
@@ -148,7 +148,7 @@ def all_gather_seconds(work: LayerWork, machine: ProcessRates, context: ArrayLik
     Examples
     --------
     >>> work = LayerWork(2, projection_flop=3.0, other_flop=5.0, pair_flop=1.0, kv_bytes=4.0)
-    >>> float(all_gather_seconds(work, Machine(10.0, 100.0, 0.0, 8.0, 0.0), 20, 2))
+    >>> float(all_gather_seconds(work, ProcessRates(10.0, 100.0, 0.0, 8.0, 0.0), 20, 2))
     30.0
     """
     prompt = np.asarray(context, dtype=float)
@@ -186,7 +186,7 @@ def chain_seconds(work: LayerWork, machine: ProcessRates, partition: ArrayLike) 
     Two halves: the second waits 5 s for the first half of each layer's cache.
 
     >>> work = LayerWork(2, projection_flop=3.0, other_flop=5.0, pair_flop=1.0, kv_bytes=4.0)
-    >>> float(chain_seconds(work, Machine(10.0, 100.0, 0.0, 8.0, 0.0), [10, 10]))
+    >>> float(chain_seconds(work, ProcessRates(10.0, 100.0, 0.0, 8.0, 0.0), [10, 10]))
     25.0
     """
     tokens = np.asarray(partition, dtype=float)
@@ -326,7 +326,7 @@ def searched_partition(work: LayerWork, machine: ProcessRates, context: float, p
     Examples
     --------
     >>> work = LayerWork(8, projection_flop=1.0, other_flop=1.0, pair_flop=1.0, kv_bytes=1.0)
-    >>> searched_partition(work, Machine(1.0, 1.0, 0.0, 1e9, 0.0), 1024, 2)
+    >>> searched_partition(work, ProcessRates(1.0, 1.0, 0.0, 1e9, 0.0), 1024, 2)
     array([633., 391.])
     """
     return best_partition(partial(chain_seconds, work, machine), context, processes)

@@ -53,7 +53,13 @@ def test_every_public_name_is_there_and_is_no_module(name: str) -> None:
 
 
 def test_functions_stay_functions_when_modules_of_their_names_are_imported() -> None:
-    for module in ("answers.frontier", "search.frontier", "report.frontier", "answers.explain", "answers.price"):
+    for module in (
+        "answers.frontier",
+        "search.frontier",
+        "report.questions.frontier",
+        "answers.explain",
+        "answers.price",
+    ):
         importlib.import_module(f"inference_econ.{module}")
     assert callable(ie.frontier)
     assert callable(ie.explain)

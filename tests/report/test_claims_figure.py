@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inference_econ.extras.papers import claims_page as claims_figure
+from inference_econ.extras.papers import claims_figure
 from inference_econ.extras.papers.asks import Claim
 from inference_econ.extras.papers.ledger import Finding, Ledger
 

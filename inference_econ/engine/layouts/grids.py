@@ -61,9 +61,9 @@ def instance_sizes(hardware: HardwareSpec, largest: float) -> Array:
     Examples
     --------
     >>> from inference_econ.inputs import catalog
-    >>> sizes(catalog.hardware("h100_sxm"), 24).tolist()
+    >>> instance_sizes(catalog.hardware("h100_sxm"), 24).tolist()
     [1.0, 2.0, 4.0, 8.0, 16.0]
-    >>> sizes(catalog.hardware("gb200_nvl72"), 144).tolist()
+    >>> instance_sizes(catalog.hardware("gb200_nvl72"), 144).tolist()
     [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 72.0, 144.0]
     """
     whole = machine(hardware)

@@ -55,7 +55,7 @@ def infer(
 
     Examples
     --------
-    >>> from inference_econ.inputs import observed_offer
+    >>> from inference_econ.extras.closed_models.asks import observed_offer
     >>> found = infer([observed_offer("input=0.9,output=0.9,speed=60")], samples=256)
     >>> found.active_parameters.low < 70e9 < found.active_parameters.high
     True

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from inference_econ.errors import InputError
-from inference_econ.extras.papers.claims import claims as claims_of
-from inference_econ.extras.papers.claims_page import ClaimsPage
-from inference_econ.report.page import Page
 from inference_econ.requests import Request
+
+if TYPE_CHECKING:
+    from inference_econ.report.page import Page
 
 
 def claims(request: Request, name: str | None, unmet: bool) -> Page:
@@ -17,6 +18,9 @@ def claims(request: Request, name: str | None, unmet: bool) -> Page:
     NAME is a claim, or a scenario of the kind 'claims' with those of one publication (seeds/claims_study, or a path);
     all claims without it. Ours are computed under the preset of the published study and under today's profiles.
     """
+    from inference_econ.extras.papers.claims import claims as claims_of
+    from inference_econ.extras.papers.claims_page import ClaimsPage
+
     ledger = claims_of(name, progress=request.progress)
     if not unmet:
         return ClaimsPage(ledger)

@@ -13,14 +13,13 @@ from inference_econ import inputs, report
 from inference_econ.errors import InputError
 from inference_econ.extras import servers
 from inference_econ.extras.servers import validation
-from inference_econ.extras.servers.pages import run_vs_prediction
-from inference_econ.extras.servers.pages.validate import ValidationPage
 from inference_econ.records import files
 from inference_econ.report import saved_services
 from inference_econ.requests import Request
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import PlanPart
+    from inference_econ.extras.servers.pages import run_vs_prediction
     from inference_econ.report.page import Page
 
 
@@ -106,6 +105,8 @@ def validate(
     if sources:
         files = validation.servers.read(sources, saved_services.measured_server(request, engine))
         compared = [validation.servers.held(files, name, levels=levels) for name in assumptions or (None,)]
+    from inference_econ.extras.servers.pages.validate import ValidationPage
+
     assert request.asked is not None
     words = [*request.asked.words(), "--format", "markdown"]
     command = shlex.join([*words, *(["-o", request.output] if request.output is not None else [])])
@@ -124,6 +125,8 @@ def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_pr
     InputError
         If there is not one result, or it is of another load than the answer.
     """
+    from inference_econ.extras.servers.pages import run_vs_prediction
+
     if len(results) != 1:
         raise InputError(f"--against {path}: give one result of a load generator, got {len(results)}", option="against")
     saved = report.deployment_reader.read(path)
@@ -200,6 +203,7 @@ def calibrate(
     """
     from inference_econ.extras.servers.calibrate import base_of
     from inference_econ.extras.servers.levels.own import own_profile
+    from inference_econ.extras.servers.pages import run_vs_prediction
 
     if path is not None and not path.endswith((".yaml", ".yml")):
         raise InputError(f"{path}: a profile is written as YAML; end the name in .yaml (the tables are printed)")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from inference_econ import _missing as extras
-from inference_econ.extras.sweeps import page
 from inference_econ.requests import Request
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ def sweep(request: Request, study: str, folder: str, jobs: int | None) -> Page:
     STUDY is a scenario of the kind 'sweep': a name (see 'inference-econ scenarios') or a path. A sweep can be stopped
     at any moment; the same command goes on where it was. Any program that reads Parquet can read the folder.
     """
+    from inference_econ.extras.sweeps import page
+
     with extras.needed("studies", "pyarrow"):
         answered = page.sweep(study, folder, jobs=jobs, progress=request.progress)
         request.tell(f"wrote {folder}")

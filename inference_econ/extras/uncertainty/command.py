@@ -7,9 +7,6 @@ from collections.abc import Mapping
 import inference_econ as ie
 from inference_econ import inputs
 from inference_econ.errors import InputError
-from inference_econ.extras.uncertainty import description
-from inference_econ.extras.uncertainty.answer import answer
-from inference_econ.extras.uncertainty.asks import UncertaintyAsk
 from inference_econ.requests import Request, kinds, prices, subject, tables
 
 
@@ -25,6 +22,9 @@ def uncertainty(
 
     STUDY is a scenario of the kind 'uncertainty', a name or a path; or name a MODEL and its HARDWARE, with --vary.
     """
+    from inference_econ.extras.uncertainty import description
+    from inference_econ.extras.uncertainty.answer import answer
+
     own = {"speed": speed, "samples": samples, "seed": seed}
     overrides = {name: value for name, value in own.items() if value is not None}
     if len(names) > 1 and not vary:
@@ -61,6 +61,8 @@ def _study(request: Request, name: str, vary: tuple[str, ...], overrides: Mappin
     InputError
         If it asks something else, or an option says what its file says.
     """
+    from inference_econ.extras.uncertainty.asks import UncertaintyAsk
+
     if name in inputs.catalog.names("models"):
         raise InputError(f"{name} is a model; name its HARDWARE behind it, and what is uncertain with --vary")
     assert request.asked is not None

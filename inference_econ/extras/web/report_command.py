@@ -8,17 +8,18 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
 from inference_econ.errors import InputError
-from inference_econ.extras.web import document
 from inference_econ.records import saved
 from inference_econ.records.plain import json_text
-from inference_econ.report.page import Page
-from inference_econ.report.pages import page as page_of
 from inference_econ.requests import COMMANDS, Request
 from inference_econ.requests.tables import SHOWN
+
+if TYPE_CHECKING:
+    from inference_econ.extras.web import document
+    from inference_econ.report.page import Page
 
 _PROGRAM = "inference-econ"
 
@@ -31,6 +32,8 @@ def report(request: Request, asked: tuple[str, ...], output: str, to: str | None
     questions if several are given. It opens without a network, and what is exactly in proportion to a price has a
     slider.
     """
+    from inference_econ.extras.web import document
+
     questions = [_answer(request, text, to) for text in asked]
     words = [_PROGRAM, "report", *asked, *(["--to", to] if to else []), "-o", output]
     document.write(output, questions, shlex.join(words))
@@ -76,6 +79,10 @@ def _answered(request: Request, words: Sequence[str], to: str | None) -> documen
     InputError
         If there is no such command, or it answers no question, or it is told where its answer goes.
     """
+    from inference_econ.extras.web import document
+    from inference_econ.report.page import Page
+    from inference_econ.report.pages import page as page_of
+
     _check_reported(words[0])
     asked = request.host.parse([*words, *(["--quiet"] if request.quiet else [])])
     stray = next((name for name in SHOWN if name != "quiet" and name in asked.given), None)
@@ -119,6 +126,9 @@ def _swept(folder: str) -> document.Asked:
     InputError
         If it is none.
     """
+    from inference_econ.extras.web import document
+    from inference_econ.report.pages import page as page_of
+
     return document.Asked(page_of(ie.load_sweep(folder).summary()), shlex.join([_PROGRAM, "report", folder]))
 
 

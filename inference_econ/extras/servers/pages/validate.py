@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import Accuracy, ComparedPoint, Report, panels
-from inference_econ.extras.servers.pages import parity_plots as by_engine
-from inference_econ.extras.servers.pages import servers
+from inference_econ.extras.servers.pages import by_engine, servers
 from inference_econ.extras.servers.validation.report_records import accuracies_of, accuracy_of, parts_of
 from inference_econ.extras.servers.validation.servers import NOTES
 from inference_econ.extras.servers.validation.validated import Validated
@@ -91,13 +90,13 @@ class ValidationPage(AnswerPage[Validated]):
 
     def draw(self, path: str) -> None:
         """Draw predicted against measured: servers if there are any, otherwise the rest."""
-        from inference_econ.extras.servers.pages import parity_plots as agreement
+        from inference_econ.extras.servers.pages import parity_plots
 
         if not self.answer.servers:
-            agreement.draw_reports(self.answer.others, path)
+            parity_plots.draw_reports(self.answer.others, path)
             return
         several = len(self.answer.servers) > 1
-        agreement.draw_panels(
+        parity_plots.draw_panels(
             [
                 (f"{title}: {report.assumptions}" if several else title, points)
                 for report in self.answer.servers
