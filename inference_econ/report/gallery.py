@@ -18,7 +18,7 @@ from inference_econ.records import files
 from inference_econ.records.plain import attributes, csv_text
 from inference_econ.report import figures
 from inference_econ.report.page import Page, Table
-from inference_econ.report.questions import scenario as scenario_figure
+from inference_econ.report.questions import scenario_figure
 from inference_econ.studies.exhibits import Cell
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run

@@ -9,8 +9,7 @@ import pytest
 from matplotlib.text import Text
 
 from inference_econ.inputs import catalog
-from inference_econ.report import figures
-from inference_econ.report.questions import scenario as scenario_figure
+from inference_econ.report import figures, scenario_figure
 from inference_econ.studies.results import Curve, Result
 from inference_econ.studies.scenario import run
 

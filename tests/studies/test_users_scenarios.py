@@ -20,7 +20,7 @@ from inference_econ.inputs import FrontierAsk, Requests, Settings, Traffic, cata
 from inference_econ.records.plain import csv_text
 from inference_econ.report.page import Headline
 from inference_econ.report.pages import page
-from inference_econ.report.questions import scenario as scenario_figure
+from inference_econ.report.questions import scenario_figure
 from inference_econ.report.questions.scenario import scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
 from tests import asking
