@@ -9,7 +9,8 @@ import pytest
 from matplotlib.text import Text
 
 from inference_econ.inputs import catalog
-from inference_econ.report import figures, scenario_figure
+from inference_econ.report import figures
+from inference_econ.report.questions import scenario_figure
 from inference_econ.studies.results import Curve, Result
 from inference_econ.studies.scenario import run
 

@@ -10,7 +10,8 @@ import pytest
 from inference_econ.errors import InputError, SpecError
 from inference_econ.extras.papers import latent_attention
 from inference_econ.inputs import LatentVariantsAsk, Scenario, catalog
-from inference_econ.report import figures, scenario_figure
+from inference_econ.report import figures
+from inference_econ.report.questions import scenario_figure
 from inference_econ.report.questions.scenario import scenario_tables
 from inference_econ.studies.results import Result
 from inference_econ.studies.scenario import run

@@ -103,8 +103,10 @@ def validate(
         servers.check_groups(keys)
     compared: list[servers.Servers] = []
     if sources:
-        files = validation.servers.read(sources, saved_services.measured_server(request, engine))
-        compared = [validation.servers.held(files, name, levels=levels) for name in assumptions or (None,)]
+        from inference_econ.extras.servers.validation import servers as measured
+
+        files = measured.read(sources, saved_services.measured_server(request, engine))
+        compared = [measured.held(files, name, levels=levels) for name in assumptions or (None,)]
     from inference_econ.extras.servers.pages.validate import ValidationPage
 
     assert request.asked is not None
