@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from inference_econ import _missing as extras
+from inference_econ import _missing
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import catalog as catalog_files
+from inference_econ.inputs import catalog
 from inference_econ.requests import COMMANDS, Command
 from inference_econ.requests.kinds import UNCOUNTABLE
 from inference_econ.requests.tables import gone
@@ -113,7 +113,7 @@ def run() -> None:
         with warnings.catch_warnings():
             # NumPy only warns of an overflow and goes on with infinity, which is no answer.
             warnings.simplefilter("error", RuntimeWarning)
-            with catalog_files.uncopied():
+            with catalog.uncopied():
                 code = app(prog_name="inference-econ", standalone_mode=False)
     except click.ClickException as error:
         advice = _no_such_option(error) if isinstance(error, click.NoSuchOption) else None
@@ -141,7 +141,7 @@ def _message(error: Exception) -> str | None:
         case ArithmeticError() | RuntimeWarning():
             return f"{UNCOUNTABLE} ({error})"
         case ModuleNotFoundError():
-            return extras.missing(error)
+            return _missing.missing(error)
         case MemoryError():
             return "this takes more memory than there is; ask for less"
         case OSError():

@@ -29,8 +29,7 @@ from inference_econ.engine import (
     power,
     recorded_key,
 )
-from inference_econ.engine.layouts import plans
-from inference_econ.engine.layouts import startable as divisibility
+from inference_econ.engine.layouts import plans, startable
 from inference_econ.engine.operator_costs import operator_costs
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
@@ -280,10 +279,10 @@ def explain(
         dollars = float(money.dollars_per_million_tokens(accelerators, per_token, batch, price))
     idle, rows = _with_energy(served, operator_costs(served, deployment, cut), seconds)
     if (
-        min(chip.link_domain, int(deployment.stage[0])) > divisibility.MACHINE
+        min(chip.link_domain, int(deployment.stage[0])) > startable.MACHINE
         and chip.nic_bytes_per_second_one_way is not None
     ):
-        apart = chip.model_copy(update={"link_domain": divisibility.MACHINE})
+        apart = chip.model_copy(update={"link_domain": startable.MACHINE})
         in_machines = step_seconds(replace(served, hardware=apart))
     usual = replace(served, contexts=())
     if not deployment.prefill and served.assumptions.attention.cache == "recomputed":
@@ -366,7 +365,7 @@ def stepped(
     deployment = candidates.row(int(np.argmin(seconds)) if np.isfinite(seconds).any() else seconds.size - 1)
     tp, pp = int(deployment.attention_ranks[0]), int(deployment.pp[0])
     blocks = served.precision.blocks
-    for problem in divisibility.indivisible(served.model, deployment, cut, served.assumptions, blocks):
+    for problem in startable.indivisible(served.model, deployment, cut, served.assumptions, blocks):
         if np.any(problem.where):
             degrees = f"tp={tp:g}, pp={pp:g}, batch={deployment.batch[0]:g}"
             if deployment.ep is not None and plans.has_experts(served.model):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import _yaml
 from inference_econ.inputs._spec import covering_keys
-from inference_econ.inputs.models import sizes as model_keys
+from inference_econ.inputs.models import sizes
 
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Document, Location, Value
@@ -48,9 +48,7 @@ def laid_over(base: Document, variant: Document) -> Document:
     """
     if not isinstance(variant.data.get("name"), str):
         raise SpecError([f"{variant.where(('extends',))}: a variant needs a name of its own; add 'name: ...'"])
-    short = {
-        key: variant.data.pop(key) for key in model_keys.SHORT_KEYS if key in variant.data and "blocks" in base.data
-    }
+    short = {key: variant.data.pop(key) for key in sizes.SHORT_KEYS if key in variant.data and "blocks" in base.data}
     for key in _OWN:
         _forget(base.data, key)
     changed = [".".join(map(str, place)) for place in _places(variant.data, ())]
@@ -68,7 +66,7 @@ def laid_over(base: Document, variant: Document) -> Document:
 
 def apply_short_key(document: Document, key: str, value: Value, origin: str) -> None:
     """Change all layers of a model by a short key; ``origin`` is what it is called in messages and sources."""
-    for path, changed in list(model_keys.changes(document.data, key, value, origin)):
+    for path, changed in list(sizes.changes(document.data, key, value, origin)):
         _yaml.assign(document, path, changed, origin)
         add_source(document, ".".join(path), origin, again=True)
 

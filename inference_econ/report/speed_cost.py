@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from inference_econ._named import named
 from inference_econ._types import Array
-from inference_econ.answers import notes as caveats
+from inference_econ.answers import notes
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.answers.notes import doubts, frontiers_title, grounds, saving_note
 from inference_econ.engine import Setup, bounds
@@ -36,7 +36,7 @@ _SIMILAR_SERVERS = "extras.servers.similar_servers:servers_like"
 
 def bands_label(setups: Iterable[Setup]) -> str:
     """Entry of bands in a legend, with the assumptions whose errors they are."""
-    names = ", ".join(dict.fromkeys(caveats.name_of(setup.assumptions) for setup in setups))
+    names = ", ".join(dict.fromkeys(notes.name_of(setup.assumptions) for setup in setups))
     return f"{100 * bounds.LEVEL:.0f} % of measured values ({names})"
 
 

@@ -25,7 +25,7 @@ from inference_econ.inputs import (
     check_counted,
     with_defaults,
 )
-from inference_econ.inputs.models import sizes as model_keys
+from inference_econ.inputs.models import sizes
 from inference_econ.inputs.options import OPTIONS
 from inference_econ.search import Sampling
 from inference_econ.studies.results import AnyFrontier
@@ -204,8 +204,8 @@ def _of_specification(filled: Settings, name: str) -> float:
         allowed = ", ".join(f"{kind}.FIELD" for kind in SPECIFICATIONS)
         raise InputError(f"{name!r} is no number of a question; specifications: {allowed}")
     value: object = getattr(setup_of(filled), specification)
-    if isinstance(value, ModelSpec) and path in model_keys.SHORT_KEYS:
-        value = model_keys.value_of(value, path)
+    if isinstance(value, ModelSpec) and path in sizes.SHORT_KEYS:
+        value = sizes.value_of(value, path)
     else:
         for part in path.split("."):
             value = _part(value, part)

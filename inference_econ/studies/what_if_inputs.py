@@ -11,7 +11,7 @@ from inference_econ.engine import PROPOSERS, Setup
 from inference_econ.errors import InputError
 from inference_econ.inputs import Free, GroupedQueryAttention, Settings
 from inference_econ.inputs.dtype import heads, nearest
-from inference_econ.inputs.models import sizes as model_keys
+from inference_econ.inputs.models import sizes
 from inference_econ.studies.settings import number, with_numbers
 
 #: Counts of a model, by short key, and what people read.
@@ -168,7 +168,7 @@ def _of_requests(settings: Settings) -> Iterator[Input]:
 
 def _of_model(setup: Setup) -> Iterator[Input]:
     for key, label in _COUNTS.items():
-        if model_keys.value_of(setup.model, key) is not None:
+        if sizes.value_of(setup.model, key) is not None:
             yield _kind(key, label, "", (f"model.{key}",), whole=True)
 
 
@@ -204,7 +204,7 @@ def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2)
 
 def _possible(key: str, setup: Setup, wanted: float) -> float:
     """The number nearest to a wanted one that layers, heads or experts of the model can have."""
-    model, now = setup.model, model_keys.value_of(setup.model, key)
+    model, now = setup.model, sizes.value_of(setup.model, key)
     grouped = [block.attention for block in model.blocks if isinstance(block.attention, GroupedQueryAttention)]
     if key == "layers":
         return float(max(len(model.blocks), nearest(wanted, math.gcd(model.layers, _STAGES))))

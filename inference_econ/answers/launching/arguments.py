@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ.answers.launching import instance as holding
+from inference_econ.answers.launching import instance
 from inference_econ.answers.launching.instance import InstanceLimits, LaunchDegrees, LaunchEngine, Role, Weights
 from inference_econ.engine import Setup, Speculation, attention_groups, groups_share_work, has_experts, step_seconds
 from inference_econ.errors import InputError
@@ -70,7 +70,7 @@ def written(
     arguments, file = _TABLES[engine.name](engine, service, degrees, limits, served, formats)
     of_role, file_of_role = _of_role(engine, role, limits)
     arguments |= _turns(engine, service, limits, role)
-    options, keys = holding.told(engine, holding.priced(service, role), degrees.pp, service.speculation)
+    options, keys = instance.told(engine, instance.priced(service, role), degrees.pp, service.speculation)
     arguments, file = arguments | options, file | keys
     for options, keys in (_kernels(engine, service), _adapters(engine, service.setup)):
         arguments, file = arguments | options, file | keys

@@ -21,7 +21,7 @@ from inference_econ.answers.launching.instance import (
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError
 from inference_econ.inputs import REPOSITORY_LETTERS, EngineOptions, Length, Precision, Requests, is_repository
-from inference_econ.inputs.engine import launch_options as starting
+from inference_econ.inputs.engine import launch_options
 from inference_econ.inputs.workload import percentiles
 from inference_econ.serving import STATISTICS, Service
 
@@ -187,8 +187,8 @@ def run(
     InputError
         If the generator cannot offer such requests.
     """
-    version = server if generator == "vllm" and server in starting.versions("vllm") else None
-    options = starting.options(generator, version)
+    version = server if generator == "vllm" and server in launch_options.versions("vllm") else None
+    options = launch_options.options(generator, version)
     command = next(name for name in _COMMANDS if name.startswith(generator) and name in options.commands)
     arguments = _ARGUMENTS[generator](options, model, url, requests, load)
     if _PERCENTILES in arguments:
@@ -487,7 +487,7 @@ def engine(name: str, version: str | None = None, image: str | None = None) -> L
         If nothing is recorded of it, or of the version, or the image has no name.
     """
     _check_named("image", image, "the name of a container image")
-    return LaunchEngine(name, starting.options(name, version), starting.launch(name), image)
+    return LaunchEngine(name, launch_options.options(name, version), launch_options.launch(name), image)
 
 
 def usual_engine(engines: str) -> str | None:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inference_econ.extras.closed_models import CredibleInterval, Inferred
-from inference_econ.extras.closed_models import posterior as predictive
+from inference_econ.extras.closed_models import CredibleInterval, Inferred, posterior
 from inference_econ.extras.closed_models.frontiers import manners
 from inference_econ.extras.closed_models.posterior import interval
 from inference_econ.records.texts import amount
@@ -141,19 +140,19 @@ def _ends(values: CredibleInterval) -> str:
 
 def inferred_charts(inferred: Inferred) -> tuple[Plot, ...]:
     """Active parameters before and after, and prices by speed beside those that were seen."""
-    sizes, truth = predictive.density(inferred.draws.active, inferred.weights), inferred.truth
+    sizes, truth = posterior.density(inferred.draws.active, inferred.weights), inferred.truth
     billions = (sizes.sizes / _BILLION).tolist()
     marks = {} if truth is None else {"truth": truth.active_parameters / _BILLION}
     lines = (PlotSeries("before", billions, sizes.before.tolist()), PlotSeries("after", billions, sizes.after.tolist()))
     first = Plot("Active parameters", "active parameters (10^9)", "probability of a factor of two", lines, "x", marks)
     seen = [
-        (offer.tokens_per_second, predictive.blended_price(offer, inferred.priors))
+        (offer.tokens_per_second, posterior.blended_price(offer, inferred.priors))
         for offer in inferred.offers
         if offer.priced and offer.tokens_per_second is not None
     ]
     if not seen:
         return (first,)
-    prices = predictive.price_by_speed(inferred)
+    prices = posterior.price_by_speed(inferred)
     speeds = prices.speeds.tolist()
     band = Band(speeds, prices.low.tolist(), speeds, prices.high.tolist())
     lines = (

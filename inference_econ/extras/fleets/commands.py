@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
-from inference_econ import _missing as extras
-from inference_econ import inputs
+from inference_econ import _missing, inputs
 from inference_econ.errors import InputError, NothingFitsError, of_option
 from inference_econ.inputs import catalog
 from inference_econ.requests import Request, prices, sessions, subject, workload
@@ -65,12 +64,12 @@ def _competing(request: Request, requests: ie.Requests, chips: Sequence[str], *,
 
 def _offers(text: str | None, model: str) -> dict[str, Mapping[str, float]]:
     """Return the prices of providers by kind of token, by their names: all that are recorded, or one."""
-    from inference_econ.answers import price as buyer
+    from inference_econ.answers import price
     from inference_econ.extras.fleets.buy import charged
 
     spec = inputs.catalog.model(model)
     if text is None:
-        return {**charged(buyer.offers_of(spec))}
+        return {**charged(price.offers_of(spec))}
     kinds, offer = prices.offered(spec, text)
     return {"given" if offer is None else f"{text}, {offer.date}": kinds}
 
@@ -115,7 +114,7 @@ def fleet(
         "target": target,
         "min_replicas": min_replicas,
     }
-    with extras.needed("studies", "scipy"):
+    with _missing.needed("studies", "scipy"):
         if work is not None:
             offers = subject.of_chips(request, work.requests)
             planned: Shown = work.fleet(offers, day, **sessions.played(request, **sessions.usual()), **settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from inference_econ.answers import notes as caveats
+from inference_econ.answers import notes
 from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.notes import doubts, promises_label
 from inference_econ.engine import Instances
@@ -50,7 +50,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
             why=(
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
-                *caveats.remarks(self._subjects(), SEEN),
+                *notes.remarks(self._subjects(), SEEN),
             ),
         )  # fmt: skip
         runs = view(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from inference_econ import _missing as extras
+from inference_econ import _missing
 from inference_econ.requests import Request
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def sweep(request: Request, study: str, folder: str, jobs: int | None) -> Page:
     """
     from inference_econ.extras.sweeps import page
 
-    with extras.needed("studies", "pyarrow"):
+    with _missing.needed("studies", "pyarrow"):
         answered = page.sweep(study, folder, jobs=jobs, progress=request.progress)
         request.tell(f"wrote {folder}")
         return page.SweepPage(answered.summary())

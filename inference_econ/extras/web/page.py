@@ -71,8 +71,7 @@ def choices(questions: Iterable[Command]) -> Mapping[str, Any]:
     questions : iterable of Command
         What can be asked: those of :data:`PANELS`, ``frontier`` and ``compare`` among them.
     """
-    from inference_econ.inputs import catalog
-    from inference_econ.inputs import economic_defaults as grids
+    from inference_econ.inputs import catalog, economic_defaults
     from inference_econ.report import charts
     from inference_econ.report.metrics import AXES
 
@@ -87,7 +86,7 @@ def choices(questions: Iterable[Command]) -> Mapping[str, Any]:
         "models": catalog.names("models"),
         "chips": catalog.names("hardware"),
         "traffics": catalog.names("traffic"),
-        "grids": tuple(grids.grids()),
+        "grids": tuple(economic_defaults.grids()),
         # Services have no MFU; what is drawn without a choice has no name.
         "axes": {"" if name == "cost" else name: axis.label for name, axis in AXES.items() if name != "mfu"},
         "engines": words["launch", "to"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from inference_econ import _missing as extras
+from inference_econ import _missing
 from inference_econ.requests import Request
 
 
@@ -13,7 +13,7 @@ def serve(request: Request, host: str, port: int) -> None:
 
     Nobody else reaches it, unless --host gives another address than 127.0.0.1: it asks for no password.
     """
-    with extras.needed("explorer"):
+    with _missing.needed("explorer"):
         from inference_econ.extras.web import application, is_loopback, listening, prepare, run
 
         prepare()
@@ -41,7 +41,7 @@ by settings such as these:
 
 def mcp() -> None:
     """See the help."""
-    with extras.needed("mcp"):
+    with _missing.needed("mcp"):
         from inference_econ.extras.web import talk, tools
 
         talk(tools())

@@ -14,7 +14,7 @@ from inference_econ.inputs import _yaml, catalog
 from inference_econ.inputs._spec import Count, Dtype, Formats, Source, Spec
 from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
-from inference_econ.inputs.engine import launch_options as serving_engines
+from inference_econ.inputs.engine import launch_options
 from inference_econ.inputs.models.precision import Precision
 from inference_econ.inputs.presets import generations
 
@@ -213,7 +213,7 @@ def practices(
 
 def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precision: Precision) -> tuple[Practice, ...]:
     """Practices of an engine with weights in some formats, see :func:`practices`; the cache of them is not asked."""
-    name, facts = serving_engines.named(engine)
+    name, facts = launch_options.named(engine)
     narrowest = min(precision.of_weights, key=lambda dtype: BYTES_PER_ELEMENT[dtype])
     kernels = facts.kernels_on(hardware.generation)
     recipes = [

@@ -12,11 +12,10 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import amount, dollars, layout_label, size
-from inference_econ.report import charts
-from inference_econ.report import speed_cost as bands
+from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot
 from inference_econ.report.page import AnswerPage, Pieces, Table
-from inference_econ.report.questions import frontier as curves
+from inference_econ.report.questions import frontier
 from inference_econ.report.questions.frontier import COUNTED, DECODED, MEANS, PREFILL_TOO
 from inference_econ.report.service import milliseconds, with_engines, with_notes
 from inference_econ.report.speed_cost import curve_line, speed_cost_chart
@@ -131,12 +130,12 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
         + (f" {COUNTED}" if services else ""),
         *([" ".join(note)] if note else []),
         *(f"{label}: {reason}" for label, reason in result.missing.items()),
-        *curves.warned(fronts),
+        *frontier.warned(fronts),
     ]
     why = [
         f"$ at a speed: of the cheapest deployment {'with that speed' if services else 'that is as fast or faster'}. "
         f"{MEANS if services else DECODED}",
-        *curves.assumed(fronts),
+        *frontier.assumed(fronts),
     ]
     least = (*last, "engine", "fastest", "GPUs", *(f"$ at {speed:g}" for speed in (*speeds[3:], *speeds[1:2])))
     table = Table(frontiers_title([*fronts.values()]), columns, tuple(rows), tuple(notes), tuple(why), least)
@@ -177,20 +176,20 @@ def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
         for curve in result.curves
         if curve.label not in undrawn
     }
-    shown = bands.are_shown(len(fronts))
+    shown = speed_cost.are_shown(len(fronts))
     lines = [
-        curve_line(label, axes, front.ends() if shown else None, curves.curve_details(front), y)
+        curve_line(label, axes, front.ends() if shown else None, frontier.curve_details(front), y)
         for label, front in fronts.items()
         for axes in [(front.tokens_per_second, front.metric(y))]
     ]
     drawn = [
         MeasuredLine(label, front.setup, lengths)
         for label, front in fronts.items()
-        if shown and y == "cost" and (lengths := curves.measured_lengths(front)) is not None
+        if shown and y == "cost" and (lengths := frontier.measured_lengths(front)) is not None
     ]
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     lines += measured_lines(drawn, MeasuredLine.dollars_per_million_output_tokens, "" if services else PREFILL_TOO)
-    title = curves.picture_title(list(fronts.values()), y)
+    title = frontier.picture_title(list(fronts.values()), y)
     return speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
 
 

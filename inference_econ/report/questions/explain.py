@@ -22,8 +22,7 @@ from inference_econ.engine import MACHINE, MEASURED, bounds, recorded_key
 from inference_econ.errors import InputError
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.texts import PART_NAMES, amount, dollars, layout_label, words
-from inference_econ.report import charts, step_pictures
-from inference_econ.report import page as table
+from inference_econ.report import charts, page, step_pictures
 from inference_econ.report.fields import view
 from inference_econ.report.page import AnswerPage, Block, Pieces, ShareBar
 from inference_econ.report.service import milliseconds, power_basis, started
@@ -49,7 +48,7 @@ class ExplanationPage(AnswerPage[Explanation]):
     operators: bool | None = None
     memory: bool | None = None
 
-    def tables(self) -> Sequence[table.Table]:
+    def tables(self) -> Sequence[page.Table]:
         """The parts of the step; its operators and what takes the memory, unless they are not wanted."""
         wanted = self.operators is not False
         return (
@@ -101,7 +100,7 @@ class ExplanationPage(AnswerPage[Explanation]):
         return (time, *cost, ".")
 
 
-def explain_table(explanation: Explanation) -> table.Table:
+def explain_table(explanation: Explanation) -> page.Table:
     """The parts of one step, largest first."""
     total, names = explanation.seconds, dict(PART_NAMES)
     if explanation.setup.levels is not None:
@@ -114,7 +113,7 @@ def explain_table(explanation: Explanation) -> table.Table:
     ]
     rows.append(("step", f"{total * 1e3:.3f}", "100.0"))
     notes, why = tuple(_explain_notes(explanation)), tuple(_explain_why(explanation))
-    return table.Table(step_heading(explanation), ("part", "ms", "share %"), tuple(rows), notes, why)
+    return page.Table(step_heading(explanation), ("part", "ms", "share %"), tuple(rows), notes, why)
 
 
 def _explain_notes(explanation: Explanation) -> Iterator[str]:
@@ -155,7 +154,7 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
         else:
             yield f"No cache is kept: with one the step takes {alone}, {amount(times)} times less."
     yield from doubts([setup], explanation.subjects())
-    yield from table.warnings(setup)
+    yield from page.warnings(setup)
 
 
 def _explain_why(explanation: Explanation) -> Iterator[str]:
@@ -206,10 +205,10 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
         )
     yield from caveats.extrapolations(instances)
     yield from startable_notes([setup])
-    yield from table.remarks(setup)
+    yield from page.remarks(setup)
 
 
-def operator_table(explanation: Explanation) -> table.Table:
+def operator_table(explanation: Explanation) -> page.Table:
     """The operator table of a step: what each row does, and what bounds it."""
     ridges = [f"{ridge(explanation.setup, row.unit):.0f} {row.unit}" for row in explanation.operators]
     columns = (
@@ -248,13 +247,13 @@ def operator_table(explanation: Explanation) -> table.Table:
 _HELD_NAMES = words("memory")
 
 
-def memory_table(explanation: Explanation) -> table.Table:
+def memory_table(explanation: Explanation) -> page.Table:
     """Table of the memory of each accelerator by use."""
     held, total = explanation.held, sum(explanation.held.values())
     parts = [(text, held[name]) for name, text in _HELD_NAMES.items() if held.get(name)]
     rows = tuple((text, f"{taken / 1e9:.3f}", f"{100 * taken / total:.1f}") for text, taken in (*parts, ("all", total)))
     notes = ("Averages over the accelerators; copies of weights and cache are counted.",)
-    return table.Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
+    return page.Table("Memory of an accelerator", ("what", "GB", "share %"), rows, why=notes)
 
 
 def named_parts(explanation: Explanation) -> dict[str, float]:

@@ -15,8 +15,7 @@ from inference_econ.engine import bounds
 from inference_econ.inputs.workload.percentiles import in_order
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import amount, dollars
-from inference_econ.report import charts
-from inference_econ.report import speed_cost as bands
+from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, view
@@ -288,7 +287,7 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
         if name in targets.given:
             limit = 1e3 * targets.given[name]
             slo = {f"SLO: {targets.percentile_of(name)} {name.upper()} <= {limit:.6g} ms": limit}
-        caption = f"{bands.bands_label([sheet.service.setup])}, around {drawn[-1]}"
+        caption = f"{speed_cost.bands_label([sheet.service.setup])}, around {drawn[-1]}"
         plots.append(Plot(title, x_label, "milliseconds", tuple(lines), "y", mark, bands=caption, promises=slo))
     return [*plots, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
 
@@ -305,5 +304,5 @@ def _latencies(
     for statistic in drawn:
         seconds = [getattr(load, f"{name}_seconds")[statistic] for load in loads]
         values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
-        band = bands.around_line(rates, values, ends) if statistic == drawn[-1] else None
+        band = speed_cost.around_line(rates, values, ends) if statistic == drawn[-1] else None
         yield PlotSeries(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inference_econ.errors import InputError
-from inference_econ.extras.servers.measurements import _tables as _points
+from inference_econ.extras.servers.measurements import _tables
 from inference_econ.extras.servers.measurements._record import (
     Load,
     Measurement,
@@ -442,7 +442,7 @@ def _inferencex(run: Json) -> BenchmarkRun:
         osl=needed(run, "osl") * MEAN_LENGTH,
         spread=SPREAD,
         **offered(None, needed(run, "conc"), ROUNDS * needed(run, "conc")),
-        speculation=_points.speculation(str(run.get("spec_decoding") or run.get("mtp") or "")),
+        speculation=_tables.speculation(str(run.get("spec_decoding") or run.get("mtp") or "")),
         remarks=(SHORTER,),
         told=MeasuredServer(
             model=str(run.get("model") or ""),

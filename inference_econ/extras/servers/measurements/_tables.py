@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, TypeGuard
 
-from inference_econ.extras.servers.measurements import _record as _fields
+from inference_econ.extras.servers.measurements import _record
 from inference_econ.extras.servers.measurements._record import (
     RESULTS,
     Cells,
@@ -340,7 +340,7 @@ KINDS = (
         ("model", "hardware", "isl", "osl", "batch_or_concurrency", "batch_kind", "metric", "value", "unit"),
         point,
     ),
-    Kind("measurements", _fields.NEEDED, _fields.measurement, final=True),
+    Kind("measurements", _record.NEEDED, _record.measurement, final=True),
 )
 
 #: A deployment that is this much faster than another of the same description has something the description lacks.
