@@ -154,7 +154,7 @@ class ClickCommand(click.Command):
             # A command that prints by itself has no bar; the number that it returns is the exit code.
             silent = output.quiet or ask.__annotations__["return"] in ("None", "int")
             with show.progress_bar(quiet=silent) as progress:
-                answered = asked.answer(ask, Host(tell, partial(show.put, path=None, quiet=True), progress, parsed))
+                answered = asked.answer(Host(tell, partial(show.put, path=None, quiet=True), progress, parsed))
             if isinstance(answered, int):
                 ctx.exit(answered)
             elif isinstance(answered, str):
@@ -167,7 +167,7 @@ class ClickCommand(click.Command):
         Output.of(ctx.params)
         with self._waited_for(ctx, partial(show.remark, quiet=ctx.params.get("quiet", False))):
             host = Host(put=partial(show.put, path=None, quiet=True), parse=parsed)
-            answered = self.asked(ctx).answer(self.row.load(), host)
+            answered = self.asked(ctx).answer(host)
             return None if isinstance(answered, int) else page_or_text(answered)
 
     def asked(self, ctx: click.Context) -> Invocation:

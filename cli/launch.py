@@ -13,7 +13,7 @@ from inference_econ.records import saved
 from inference_econ.records.files import check_ending
 from inference_econ.records.plain import json_text
 from inference_econ.report import saved_services
-from inference_econ.requests import Request, sessions, subject, workload
+from inference_econ.requests import COMMANDS, Invocation, Request, subject
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import LaunchPlan
@@ -149,19 +149,14 @@ def _recommended(request: Request, to: str | None) -> ie.SavedAnswer:
         )
     if engine and not request.any_layout:
         request = replace(request, engine=(engine,))
-    work = sessions.work(request)
-    if work is not None:
-        offered = subject.candidates(request, work.requests)
-        carried = work.recommend(offered, request.agents, **sessions.played(request))
-        layouts, answer = carried.layouts, carried.record()
-    else:
-        requests, targets = workload.requests(request), workload.targets(request)
-        offered = subject.candidates(request, requests)
-        rate = workload.request_rate(request, requests)
-        deployments = ie.recommend(offered, rate, targets, arrival_scv=request.arrival_scv)
-        layouts, answer = deployments.layouts, answers.recommend.recommend_record(deployments, targets)
     assert request.asked is not None
-    question = {name: value for name, value in request.asked.values.items() if name not in _WRITING}
-    question |= {"model": request.model, "hardware": request.hardware, "engine": request.engine}
-    record = {**saved.question_record("recommend", question), **answer, "layouts": layouts}
+    typed = {**request.asked.values, "model": request.model, "hardware": request.hardware, "engine": request.engine}
+    command = COMMANDS["recommend"]
+    values = {name: typed.get(name, option.usual) for name, option in command.parameters.items()}
+    answered = Invocation(command, values, request.asked.given).answer()
+    rated = isinstance(answered, ie.Recommendation)
+    # Bursts are not part of a launch file, and take a simulation.
+    answer = answers.recommend.recommend_record(answered, answered.targets) if rated else answered.record()
+    question = {name: value for name, value in typed.items() if name not in _WRITING} | {"hardware": request.hardware}
+    record = {**saved.question_record("recommend", question), **answer, "layouts": answered.layouts}
     return report.deployment_reader.startable(json.loads(json_text(record)), _HERE)

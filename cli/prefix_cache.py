@@ -1,20 +1,17 @@
-"""The commands that compare reading a prefix cache with computing it again, and ways to read one prompt."""
+"""The command that compares reading a prefix cache with computing it again."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import inference_econ as ie
 from inference_econ import answers
 from inference_econ.errors import InputError
 from inference_econ.inputs import DEFAULT_ISL, catalog
-from inference_econ.requests import Request, prices, refuse, subject, workload
+from inference_econ.requests import Request, refuse, subject, workload
 
 #: Share of a prompt that was seen before, where nothing is said of it [1].
 _HIT_RATE = 0.75
-#: What a traffic says.
-_OF_TRAFFIC = (*("isl", "hit_rate", "osl", "turns", "user_tokens", "system_tokens", "think_time", "lifetime"),)
 
 
 def cache(
@@ -39,16 +36,10 @@ def cache(
     places = [catalog.tier(name) for name in request.tiers or catalog.part_names("tiers")]
     routes = [name for name, value in (("replicas", replicas), ("routing", routing)) if value is not None]
     if request.traffic is not None:
-        stray = filter(request.is_given, _OF_TRAFFIC)
-        refuse(stray, "give either --traffic or {}, not both: a traffic says that, too")
-        text = (
-            "{} is of conversations (--turns); sessions are played on one instance here, on several by 'load --traffic'"
+        raise InputError(
+            f"{request.traffic} has no sessions that agents could play; name coding_agent, chat, rag or batch, or a "
+            "file with sessions"
         )
-        refuse(routes, text)
-        sessions = ie.Agents.of(request.traffic)
-        layouts = subject.fewest(request, lambda pinned: subject.offer(pinned, sessions.requests))
-        return sessions.offload(layouts, places, requests_per_second=request.request_rate)
-
     conversation = None
     if turns is None:
         refuse(routes, "{} says where turns of conversations go; give --turns as well")
@@ -70,27 +61,3 @@ def cache(
     return answers.prefix_cache.offload(
         layouts, places, prefix_tokens=prefix, conversation=conversation, requests_per_second=rate
     )
-
-
-def prefill(
-    request: Request,
-    prompt: tuple[int, ...],
-    ranks: tuple[int, ...],
-    chain: tuple[tuple[tuple[str, int], ...], ...],
-    tp: int | None,
-    batch: int,
-) -> ie.PrefillWays:
-    """Time to the first token of one prompt on several GPUs: tensor, sequence and context parallel, or a chain.
-
-    And the dollars of the GPUs until then. Nothing else runs. 'context' and 'chain' cut the prompt: each process holds
-    the whole model. In a chain each process hands the cache of all tokens so far to the next (KV-Runahead). MODEL and
-    HARDWARE as in 'frontier'.
-    """
-    if chain and not request.is_given("ranks"):
-        ranks = ()
-    names = dict.fromkeys((request.hardware, *(name for stages in chain for name, _ in stages)))
-    request = replace(request, price=prices.of_chips(request.price, tuple(names)))
-    setups = {name: subject.setup(request, name) for name in names}
-    chains = [[(setups[name], chips) for name, chips in stages] for stages in chain]
-    settings: dict[str, Any] = {"tp": tp, "batch": batch, "cached": request.cached or 0, "progress": request.progress}
-    return ie.prefill(setups[request.hardware], prompt, ranks, chains=chains, **settings)

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import inference_econ as ie
-from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
-from inference_econ.requests import Request, prices, sessions, subject, workload
+from inference_econ.requests import Request, prices, subject, workload
 
 if TYPE_CHECKING:
     from inference_econ._shown import Shown
@@ -21,11 +20,6 @@ def price(request: Request, api_prices: str | None, replicas: int | None) -> Sho
     offers of the model usually are (the median of those that are recorded), or 20 tokens/s per user where there are
     none or nothing is as fast; --api-prices are compared at that speed. MODEL and HARDWARE as in 'frontier'.
     """
-    agents = sessions.work(request)
-    if agents is not None:
-        if replicas is not None:
-            raise InputError("--replicas follow from --agents where a traffic has sessions", option="replicas")
-        return sessions.answer(agents.price, request, agents)
     requests, targets = workload.requests(request), workload.usual_targets(request)
     layouts, rate = subject.candidates(request, requests), workload.request_rate(request, requests)
     # Prices that mean nothing are refused before anything is computed.

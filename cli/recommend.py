@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ.errors import InputError
-from inference_econ.requests import Request, prices, sessions, subject, workload
+from inference_econ.requests import Request, prices, subject, workload
 
 if TYPE_CHECKING:
     from inference_econ._shown import Shown
@@ -26,11 +26,9 @@ def recommend(request: Request, most: int) -> Shown:
     sessions the most agents.
     """
     workload.check_sizes(request)
-    agents, means = sessions.work(request), workload.means(request)
+    means = workload.means(request)
     chips = tuple(dict.fromkeys((*request.chips, *filter(None, [request.decode_on]))))
     request = replace(request, price=prices.of_chips(request.price, chips))
-    if agents is not None:
-        return sessions.answer(agents.recommend if means is None else agents.most_agents, request, agents, most=most)
     requests, targets, scv = workload.requests(request), workload.targets(request), request.arrival_scv
     if means is not None:
         if request.plot is not None:

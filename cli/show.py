@@ -73,7 +73,7 @@ def _without_effect(page: report.page.Page, asked: Invocation) -> tuple[str, ...
     for index, change in enumerate(changes):
         others = {**asked.values, "changes": (*changes[:index], *changes[index + 1 :])}
         try:
-            without = page_of(replace(asked, values=others).answer(asked.command.load()))
+            without = page_of(replace(asked, values=others).answer())
         except (InputError, NothingFitsError):
             continue
         if list(_numbers(without.record())) == answered:

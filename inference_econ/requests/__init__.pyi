@@ -3,7 +3,6 @@
 from . import kinds as kinds
 from . import places as places
 from . import prices as prices
-from . import sessions as sessions
 from . import subject as subject
 from . import tables as tables
 from . import workload as workload

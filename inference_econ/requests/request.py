@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from inference_econ._named import named
 from inference_econ.errors import InputError, TooMuchError
+from inference_econ.inputs import catalog
 from inference_econ.inputs.options import OPTIONS, request_name
 from inference_econ.records import saved
 from inference_econ.requests.tables import COMMANDS, SHOWN, Command
@@ -78,11 +80,34 @@ class Invocation:
         """Words to type to ask the same again."""
         return ["inference-econ", self.command.name, *self.command.typed(self.values)]
 
-    def answer(self, ask: Callable[..., Any], host: Host | None = None) -> Any:
-        """Call the function of the command: options that it names are its arguments, others are of its request.
+    def function(self) -> Callable[..., Any]:
+        """Load the function of the command, or the one for sessions if the workload has sessions.
+
+        Raises
+        ------
+        InputError
+            If an option of sessions is given without a workload that has them.
+        """
+        traffic = self.values.get("traffic")
+        if traffic is not None and catalog.traffic(traffic).sessions is not None:
+            return named(self.command.sessions) if self.command.sessions else self.command.load()
+        if "agents" in self.values:
+            stray = [name for name in ("agents", "router", "tiers") if self.values[name]]
+            refuse(
+                stray,
+                f"{{}} is about sessions, and {traffic or 'no --traffic'} has none; give --traffic coding_agent, or "
+                "another that has sessions",
+            )
+        return self.command.load()
+
+    def answer(self, host: Host | None = None, ask: Callable[..., Any] | None = None) -> Any:
+        """Call the function of the command, or another one.
+
+        Options that the function names are its arguments; the others are fields of its request.
 
         Options that may be repeated here alone are in neither, unless the function names them.
         """
+        ask = ask or self.function()
         own = {name: self.values[name] for name in ask.__annotations__ if name in self.values}
         if "request" not in ask.__annotations__:
             return ask(**own)

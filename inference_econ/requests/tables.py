@@ -146,6 +146,8 @@ class Command:
     """Names of its options and of sets of them."""
     examples: tuple[str, ...]
     """Lines of its help."""
+    sessions: str = ""
+    """Function that answers for a workload with sessions: ``module:name``; empty if there is no other one."""
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -257,7 +259,15 @@ def _number(value: object) -> str:
 
 #: All commands by what is typed, in the order of the help.
 COMMANDS: Mapping[str, Command] = {
-    name: Command(name, row["function"], row["heading"], tuple(row["doors"]), row["options"], tuple(row["examples"]))
+    name: Command(
+        name,
+        row["function"],
+        row["heading"],
+        tuple(row["doors"]),
+        row["options"],
+        tuple(row["examples"]),
+        row.get("sessions", ""),
+    )
     for name, row in _DOCUMENT["commands"].items()
 }
 

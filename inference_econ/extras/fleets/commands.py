@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ import _missing, inputs
 from inference_econ.errors import InputError, NothingFitsError, of_option
+from inference_econ.extras.fleets.capacity_blocks import WAYS
 from inference_econ.inputs import catalog
-from inference_econ.requests import Request, prices, sessions, subject, workload
+from inference_econ.requests import Request, prices, subject, workload
 
 if TYPE_CHECKING:
     from inference_econ._shown import Shown
     from inference_econ.answers.deployments.candidates import Candidate
     from inference_econ.extras.fleets.autoscaler import Policy
     from inference_econ.extras.fleets.capacity_blocks import Way
+    from inference_econ.inputs import Elasticity
 
 #: Chips that are compared where none is named.
 _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
@@ -31,30 +33,28 @@ def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pay: t
     """
     from inference_econ.extras.fleets.buy import MONTHLY
 
+    offers, api = market_of_chips(request, workload.requests(request), chips), offers_of(api_prices, request.model)
+    targets, scv, rate = workload.usual_targets(request), request.arrival_scv, request.request_rate
+    return ie.buy(offers, api, targets, ways=pay or MONTHLY, arrival_scv=scv, request_rate=rate)
+
+
+def market_of_chips(request: Request, requests: ie.Requests, chips: Sequence[str]) -> list[Candidate]:
+    """Candidates on some chips, or on the usual ones that can serve.
+
+    Raises
+    ------
+    InputError, NothingFitsError
+        If a chip that is named cannot serve, or none of the usual ones can.
+    """
     named = tuple(dict.fromkeys(chips)) or _USUAL
     request = replace(request, price=prices.of_chips(request.price, named))
-    agents, ways = sessions.work(request, allowed=("api_prices",)), pay or MONTHLY
-    requests = workload.requests(request) if agents is None else agents.requests
-    targets = workload.usual_targets(request) if agents is None else None
-    offers = _competing(request, requests, named, required=bool(chips))
-    api, progress = _offers(api_prices, request.model), request.progress
-    if agents is not None:
-        played = sessions.played(request, **sessions.usual())
-        bought: Shown = agents.buy(offers, api, request.agents, ways=ways, progress=progress, **played)
-        return bought
-    scv, rate = request.arrival_scv, request.request_rate
-    return ie.buy(offers, api, targets, ways=ways, arrival_scv=scv, request_rate=rate)
-
-
-def _competing(request: Request, requests: ie.Requests, chips: Sequence[str], *, required: bool) -> list[Candidate]:
-    """Candidates on some chips; chips that cannot serve are left out unless required."""
     offers: list[Candidate] = []
     failures: list[InputError | NothingFitsError] = []
-    for chip in chips:
+    for chip in named:
         try:
             offers += subject.candidates(replace(request, hardware=chip), requests, chip)
         except (InputError, NothingFitsError) as error:
-            if required:
+            if chips:
                 raise
             failures.append(error)
     if not offers:
@@ -62,7 +62,7 @@ def _competing(request: Request, requests: ie.Requests, chips: Sequence[str], *,
     return offers
 
 
-def _offers(text: str | None, model: str) -> dict[str, Mapping[str, float]]:
+def offers_of(text: str | None, model: str) -> dict[str, Mapping[str, float]]:
     """Return the prices of providers by kind of token, by their names: all that are recorded, or one."""
     from inference_econ.answers import price
     from inference_econ.extras.fleets.buy import charged
@@ -77,7 +77,6 @@ def _offers(text: str | None, model: str) -> dict[str, Mapping[str, float]]:
 def fleet(
     request: Request,
     rates: tuple[float, ...] | None,
-    agents: tuple[float, ...] | None,
     stock: tuple[str, ...],
     pay: tuple[Way, ...],
     policy: Policy,
@@ -93,34 +92,43 @@ def fleet(
     an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --together': instances
     that do both; what the day would cost with pools is said where that is less.
     """
-    work = sessions.work(request, agents=agents)
-    if work is None:
-        requests, targets = workload.requests(request, fitted=True), workload.targets(request)
-        day = _day(rates, requests)
-        # By hour, so that within an hour they come as if it went on.
-        if requests.arrivals is not None:
-            requests = requests.replace(arrivals=requests.arrivals.replace(rates=()))
-    else:
-        day = sessions.day(request, agents, rates)
+    requests, targets = workload.requests(request, fitted=True), workload.targets(request)
+    day = _day(rates, requests)
+    # By hour, so that within an hour they come as if it went on.
+    if requests.arrivals is not None:
+        requests = requests.replace(arrivals=requests.arrivals.replace(rates=()))
+    rules = elasticity(start_up, interruptions, spot_share)
     request = replace(request, price=prices.of_chips(request.price, request.chips))
-    rules = {"startup_seconds": start_up, "interruptions_per_hour": interruptions, "spot_share": spot_share}
-    given = {name: value for name, value in rules.items() if value is not None}
-    settings: dict[str, Any] = {
-        "stock": _stock(stock),
-        "ways": pay or ("reserved", "on_demand", "spot"),
-        "elasticity": catalog.elasticity().replace(**given),
-        "progress": request.progress,
-        "policy": policy,
-        "target": target,
-        "min_replicas": min_replicas,
-    }
     with _missing.needed("studies", "scipy"):
-        if work is not None:
-            offers = subject.of_chips(request, work.requests)
-            planned: Shown = work.fleet(offers, day, **sessions.played(request, **sessions.usual()), **settings)
-            return planned
-        offers = subject.of_chips(request, requests)
-        return ie.fleet(offers, day, targets, arrival_scv=request.arrival_scv, **settings)
+        return ie.fleet(
+            subject.of_chips(request, requests),
+            day,
+            targets,
+            arrival_scv=request.arrival_scv,
+            stock=stock_of(stock),
+            ways=pay or WAYS,
+            elasticity=rules,
+            progress=request.progress,
+            policy=policy,
+            target=target,
+            min_replicas=min_replicas,
+        )
+
+
+def elasticity(start_up: float | None, interruptions: float | None, spot_share: float | None) -> Elasticity:
+    """Elasticity of fleets, with the values that were given in place of the usual ones.
+
+    Parameters
+    ----------
+    start_up : float or None
+        Start-up of a replica [s].
+    interruptions : float or None
+        Interruptions of a spot instance [1/h].
+    spot_share : float or None
+        Largest share of spot instances [1].
+    """
+    rules = {"startup_seconds": start_up, "interruptions_per_hour": interruptions, "spot_share": spot_share}
+    return catalog.elasticity().replace(**{name: value for name, value in rules.items() if value is not None})
 
 
 def _day(rates: Sequence[float] | None, requests: ie.Requests) -> Sequence[float]:
@@ -142,7 +150,7 @@ def _day(rates: Sequence[float] | None, requests: ie.Requests) -> Sequence[float
     return rates_by_hour(requests.arrivals)
 
 
-def _stock(texts: Sequence[str]) -> Mapping[str, int]:
+def stock_of(texts: Sequence[str]) -> Mapping[str, int]:
     """Accelerators by chip.
 
     Raises

@@ -1,12 +1,13 @@
-"""The command that compares claims of publications with our numbers."""
+"""Commands of publications: their claims compared with our numbers, and ways to process one prompt."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import inference_econ as ie
 from inference_econ.errors import InputError
-from inference_econ.requests import Request
+from inference_econ.requests import Request, prices, subject
 
 if TYPE_CHECKING:
     from inference_econ.report.page import Page
@@ -28,3 +29,27 @@ def claims(request: Request, name: str | None, unmet: bool) -> Page:
     if not findings:
         raise InputError(f"--unmet: every claim holds ({len(ledger.findings)} of them); ask without it", option="unmet")
     return ClaimsPage(replace(ledger, findings=findings))
+
+
+def prefill(
+    request: Request,
+    prompt: tuple[int, ...],
+    ranks: tuple[int, ...],
+    chain: tuple[tuple[tuple[str, int], ...], ...],
+    tp: int | None,
+    batch: int,
+) -> ie.PrefillWays:
+    """Time to the first token of one prompt on several GPUs: tensor, sequence and context parallel, or a chain.
+
+    And the dollars of the GPUs until then. Nothing else runs. 'context' and 'chain' cut the prompt: each process holds
+    the whole model. In a chain each process hands the cache of all tokens so far to the next (KV-Runahead). MODEL and
+    HARDWARE as in 'frontier'.
+    """
+    if chain and not request.is_given("ranks"):
+        ranks = ()
+    names = dict.fromkeys((request.hardware, *(name for stages in chain for name, _ in stages)))
+    request = replace(request, price=prices.of_chips(request.price, tuple(names)))
+    setups = {name: subject.setup(request, name) for name in names}
+    chains = [[(setups[name], chips) for name, chips in stages] for stages in chain]
+    settings: dict[str, Any] = {"tp": tp, "batch": batch, "cached": request.cached or 0, "progress": request.progress}
+    return ie.prefill(setups[request.hardware], prompt, ranks, chains=chains, **settings)

@@ -102,7 +102,7 @@ def _answered(command: Command, given: Fields) -> tuple[Invocation, Any]:
     """What was asked, and the answer; errors name the option at fault."""
     try:
         asked = Invocation.of(command.name, {**given, "quiet": True})
-        return asked, asked.answer(command.load())
+        return asked, asked.answer()
     except (ArithmeticError, RuntimeWarning) as error:
         raise RefusedError(f"{kinds.UNCOUNTABLE} ({error})") from error
     except MemoryError as error:
@@ -125,7 +125,7 @@ def _scenario(fields: Fields) -> str:
         value = _whole(named.get(option.field))
         if value is not None:
             given[option.name] = [value] if option.repeat and not isinstance(value, list) else value
-    made: str = Invocation.of("compare", given).answer(command.load("scenario_text"))
+    made: str = Invocation.of("compare", given).answer(ask=command.load("scenario_text"))
     return made
 
 

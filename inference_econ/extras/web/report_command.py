@@ -91,7 +91,7 @@ def _answered(request: Request, words: Sequence[str], to: str | None) -> documen
             f"{asked.command.parameters[stray].spelled[0]} inside of the quotes: a report is written once, by its "
             "own -o; leave it out"
         )
-    answered = asked.answer(asked.command.load(), replace(request.host, progress=None))
+    answered = asked.answer(replace(request.host, progress=None))
     engine = asked.values.get("engine")
     named = engine[0].partition("@")[0] if engine else None
     page = answered if isinstance(answered, Page) else page_of(answered)

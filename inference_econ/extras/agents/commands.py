@@ -1,0 +1,178 @@
+"""Commands for a workload of sessions: agents or users in place of a request rate."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from inference_econ import _missing
+from inference_econ.errors import InputError
+from inference_econ.extras.agents.agents import USUAL, Agents
+from inference_econ.extras.fleets.capacity_blocks import WAYS
+from inference_econ.extras.fleets.commands import elasticity, market_of_chips, offers_of, stock_of
+from inference_econ.inputs import catalog
+from inference_econ.requests import Request, prices, refuse, subject, workload
+
+if TYPE_CHECKING:
+    from inference_econ._shown import Shown
+    from inference_econ.answers.prefix_cache import Offloading, Routing
+    from inference_econ.extras.fleets.autoscaler import Policy
+    from inference_econ.extras.fleets.capacity_blocks import Way
+
+Numbers = tuple[float, ...] | None
+#: Options of a request rate and of analytical queueing, which sessions do not have.
+_OF_RATES = (
+    *("isl", "osl", "cached", "shared_prefix", "arrival_scv", "trace", "simulate", "request_rate", "throughput"),
+    *("any_speed", "api_prices", *subject.OF_POOLS),
+)
+
+
+def _sessions(request: Request, allowed: Collection[str] = ()) -> Agents:
+    """Sessions of the workload.
+
+    Raises
+    ------
+    InputError
+        If an option of a request rate is given that is not one of ``allowed``.
+    """
+    sessions = Agents.of(str(request.traffic))
+    stray = [name for name in _OF_RATES if name not in allowed and request.is_given(name)]
+    making = _making(request, sessions) if stray[:1] == ["request_rate"] else ""
+    text = f"does not go with the sessions of {request.traffic}, which are played; say how many --agents there are"
+    refuse(stray, f"{{}} {text}{making}")
+    return sessions
+
+
+def _making(request: Request, sessions: Agents) -> str:
+    """Words for the agents that make the request rate: where answers come at once, and as slowly as is promised."""
+    rate, promised = request.request_rate or 0.0, workload.targets(request, **USUAL).given
+    at_once, slowly = sessions.sending(rate, 0.0, 0.0), sessions.sending(rate, promised["ttft"], promised["tpot"])
+    return f": {rate:g} requests/s come from {at_once:,} if answers come at once, {slowly:,} if they just keep the SLOs"
+
+
+def _settings(request: Request, usual: Mapping[str, float] = USUAL) -> dict[str, Any]:
+    """SLOs, router, tiers and progress of a simulation; ``usual`` are SLOs where none are given [s]."""
+    return {
+        "targets": workload.targets(request, **usual),
+        "router": request.router or "prefix_aware",
+        "tiers": request.tiers,
+        "progress": request.progress,
+    }
+
+
+def recommend(request: Request, most: int) -> Shown:
+    """The cheapest deployments for a number of agents, or those that serve the most agents with some means."""
+    workload.check_sizes(request)
+    sessions, means = _sessions(request), workload.means(request)
+    chips = tuple(dict.fromkeys((*request.chips, *filter(None, [request.decode_on]))))
+    request = replace(request, price=prices.of_chips(request.price, chips))
+    offers = subject.of_chips(request, sessions.requests)
+    if means is None:
+        return sessions.recommend(offers, request.agents, most=most, **_settings(request))
+    return sessions.most_agents(offers, means, most=most, **_settings(request))
+
+
+def price(request: Request, replicas: int | None) -> Shown:
+    """Price of tasks, agent hours and tokens."""
+    sessions = _sessions(request)
+    if replicas is not None:
+        raise InputError("--replicas follow from --agents where a traffic has sessions", option="replicas")
+    return sessions.price(subject.of_chips(request, sessions.requests), request.agents, **_settings(request))
+
+
+def load(request: Request, agents: Numbers, rates: Numbers, replicas: int) -> Shown:
+    """One fleet against the number of agents."""
+    sessions = _sessions(request)
+    if agents is not None and rates is not None:
+        raise InputError("give either --agents or --rates, not both", option="agents")
+    if any(not number.is_integer() for number in agents or ()):
+        got = ", ".join(f"{number:g}" for number in agents or ())
+        raise InputError(f"--agents are whole numbers, got {got}", option="agents")
+    counts = None if agents is None else list(map(int, agents))
+    layouts = subject.offer(request, sessions.requests, speculation=subject.speculation(request))
+    return sessions.load(layouts, counts, rates=rates, replicas=replicas, **_settings(request, {}))
+
+
+def cache(request: Request, replicas: int | None, routing: Routing | None) -> Offloading:
+    """Share of prompt tokens that each tier has when the sessions are simulated on one instance."""
+    stray = ("isl", "hit_rate", "turns", "user_tokens", "osl", "system_tokens", "think_time", "lifetime")
+    refuse(filter(request.is_given, stray), "give either --traffic or {}, not both: a traffic says that, too")
+    routes = [name for name, value in (("replicas", replicas), ("routing", routing)) if value is not None]
+    refuse(
+        routes,
+        "{} is of conversations (--turns); sessions are played on one instance here, on several by 'load --traffic'",
+    )
+    sessions = Agents.of(str(request.traffic))
+    places = [catalog.tier(name) for name in request.tiers or catalog.part_names("tiers")]
+    layouts = subject.fewest(request, lambda pinned: subject.offer(pinned, sessions.requests))
+    return sessions.offload(layouts, places, requests_per_second=request.request_rate)
+
+
+def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pay: tuple[Way, ...]) -> Shown:
+    """API offers, rented and owned fleets for the agents, month by month."""
+    from inference_econ.extras.fleets.buy import MONTHLY
+
+    sessions = _sessions(request, allowed=("api_prices",))
+    offers, api = market_of_chips(request, sessions.requests, chips), offers_of(api_prices, request.model)
+    return sessions.buy(offers, api, request.agents, ways=pay or MONTHLY, **_settings(request))
+
+
+def fleet(
+    request: Request,
+    rates: Numbers,
+    agents: Numbers,
+    stock: tuple[str, ...],
+    pay: tuple[Way, ...],
+    policy: Policy,
+    target: float | None,
+    min_replicas: int,
+    start_up: float | None,
+    interruptions: float | None,
+    spot_share: float | None,
+) -> Shown:
+    """The cheapest fleet for a day of agents."""
+    sessions = _sessions(request)
+    hours = _day(request, agents, rates)
+    request = replace(request, price=prices.of_chips(request.price, request.chips))
+    rules = elasticity(start_up, interruptions, spot_share)
+    with _missing.needed("studies", "scipy"):
+        return sessions.fleet(
+            subject.of_chips(request, sessions.requests),
+            hours,
+            stock=stock_of(stock),
+            ways=pay or WAYS,
+            policy=policy,
+            target=target,
+            min_replicas=min_replicas,
+            elasticity=rules,
+            **_settings(request),
+        )
+
+
+def _day(request: Request, agents: Sequence[float] | None, rates: Sequence[float] | None) -> Sequence[float]:
+    """Agents in session in each hour: as given, or their peak with the hourly profile of the workload.
+
+    Raises
+    ------
+    InputError
+        If neither is given, or both are.
+    """
+    if agents is None:
+        raise InputError(
+            "give the agents in session of each hour: --agents A,A,..., or the most of them with the shape of the day: "
+            "--agents 500 --rates R,R,...",
+            option="agents",
+        )
+    if len(agents) > 1 and rates is not None:
+        raise InputError("give either the --agents of each hour, or the most of them with the --rates", option="rates")
+    if len(agents) > 1:
+        return tuple(agents)
+    shape = rates or catalog.traffic(str(request.traffic)).arrivals.rates
+    if not shape:
+        raise InputError(
+            f"{agents[0]:g} agents are the most of a day whose shape nobody says: give --rates R,R,..., in any unit, "
+            "or the --agents of each hour",
+            option="rates",
+        )
+    return tuple(agents[0] * rate / max(shape) for rate in shape)
