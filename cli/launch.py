@@ -13,7 +13,7 @@ from inference_econ.records import saved
 from inference_econ.records.files import check_ending
 from inference_econ.records.plain import json_text
 from inference_econ.report import saved_services
-from inference_econ.requests import COMMANDS, Invocation, Request, subject
+from inference_econ.requests import COMMANDS, Invocation, Request, subject, tables
 
 if TYPE_CHECKING:
     from inference_econ.answers.launching.plan import LaunchPlan
@@ -64,12 +64,6 @@ def launch(
     """
     from inference_econ.engine import node
 
-    manifests = report.manifests
-    writers = {
-        "command": report.launch.script, "compose": manifests.compose, "kubernetes": manifests.kubernetes,
-        "leaderworkerset": manifests.leader_worker_set, "llm-d": manifests.llm_d, "dynamo": manifests.dynamo,
-        "keda": manifests.keda, "llm-d-autoscaling": manifests.llm_d_autoscaling,
-    }  # fmt: skip
     if request.output is not None:
         endings = _SCRIPT if form == "command" else _MANIFEST
         check_ending(request.output, f"the name of what --as {form} writes", endings)
@@ -77,7 +71,7 @@ def launch(
     deployment = _deployment(request, _saved(request, answer, to), engine)
     size = size or node(deployment.instances[0].service.setup.hardware)
     deployment = replace(deployment, said=(*deployment.said, *report.launch.unlinked(deployment.instances, size)))
-    return writers[form](deployment, size)
+    return str(tables.launch_writer(form)(deployment, size))
 
 
 def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> LaunchPlan:

@@ -1,4 +1,4 @@
-"""The commands that say what tokens, an hour of an owned accelerator and the memory of a model take."""
+"""The commands that say what tokens and the memory of a model take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import inference_econ as ie
-from inference_econ.inputs import catalog
 from inference_econ.requests import Request, prices, subject, workload
 
 if TYPE_CHECKING:
@@ -37,34 +36,3 @@ def fits(request: Request, concurrency: int) -> ie.Fits:
     """
     space = subject.space(request)
     return ie.fits(subject.setup(request), workload.requests(request), space, concurrency=concurrency)
-
-
-def hour_cost(
-    request: Request,
-    purchase: float | None,
-    lifetime_years: float | None,
-    utilisation: float | None,
-    board_watts: float | None,
-    host_watts: float | None,
-    pue: float | None,
-    dollars_per_kwh: float | None,
-    yearly_operations: float | None,
-    cost_of_capital: float | None,
-) -> Shown:
-    """Build up the cost of an hour in use: purchase, lifetime, utilisation, watts, PUE, electricity, capital.
-
-    --price owned is this hour, where the file of the hardware says what it costs to buy; other totals can be given as
-    --price.
-    """
-    given = {
-        "lifetime_years": lifetime_years,
-        "utilisation": utilisation,
-        "host_watts": host_watts,
-        "pue": pue,
-        "dollars_per_kwh": dollars_per_kwh,
-        "yearly_operations": yearly_operations,
-        "cost_of_capital": cost_of_capital,
-    }
-    terms = catalog.ownership().replace(**{name: value for name, value in given.items() if value is not None})
-    grid = None if request.carbon is None else ie.grid(request.carbon)
-    return ie.hour_cost(request.hardware, purchase, board_watts=board_watts, terms=terms, grid=grid)

@@ -18,7 +18,6 @@ from .answers.fits import Fits as Fits
 from .answers.fits import fits as fits
 from .answers.frontier import best_step_seconds as best_step_seconds
 from .answers.frontier import decode_frontier as decode_frontier
-from .answers.hour_cost import hour_cost as hour_cost
 from .answers.intensity import Intensity as Intensity
 from .answers.intensity import intensity as intensity
 from .answers.layout_services import offer as offer
@@ -54,6 +53,7 @@ from .extras.fleets.buy import Purchase as Purchase
 from .extras.fleets.buy import buy as buy
 from .extras.fleets.day import DayOfFleet as DayOfFleet
 from .extras.fleets.day import fleet as fleet
+from .extras.fleets.hour_cost import hour_cost as hour_cost
 from .extras.fleets.rollout import Rollout as Rollout
 from .extras.fleets.rollout import rollout as rollout
 from .extras.papers.claims import claims as claims

@@ -3,7 +3,6 @@
 from . import assess as assess
 from . import explain as explain
 from . import frontier as frontier
-from . import hour_cost as hour_cost
 from . import intensity as intensity
 from . import layout_services as layout_services
 from . import load as load

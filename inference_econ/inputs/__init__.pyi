@@ -153,15 +153,6 @@ from .scenarios.scenario import TableSpec as TableSpec
 from .scenarios.scenario import check_counted as check_counted
 from .scenarios.scenario import check_of_one_kind as check_of_one_kind
 from .scenarios.scenario import with_defaults as with_defaults
-from .scenarios.study_asks import ChainAsk as ChainAsk
-from .scenarios.study_asks import FamilyAsk as FamilyAsk
-from .scenarios.study_asks import Implementation as Implementation
-from .scenarios.study_asks import LatentVariant as LatentVariant
-from .scenarios.study_asks import LatentVariantsAsk as LatentVariantsAsk
-from .scenarios.study_asks import RunaheadAsk as RunaheadAsk
-from .scenarios.study_asks import SamplingRuleAsk as SamplingRuleAsk
-from .scenarios.study_asks import StepsAsk as StepsAsk
-from .scenarios.study_asks import WholeStep as WholeStep
 from .text_file import read_text as read_text
 from .units import number as number
 from .units import parse_quantity as parse_quantity

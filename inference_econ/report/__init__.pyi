@@ -12,5 +12,4 @@ from .questions import explain as explain
 from .questions import frontier as frontier
 from .questions import import_model as import_model
 from .questions import launch as launch
-from .questions import manifests as manifests
 from .questions import recommend as recommend

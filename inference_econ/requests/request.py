@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from inference_econ._named import named
 from inference_econ.errors import InputError, TooMuchError
-from inference_econ.inputs import catalog
 from inference_econ.inputs.options import OPTIONS, request_name
 from inference_econ.records import saved
 from inference_econ.requests.tables import COMMANDS, SHOWN, Command
@@ -88,6 +87,8 @@ class Invocation:
         InputError
             If an option of sessions is given without a workload that has them.
         """
+        from inference_econ.inputs import catalog
+
         traffic = self.values.get("traffic")
         if traffic is not None and catalog.traffic(traffic).sessions is not None:
             return named(self.command.sessions) if self.command.sessions else self.command.load()

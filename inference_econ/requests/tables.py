@@ -272,6 +272,13 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
+def launch_writer(form: str) -> Callable[..., str]:
+    """Load the function that writes a launch plan in a form, from the plan and the GPUs of a machine."""
+    table = rows(Path(__file__).with_name("launch_forms.csv"))
+    writer: Callable[..., str] = named(next(row["writer"] for row in table if row["form"] == form))
+    return writer
+
+
 def gone(command: str, option: str) -> str:
     """Return what to type in place of an option that a command had once, or of the command itself for the option ''."""
     for row in rows(Path(__file__).with_name("renamed.csv")):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_econ.answers.hour_cost import hour_cost
 from inference_econ.answers.price import KINDS, busy_seconds, price, sheet
 from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.errors import InputError
+from inference_econ.extras.fleets.hour_cost import hour_cost
 from inference_econ.formulas.money import Power, accelerator_hour_cost
 from inference_econ.inputs import catalog
 from inference_econ.serving import Service

@@ -19,7 +19,8 @@ from inference_econ.extras.papers.asks import BasisSpec, ClaimsAsk
 from inference_econ.extras.papers.claims import answered, claims, picked
 from inference_econ.extras.papers.claims_page import ClaimsPage
 from inference_econ.extras.papers.ledger import Ledger
-from inference_econ.inputs import Implementation, Scenario, Settings, catalog
+from inference_econ.extras.papers.study_asks import Implementation
+from inference_econ.inputs import Scenario, Settings, catalog
 from inference_econ.studies.scenario import run
 from inference_econ.studies.settings import frontier_of
 from tests.reading import tables

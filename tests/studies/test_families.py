@@ -12,7 +12,8 @@ import pytest
 import inference_econ as ie
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.extras.papers.families import compare
-from inference_econ.inputs import FamilyAsk, Settings, catalog
+from inference_econ.extras.papers.study_asks import FamilyAsk
+from inference_econ.inputs import Settings, catalog
 from inference_econ.studies.layout_curves import LayoutCurves
 from inference_econ.studies.settings import frontier_of
 from tests.reading import tables

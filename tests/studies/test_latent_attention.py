@@ -9,7 +9,8 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.extras.papers import latent_attention
-from inference_econ.inputs import LatentVariantsAsk, Scenario, catalog
+from inference_econ.extras.papers.study_asks import LatentVariantsAsk
+from inference_econ.inputs import Scenario, catalog
 from inference_econ.report import figures
 from inference_econ.report.questions import scenario_figure
 from inference_econ.report.questions.scenario import scenario_tables

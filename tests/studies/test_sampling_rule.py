@@ -11,9 +11,10 @@ from scipy import stats
 
 from inference_econ.errors import InputError
 from inference_econ.extras.papers import sampling_rule
+from inference_econ.extras.papers.study_asks import SamplingRuleAsk
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import Rounds
-from inference_econ.inputs import SamplingRuleAsk, Scenario
+from inference_econ.inputs import Scenario
 from inference_econ.studies.scenario import run
 
 

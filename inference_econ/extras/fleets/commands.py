@@ -211,3 +211,34 @@ def rollout(
         learner=learning,
         progress=request.progress,
     )
+
+
+def hour_cost(
+    request: Request,
+    purchase: float | None,
+    lifetime_years: float | None,
+    utilisation: float | None,
+    board_watts: float | None,
+    host_watts: float | None,
+    pue: float | None,
+    dollars_per_kwh: float | None,
+    yearly_operations: float | None,
+    cost_of_capital: float | None,
+) -> Shown:
+    """Build up the cost of an hour in use: purchase, lifetime, utilisation, watts, PUE, electricity, capital.
+
+    --price owned is this hour, where the file of the hardware says what it costs to buy; other totals can be given as
+    --price.
+    """
+    given = {
+        "lifetime_years": lifetime_years,
+        "utilisation": utilisation,
+        "host_watts": host_watts,
+        "pue": pue,
+        "dollars_per_kwh": dollars_per_kwh,
+        "yearly_operations": yearly_operations,
+        "cost_of_capital": cost_of_capital,
+    }
+    terms = catalog.ownership().replace(**{name: value for name, value in given.items() if value is not None})
+    grid = None if request.carbon is None else ie.grid(request.carbon)
+    return ie.hour_cost(request.hardware, purchase, board_watts=board_watts, terms=terms, grid=grid)

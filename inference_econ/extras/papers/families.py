@@ -13,7 +13,8 @@ from inference_econ.answers.deployments.serving_frontier import PROMPTS, Service
 from inference_econ.answers.settings import setup_of
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import FamilyAsk, Settings, catalog, split_changes
+from inference_econ.extras.papers.study_asks import FamilyAsk
+from inference_econ.inputs import Settings, catalog, split_changes
 from inference_econ.inputs.models.sizes import hidden_size, layer_parameters
 from inference_econ.records.sources import priced_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared

@@ -17,7 +17,8 @@ import numpy as np
 from inference_econ.engine import Setup, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.extras.papers import attention_layer
-from inference_econ.inputs import Implementation, LatentVariant, LatentVariantsAsk, ModelSpec, WholeStep, catalog
+from inference_econ.extras.papers.study_asks import Implementation, LatentVariant, LatentVariantsAsk, WholeStep
+from inference_econ.inputs import ModelSpec, catalog
 from inference_econ.records.sources import setup_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
 

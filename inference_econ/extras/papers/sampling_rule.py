@@ -12,8 +12,8 @@ import numpy.typing as npt
 from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.errors import InputError
+from inference_econ.extras.papers.study_asks import SamplingRuleAsk
 from inference_econ.formulas import speculation as formulas
-from inference_econ.inputs import SamplingRuleAsk
 from inference_econ.serving import SimulatedEstimate
 from inference_econ.studies.exhibits import CellRow, CellTable, Compared
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from inference_econ.answers.explain import Explanation, explain
 from inference_econ.answers.settings import pins_of, setup_of
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.inputs import Series, Settings, StepsAsk
+from inference_econ.extras.papers.study_asks import StepsAsk
+from inference_econ.inputs import Series, Settings
 from inference_econ.records.sources import setup_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
 

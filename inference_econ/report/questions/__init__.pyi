@@ -6,5 +6,4 @@ from . import explain as explain
 from . import frontier as frontier
 from . import import_model as import_model
 from . import launch as launch
-from . import manifests as manifests
 from . import recommend as recommend

@@ -34,7 +34,7 @@ class HourCost(Shown):
         Whose electricity is used, if emissions are asked for.
     """
 
-    page = "report.questions.hour_cost:HourCostPage"
+    page = "extras.fleets.hour_cost_page:HourCostPage"
 
     hardware: HardwareSpec
     purchase_dollars: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inference_econ.answers.hour_cost import HourCost
+from inference_econ.extras.fleets.hour_cost import HourCost
 from inference_econ.records.facts import node_record
 from inference_econ.records.texts import amount, words
 from inference_econ.report.page import AnswerPage, Pieces, Table
