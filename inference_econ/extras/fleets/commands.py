@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import inference_econ as ie
 from inference_econ import _missing, inputs
 from inference_econ.errors import InputError, NothingFitsError, of_option
-from inference_econ.extras.fleets.capacity_blocks import WAYS
 from inference_econ.inputs import catalog
 from inference_econ.requests import Request, prices, subject, workload
 
@@ -92,6 +91,8 @@ def fleet(
     an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --together': instances
     that do both; what the day would cost with pools is said where that is less.
     """
+    from inference_econ.extras.fleets.capacity_blocks import WAYS
+
     requests, targets = workload.requests(request, fitted=True), workload.targets(request)
     day = _day(rates, requests)
     # By hour, so that within an hour they come as if it went on.

@@ -23,10 +23,10 @@ from inference_econ.report.page import Table, scale_notes
 from inference_econ.report.service import with_recipes
 from inference_econ.report.speed_cost import speed_question
 from inference_econ.search import Frontier, Metric, PlanTable
-from inference_econ.studies.results import AnyFrontier
 
 if TYPE_CHECKING:
     from inference_econ.report.speed_cost import MeasuredLine, SimilarServer
+    from inference_econ.studies.results import AnyFrontier
 
 #: What a point is, in words.
 DECODED = "The bill is that of decode steps alone; prefill is not in it."
