@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from inference_econ._shown import Shown
 from inference_econ.engine import Setup
-from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED
 from inference_econ.records.files import CHARTS, PICTURES
 from inference_econ.records.plain import Frame, frame_of, named
 from inference_econ.records.saved import csv_of
-from inference_econ.records.sources import setup_sources
 from inference_econ.report import charts
 
 if TYPE_CHECKING:
@@ -67,42 +65,6 @@ class Table:
 
 def _markdown_cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
-
-
-def remarks(setup: Setup) -> list[str]:
-    """On which units the formats of a question run, where that is not their own."""
-    notes = []
-    for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
-        unit = setup.rates.unit(dtype)
-        if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
-            notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
-    return notes
-
-
-def warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
-    """Warnings on the model and the what-ifs of a question, but on lengths that were told before."""
-    model, notes = setup.model, []
-    longest = max((length for length, _ in setup.contexts), default=setup.context)
-    if not lengths_told and model.max_context is not None and longest > model.max_context:
-        notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
-    changed = dict.fromkeys(used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
-    if changed:
-        notes.append(f"What if: {', '.join(changed)}.")
-    if model.rumoured:
-        notes.append("The architecture of this model is a rumour.")
-    return [*notes, *scale_notes([setup])]
-
-
-def scale_notes(setups: Iterable[Setup]) -> list[str]:
-    """The published study's formats of the same width, where weights with scales are asked of its assumptions."""
-    formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
-    return [
-        f"{weights} weights are {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with their scales; the "
-        f"{8 * BYTES_PER_ELEMENT[UNSCALED[weights]]:g} bits of the published study have none: "
-        f"--weights {UNSCALED[weights]}."
-        for weights in dict.fromkeys(formats)
-        if weights in UNSCALED
-    ]
 
 
 Answer = TypeVar("Answer", bound=Shown)

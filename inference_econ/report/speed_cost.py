@@ -11,9 +11,7 @@ import numpy.typing as npt
 
 from inference_econ._named import named
 from inference_econ._types import Array
-from inference_econ.answers import notes
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
-from inference_econ.answers.notes import doubts, frontiers_title, grounds, saving_note
 from inference_econ.engine import Setup, bounds
 from inference_econ.engine.bounds import Factors
 from inference_econ.errors import InputError
@@ -21,9 +19,12 @@ from inference_econ.formulas import money
 from inference_econ.records.deviations import SERVED
 from inference_econ.records.texts import ENGINE_NAMES, amount, chips_label, dollars, layout_label
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
+from inference_econ.report.error_notes import assumptions_label
 from inference_econ.report.fields import Column, Field, Record, column, field, view
+from inference_econ.report.headings import frontiers_title
 from inference_econ.report.metrics import AXES
-from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch, Table, remarks, warnings
+from inference_econ.report.notes import doubts, grounds, saving_note, setup_warnings, unit_notes
+from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch, Table
 from inference_econ.report.service import with_engines
 from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
 
@@ -36,7 +37,7 @@ _SIMILAR_SERVERS = "extras.servers.similar_servers:servers_like"
 
 def bands_label(setups: Iterable[Setup]) -> str:
     """Entry of bands in a legend, with the assumptions whose errors they are."""
-    names = ", ".join(dict.fromkeys(notes.name_of(setup.assumptions) for setup in setups))
+    names = ", ".join(dict.fromkeys(assumptions_label(setup.assumptions) for setup in setups))
     return f"{100 * bounds.LEVEL:.0f} % of measured values ({names})"
 
 
@@ -187,13 +188,13 @@ def points_table(
             *saving_note(front.saving),
             f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost.{counted}",
             *doubts(setups, subjects),
-            *warnings(front.setup, lengths_told=lengths_told),
+            *setup_warnings(front.setup, lengths_told=lengths_told),
         ),
         why=(
             *basis,
             *summary_notes(front),
             *grounds(setups, subjects, SERVED if services else ("tpot",)),
-            *remarks(front.setup),
+            *unit_notes(front.setup),
         ),
         least=least,
     )

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from inference_econ.answers import notes as caveats
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.service_record import under_load
-from inference_econ.answers.notes import doubts
 from inference_econ.answers.slo import Chances, Targets, chances, least_chance
 from inference_econ.extras.fleets.buy import MONTH_HOURS, Crossover, Purchase
 from inference_econ.extras.fleets.capacity_blocks import Lot
@@ -18,7 +16,9 @@ from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import amount, assumptions_label, chance_percent
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.error_notes import error_remarks
 from inference_econ.report.fields import Record, view
+from inference_econ.report.notes import doubts
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import kept_with, service_title
@@ -87,7 +87,7 @@ class BuyPage(AnswerPage[Purchase]):
                 "as a further lot begins empty. P: that a measured fleet, when full, is cheaper than the offer.",
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
-                *caveats.remarks(subjects, SEEN),
+                *error_remarks(subjects, SEEN),
             ),
         )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.notes import doubts, grounds, subject_label
 from inference_econ.answers.price import KINDS, Sheet
 from inference_econ.inputs import Offer
 from inference_econ.records.deviations import SEEN
@@ -13,6 +12,8 @@ from inference_econ.records.texts import dollars, per_hour
 from inference_econ.report import charts
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, view
+from inference_econ.report.headings import subject_label
+from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import fleet_name, kept_with, load_notes, picked, power_notes, service_title

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inference_econ.answers.assess import verdict
-from inference_econ.answers.notes import frontiers_title
 from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import amount, dollars
+from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces, Table
-from inference_econ.report.questions.assess import AssessmentPage
+from inference_econ.report.questions.assess import AssessmentPage, verdict
 from inference_econ.report.questions.frontier import assumed, warned
 from inference_econ.studies.exhibits import Cell
 from inference_econ.studies.results import Result
