@@ -33,27 +33,15 @@ _ENOUGH = 3
 
 @dataclass(frozen=True, slots=True)
 class UsualSpeed:
-    """Speed that one user of a model usually gets.
-
-    Attributes
-    ----------
-    tokens_per_second : float
-        Output tokens of one user [tokens/s].
-    source : str
-        Whose speed that is, with its date and reference; or why ours was taken, in words.
-    offered : bool
-        Whether recorded offers say so; otherwise it is
-        :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`.
-    """
+    """Reference speed of a model: the median of API offers, or a default."""
 
     tokens_per_second: float
+    """Output tokens of one user [tokens/s]."""
     source: str
+    """Source of the speed with its date and reference, or the reason for the default."""
     offered: bool
-
-    @property
-    def text(self) -> str:
-        """The speed and whose it is, in words."""
-        return f"{self.tokens_per_second:.3g} is {'usual' if self.offered else 'taken'} ({self.source})"
+    """True for the median of recorded offers, otherwise
+    :data:`inference_econ.inputs.defaults.USUAL_TOKENS_PER_SECOND`."""
 
     @property
     def targets(self) -> Targets:
@@ -102,10 +90,10 @@ def usual_speed(model: ModelSpec) -> UsualSpeed:
 
     Examples
     --------
-    >>> usual_speed(catalog.model("deepseek_v3")).text
-    '41.4 is usual (median of 44 offers of 2025-06-27, openrouter2025)'
-    >>> usual_speed(catalog.model("gpt_oss_20b")).text
-    '20 is taken (no three offers of it are recorded)'
+    >>> usual_speed(catalog.model("deepseek_v3")).source
+    'median of 44 offers of 2025-06-27, openrouter2025'
+    >>> usual_speed(catalog.model("gpt_oss_20b"))
+    UsualSpeed(tokens_per_second=20.0, source='no three offers of it are recorded', offered=False)
     """
     days: dict[tuple[str, str], list[Offer]] = {}
     for offer in offers_of(model):

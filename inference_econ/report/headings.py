@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.slo import Targets
-from inference_econ.engine import Setup, Speculation, pricing
+from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, prices
+from inference_econ.inputs.prices import HourPrice
 from inference_econ.records.texts import chips_label, formats_label
 from inference_econ.search import Frontier
 
@@ -144,7 +145,14 @@ def _priced(setup: Setup) -> str:
     chip = _named(setup.hardware)
     if setup.is_bound:
         chip = f"{chip} ({BOUND})"
-    return chip if setup.price is None else f"{chip} at {pricing.price_label(setup.hardware, setup.hour_price)}"
+    return chip if setup.price is None else f"{chip} at {price_label(setup.hardware, setup.hour_price)}"
+
+
+def price_label(chip: HardwareSpec, price: HourPrice) -> str:
+    """Price per GPU and per node, with its kind and date."""
+    node = chip.rented_as[-1:]
+    whole = f" (${price.dollars * node[0]:.4g} per node of {node[0]})" if node and node[0] > 1 else ""
+    return f"${price.dollars:.4g} per GPU-hour{whole}, {price.terms}"
 
 
 def _price_class(setups: Iterable[Setup]) -> str:

@@ -50,13 +50,6 @@ class Room:
         """Room that is left for the cache [B]."""
         return self.usable - self.weights - self.workspace
 
-    @property
-    def text(self) -> str:
-        """The parts in words."""
-        parts = {"weights": self.weights, "workspace": self.workspace, "cache": self.cache, "graphs": self.graphs}
-        listed = ", ".join(f"{name} {value / 1e9:.1f}" for name, value in parts.items())
-        return f"GB of each of {self.total / 1e9:.0f}: {listed}"
-
 
 def captured(sequences: int) -> int:
     """Graphs of decode steps that an engine captures up to a number of sequences [1].

@@ -79,20 +79,6 @@ class Expected:
         label = UNITS[self.measure][0]
         return label if self.measure == "throughput" else f"{label} {self.statistic}"
 
-    @property
-    def text(self) -> str:
-        """The number with its interval and promise in words."""
-        _, unit, factor = UNITS[self.measure]
-        low, high = (None if end is None else _digits(factor * end) for end in (self.low, self.high))
-        between = "" if low is None or high is None else f" ({low} to {high})"
-        promised = "" if self.promised is None else f", promised {_digits(factor * self.promised)}"
-        return f"{self.name} {_digits(factor * self.value)}{between}{' ' if unit else ''}{unit}{promised}"
-
-
-def _digits(number: float) -> str:
-    """A number with four digits, whole from a thousand on."""
-    return f"{number:.4g}" if number < 1e3 else f"{number:.0f}"
-
 
 @dataclass(frozen=True, slots=True)
 class OfferedLoad:
@@ -202,21 +188,6 @@ def run(
 
 
 _COMMANDS = ("vllm bench serve", "aiperf profile", "guidellm run")
-
-
-def simplified(generator: Generator, requests: Requests) -> list[str]:
-    """Differences between the requests of a run and those of the prediction, in words."""
-    varied = [length for length in (requests.isl, requests.osl) if length.scv > 0.0]
-    remarks = []
-    if generator == "vllm" and any(length.kind != "uniform" for length in varied):
-        remarks.append("the load generator draws lengths evenly around their means, none of twice the mean or more")
-    elif generator != "vllm" and varied:
-        remarks.append("the load generator draws normal lengths, with the means and deviations of those predicted")
-    if requests.cached > requests.shared_prefix and not requests.longest_turn and generator != "guidellm":
-        remarks.append("what is cached of a prompt is the same in all prompts of the run, which caches hold once")
-    if requests.cached and generator == "guidellm":
-        remarks.append("prompts of the run have nothing in common, so that nothing of them is cached")
-    return remarks
 
 
 def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from inference_econ.report.error_notes import error_remarks
 from inference_econ.report.fields import Record, view
 from inference_econ.report.notes import doubts
 from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.questions.price import usual_speed_label
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import kept_with, service_title
 
@@ -44,7 +45,9 @@ class BuyPage(AnswerPage[Purchase]):
             "hardware", "paid", "accelerators", "dollars_per_month", "dollars_per_million_when_full", "offer",
             "dollars_per_million_tokens", "cheaper_from", "always_cheaper_from", "probability",
         )  # fmt: skip
-        usual = "" if answer.usual is None else f"Fleets promise a usual speed: {answer.usual.text} tokens/s per user. "
+        usual = ""
+        if answer.usual is not None:
+            usual = f"Fleets promise a usual speed: {usual_speed_label(answer.usual)} tokens/s per user. "
         # Lots are as full as promises allow, so that half of the measured ones would break them.
         filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
         speed = [f"{usual}A full lot: {kept}" for kept in kept_with(filled, answer.targets)]

@@ -77,8 +77,3 @@ def test_graphs_that_need_more_than_the_head_room_take_it_from_the_cache(worker:
 def test_a_request_longer_than_the_model_was_made_for_is_refused(worker: Service) -> None:
     with pytest.raises(InputError, match=r"Llama 3\.1 70B is made for at most 131072 tokens, got 131073"):
         InstanceLimits.of(worker, VLLM, "both", 131073)
-
-
-def test_large_numbers_are_whole() -> None:
-    assert plan.Expected("throughput", "mean", 25_000.0).text == "output tokens/s 25000"
-    assert plan.Expected("ttft", "p50", 0.1123, 0.0537, 1.16).text == "TTFT p50 112.3 (53.7 to 1160) ms"
