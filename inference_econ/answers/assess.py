@@ -51,7 +51,7 @@ from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import priced_sources, source_records
-from inference_econ.search import Point, candidates, compute
+from inference_econ.search import candidates, compute
 from inference_econ.serving import Service, Services, layouts
 
 #: A measured time per token compared with the predicted one.
@@ -97,24 +97,24 @@ class Assessment(Shown):
     @property
     def likely_seconds(self) -> Interval | None:
         """Where 80 % of times per token lie that are predicted as this one is [s]; None if nobody knows."""
-        if self.predicted is None:
+        if (seconds := self.predicted_seconds) is None:
             return None
-        return interval(self._predicted_seconds, self.setup.assumptions, subjects=[self.anywhere.subject])
+        return interval(seconds, self.setup.assumptions, subjects=[self.anywhere.subject])
 
     @property
     def expected(self) -> Expected | None:
-        """Beside the prediction: inside its interval, or within 2 % where none is known; None without one."""
-        if self.predicted is None:
+        """Compared with the prediction's 80 % interval, or with 2 % around it if that is unknown."""
+        if (seconds := self.predicted_seconds) is None:
             return None
-        likely = self.likely_seconds or Interval(*(share * self._predicted_seconds for share in (1 - NEAR, 1 + NEAR)))
+        likely = self.likely_seconds or Interval((1 - NEAR) * seconds, (1 + NEAR) * seconds)
         if self.measured.seconds > likely.high:
             return "slower"
         return "as expected" if self.measured.seconds >= likely.low else "faster"
 
     @property
-    def _predicted_seconds(self) -> float:
-        assert self.predicted is not None
-        return 1.0 / self.predicted.tokens_per_second_per_user
+    def predicted_seconds(self) -> float | None:
+        """Predicted time per token [s]; None without a prediction."""
+        return None if self.predicted is None else 1.0 / self.predicted.tokens_per_second_per_user
 
     @property
     def unexplained_seconds(self) -> float | None:
@@ -159,13 +159,13 @@ class Assessment(Shown):
 
     def verdict_record(self) -> dict[str, object]:
         """Return the verdict as plain data: beside the prediction and the frontier, and what that rests on."""
-        predicted, likely = self.predicted, self.likely_seconds
+        likely = self.likely_seconds
         return {
             "compared_with": "decode steps" if self.requests is None else "services",
             "beside_prediction": self.expected,
             "beside_frontier": self.anywhere.verdict,
             "measured_seconds": self.measured.seconds,
-            "predicted_seconds": None if predicted is None else 1.0 / predicted.tokens_per_second_per_user,
+            "predicted_seconds": self.predicted_seconds,
             "predicted_seconds_low": None if likely is None else likely.low,
             "predicted_seconds_high": None if likely is None else likely.high,
             "layouts_tried": self.tried,
@@ -196,10 +196,7 @@ class Assessment(Shown):
 def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
     likely = gap.likely_seconds if fits else None
     return {
-        **attributes(gap, "verdict speed_factor"),
-        "tokens_per_second_lost": gap.speed_lost,
-        "cost_factor": gap.cost_factor,
-        "dollars_lost": gap.dollars_lost,
+        **attributes(gap, "verdict speed_factor tokens_per_second_lost cost_factor dollars_lost"),
         "gap_seconds": gap.seconds,
         "on_it_seconds": gap.on_it_seconds,
         "on_it_seconds_low": None if likely is None else likely.low,
@@ -271,7 +268,9 @@ def assess_service(
         if progress is not None:
             progress(share, "frontiers")
         layouts = offer(setting, requests, space)
-        front = service_frontier([Candidate(_with_measured(layouts, flight.concurrency))])
+        # The measured requests in flight need not be among those that are tried, and must not look better for it.
+        tried = replace(layouts, steady=lambda: layouts.states.joined(layouts.states.of_each_at(flight.concurrency)))
+        front = service_frontier([Candidate(tried)])
         curve = front.tokens_per_second, front.dollars
         return gap(measured, layouts.setup, front, curve, lambda index: _point_of(front, index), subject)
 
@@ -287,11 +286,6 @@ def assess_service(
     return Assessment(
         served, requests, measured, anywhere, same_size, ideal, flight.predicted, len(measured_layout), parts, shortage
     )
-
-
-def _with_measured(layouts: Services, concurrency: float) -> Services:
-    """The measured requests in flight need not be among those that are tried, and must not look better for it."""
-    return replace(layouts, steady=lambda: layouts.states.joined(layouts.states.of_each_at(concurrency)))
 
 
 def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
@@ -476,7 +470,10 @@ def _assess_steps(
     except NothingFitsError:
         shortage = _shortage_assess(setup, grid, measured.instance_batch)
     else:
-        parts = _parts(predicted, bound, measured)
+        single = np.ones(1)
+        same = Plans.of(single * predicted.accelerators, single * predicted.batch, single)
+        least = {name: float(seconds[0]) for name, seconds in evaluate(bound, same, "1d").parts.items()}
+        parts = step_parts(predicted.parts, least, measured.seconds - 1.0 / predicted.tokens_per_second_per_user)
     if progress is not None:
         progress(1.0, "done")
     tried = layouts(setup, grid).shape[0]
@@ -488,14 +485,6 @@ def _batches(measured: OperatingPoint, pins: Pins) -> Array:
     chips = measured.instance_accelerators
     groups = [number for number in range(1, chips + 1) if chips % number == 0 and number % pins.groups == 0]
     return np.unique([np.ceil(measured.instance_batch / number - ROUNDING) * number for number in groups])
-
-
-def _parts(predicted: Point, bound: Setup, measured: OperatingPoint) -> tuple[StepPart, ...]:
-    """The predicted step beside the ideal one, and what is left of the measured time."""
-    single = np.ones(1)
-    ideal = evaluate(bound, Plans.of(single * predicted.accelerators, single * predicted.batch, single), "1d").parts
-    left = measured.seconds - 1.0 / predicted.tokens_per_second_per_user
-    return step_parts(predicted.parts, {name: float(seconds[0]) for name, seconds in ideal.items()}, left)
 
 
 def _shortage_assess(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:

@@ -1,4 +1,4 @@
-"""Where a deployment was measured: speed and cost, from a speed and one more number."""
+"""Operating point of a measured deployment, and its gap to a frontier."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from inference_econ.search import Frontier, Point
 
 #: Larger speeds, batches and throughputs are typing errors.
 _MOST = 1e9
-#: What says how full a deployment is: one of them.
+#: Quantities of which an observation has one.
 _FULLNESS = ("utilization", "batch", "throughput")
 #: Rounding [1].
 ROUNDING = 1e-9
@@ -37,33 +37,22 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """State of a deployment under a load.
-
-    Attributes
-    ----------
-    accelerators : int
-        All chips [1].
-    tokens_per_second_per_user : float
-        Speed [tokens/s].
-    batch : float
-        Sequences served at the same time by all of them [1]; of a service its requests in flight.
-    throughput : float
-        Output tokens of all [tokens/s].
-    mfu : float
-        Useful arithmetic over the dense peak [1].
-    dollars_per_million_output_tokens : float
-        Cost [USD per 1e6 tokens].
-    instances : int
-        Equal instances that these chips are [1].
-    """
+    """State of a deployment under a load."""
 
     accelerators: int
+    """All chips [1]."""
     tokens_per_second_per_user: float
+    """Speed [tokens/s]."""
     batch: float
+    """Sequences that all chips serve concurrently [1]; for a service, its requests in flight."""
     throughput: float
+    """Output tokens of all users [tokens/s]."""
     mfu: float
+    """Useful arithmetic over the dense peak [1]."""
     dollars_per_million_output_tokens: float
+    """Cost [USD per 1e6 tokens]."""
     instances: int = 1
+    """Equal instances that share the chips [1]."""
 
     @property
     def instance_accelerators(self) -> int:
@@ -83,22 +72,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Observation of a deployment: how fast it is, and one number that says how full it is.
-
-    Attributes
-    ----------
-    tokens_per_second : float
-        Speed of one user [tokens/s].
-    accelerators : int
-        All chips of what was measured [1].
-    utilization : float, optional
-        Useful arithmetic over the dense peak (MFU) [1]: of output tokens, and of a service of its prompts too.
-    batch : float, optional
-        Sequences served at the same time by all chips, on average [1]: of a service its requests in flight.
-    throughput : float, optional
-        Output tokens of all chips [tokens/s].
-    instances : int
-        Equal instances that the chips are [1].
+    """Measured speed of a deployment, with its utilization, batch or throughput.
 
     Raises
     ------
@@ -107,11 +81,17 @@ class Observation:
     """
 
     tokens_per_second: float
+    """Speed of one user [tokens/s]."""
     accelerators: int
+    """All measured chips [1]."""
     utilization: float | None = None
+    """Useful arithmetic over the dense peak (MFU) [1]: of output tokens, and for a service also of its prompts."""
     batch: float | None = None
+    """Sequences that all chips serve concurrently, on average [1]; for a service, its requests in flight."""
     throughput: float | None = None
+    """Output tokens of all chips [tokens/s]."""
     instances: int = 1
+    """Equal instances that share the chips [1]."""
 
     @classmethod
     def of(
@@ -248,32 +228,24 @@ def useful_seconds(setup: Setup, requests: Requests) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SteadyService:
-    """A service with a constant number of requests in flight, beside a measured one.
-
-    Attributes
-    ----------
-    setup : Setup
-        What, on what, how, at the mean context of the requests.
-    requests : Requests
-        Lengths.
-    plans : Plans
-        The layout, of shape (1,), with the batch of its decode steps.
-    batch : float
-        Requests in flight [1].
-    ttft_seconds, tpot_seconds, decode_seconds : float
-        Time to first token, per output token after it, and of a decode step without prefill [s].
-    requests_per_second : float
-        Completed [1/s].
-    """
+    """A service with a constant number of requests in flight, to compare with a measured one."""
 
     setup: Setup
+    """What, on what, how, at the mean context of the requests."""
     requests: Requests
+    """Lengths."""
     plans: Plans
+    """The layout, of shape (1,), with the batch of its decode steps."""
     batch: float
+    """Requests in flight [1]."""
     ttft_seconds: float
+    """Time to first token [s]."""
     tpot_seconds: float
+    """Time per output token after the first [s]."""
     decode_seconds: float
+    """Time of a decode step without prefill [s]."""
     requests_per_second: float
+    """Completed requests [1/s]."""
 
     @property
     def accelerators(self) -> float:
@@ -338,37 +310,26 @@ ComparedPoint = Point | SteadyService
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The measured point beside one frontier.
-
-    Attributes
-    ----------
-    measured : OperatingPoint
-        The point.
-    setup : Setup
-        What the frontier is of: under its profile, or the bound.
-    frontier : Frontier or ServiceFrontier
-        With the measured batch, or requests in flight, among those that were tried.
-    speeds, dollars : ndarray, shape (n,)
-        Its points [tokens/s], [USD per 1e6 tokens].
-    faster : ComparedPoint or None
-        The fastest deployment that costs no more; None if none is as cheap.
-    cheaper : ComparedPoint or None
-        The cheapest deployment that is at least as fast; None if none is as fast.
-    on_it_seconds : float
-        Time per token with which the measured chips and batch would lie on the frontier [s].
-    subject : Subject
-        What was measured.
-    """
+    """The measured point compared with one frontier."""
 
     measured: OperatingPoint
+    """The point."""
     setup: Setup
+    """Setup of the frontier: under its profile, or the bound."""
     frontier: Frontier | ServiceFrontier
+    """The frontier, with the measured batch, or requests in flight, among those that were tried."""
     speeds: Array
+    """Speeds of its points, shape (n,) [tokens/s]."""
     dollars: Array
+    """Costs of its points, shape (n,) [USD per 1e6 tokens]."""
     faster: ComparedPoint | None
+    """The fastest deployment that costs no more; None if none is as cheap."""
     cheaper: ComparedPoint | None
+    """The cheapest deployment that is at least as fast; None if none is as fast."""
     on_it_seconds: float
+    """Time per token with which the measured chips and batch would lie on the frontier [s]."""
     subject: Subject
+    """The measured deployment."""
 
     def instances(self, deployment: ComparedPoint) -> Instances:
         """One of its deployments as an instance that may be unlike what was measured."""
@@ -390,7 +351,7 @@ class Gap:
         return self.measured.dollars_per_million_output_tokens / self.cheaper.dollars_per_million_output_tokens
 
     @property
-    def speed_lost(self) -> float | None:
+    def tokens_per_second_lost(self) -> float | None:
         """Speed at equal cost beyond the measured one [tokens/s], negative if the point is ahead."""
         if self.faster is None:
             return None
@@ -431,21 +392,14 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class StepPart:
-    """One part of the step of the measured deployment.
-
-    Attributes
-    ----------
-    name : str
-        One of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``.
-    seconds : float
-        Under the profile [s]; the unexplained time is what was measured beyond all parts, negative if less.
-    ideal_seconds : float
-        The same part of the ideal step with the same chips and batch [s].
-    """
+    """One part of the step of the measured deployment."""
 
     name: str
+    """One of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``."""
     seconds: float
+    """Under the profile [s]. Unexplained time is the measured time beyond all parts, negative if less."""
     ideal_seconds: float
+    """The same part of the ideal step with the same chips and batch [s]."""
 
     def closes(self, gap: Gap) -> float:
         """Share of a gap that is closed if this part alone shrinks to the ideal one [1]; 0 if there is no gap."""
@@ -456,22 +410,16 @@ class StepPart:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A measured batch that the memory cannot hold.
-
-    Attributes
-    ----------
-    batch : float
-        Sequences [1].
-    needed_bytes, available_bytes : float
-        Weights and cache of the deployment, in the layout that lacks least, and what it has [B].
-    most : int
-        Sequences that fit in that layout [1].
-    """
+    """A measured batch that does not fit in memory."""
 
     batch: float
+    """Sequences [1]."""
     needed_bytes: float
+    """Weights and cache of the deployment, in the layout that lacks least [B]."""
     available_bytes: float
+    """Memory of that layout [B]."""
     most: int
+    """Sequences that fit in that layout [1]."""
 
 
 def step_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:

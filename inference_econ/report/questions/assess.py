@@ -331,8 +331,9 @@ def _better(gap: Gap, *, named: bool = False) -> str:
         by[index] = f", by {layout_label(point.layout)} on {chips_label(point.accelerators)} with {load}"
     return (
         f"at this cost {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f} times as fast, "
-        f"{gap.speed_lost:+z.1f}{by[0]}), at this speed ${dollars(cheap.dollars_per_million_output_tokens)} "
-        f"({1 / gap.cost_factor:.2f} times the cost, ${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
+        f"{gap.tokens_per_second_lost:+z.1f}{by[0]}), at this speed "
+        f"${dollars(cheap.dollars_per_million_output_tokens)} ({1 / gap.cost_factor:.2f} times the cost, "
+        f"${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
     )
 
 
