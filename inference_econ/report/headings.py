@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.explain import Explanation
 from inference_econ.answers.slo import Targets
-from inference_econ.engine import Setup, Speculation
+from inference_econ.engine import PROPOSERS, Setup, Speculation
+from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, prices
 from inference_econ.inputs.prices import HourPrice
 from inference_econ.records.texts import chips_label, formats_label
@@ -55,7 +56,7 @@ def heading(
         ``Services, prefill included: Llama 3.1 8B on NVIDIA H100 at $2.95 per GPU-hour ...; weights bf16, ...``
     """
     shown = list(setups)
-    labels = {"" if proposer is None else proposer.label for proposer in speculations}
+    labels = {"" if proposer is None else speculation_label(proposer) for proposer in speculations}
     caches = dict.fromkeys(setup.precision.kv for setup in shown)
     weights = dict.fromkeys(map(_weights_title, shown))
     # Caches may differ by recipe.
@@ -124,6 +125,21 @@ def lengths_label(requests: Requests) -> str:
 def subject_label(setup: Setup) -> str:
     """Name of the model and the GPU."""
     return f"{setup.model.name} on {setup.hardware.name}"
+
+
+def speculation_label(speculation: Speculation) -> str:
+    """Speculation method with its acceptance."""
+    who = PROPOSERS[speculation.proposer]
+    if speculation.model is not None:
+        who += f" {speculation.model.name}"
+    if speculation.weights is not None:
+        who += f" ({speculation.weights})"
+    if speculation.shortest == speculation.longest:
+        gained = float(expected_tokens_by_position(speculation.acceptance))
+        return f"{who}, {speculation.longest} drafted in every round, which gives {gained:.3g} tokens"
+    if len(set(speculation.acceptance)) == 1:
+        return f"{who}, acceptance {speculation.acceptance[0]:.3g}, at most {speculation.longest} drafted"
+    return f"{who}, acceptance by position {', '.join(f'{rate:.3g}' for rate in speculation.acceptance)}"
 
 
 def promises_label(promises: Targets) -> str:

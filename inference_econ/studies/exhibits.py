@@ -106,39 +106,6 @@ class CellTable:
             if column in row.printed and not isinstance(value, str)
         ]
 
-    def heads(self) -> tuple[str, ...]:
-        """Heads of :meth:`lines`: a column that was printed is followed by what was printed."""
-        compared = self._compared()
-        shown = list(self.names)
-        for column in self.columns:
-            shown += [column, f"{column}, printed"] if column in compared else [column]
-            if self.errors and column in compared:
-                shown.append("off by")
-        return (*shown, "match") if compared and not self.errors else tuple(shown)
-
-    def lines(self) -> list[tuple[str, ...]]:
-        """The rows as text, numbers with as many decimals as were printed or with three digits."""
-        compared = self._compared()
-        lines = []
-        for row in self.rows:
-            line, verdicts = [str(name) for name in row.names], []
-            for column, value in zip(self.columns, row.values, strict=True):
-                printed = row.printed.get(column)
-                line.append(value if isinstance(value, str) else like(value, printed))
-                if column in compared:
-                    line.append(printed or "")
-                if self.errors and column in compared:
-                    line.append("" if printed is None or isinstance(value, str) else _off_by(value, printed))
-                if printed is not None and not isinstance(value, str):
-                    verdicts.append(_agrees(value, printed)[0])
-            if compared and not self.errors:
-                line.append("" if not verdicts else "yes" if all(verdicts) else "NO")
-            lines.append(tuple(line))
-        return lines
-
-    def _compared(self) -> set[str]:
-        return {column for row in self.rows for column in row.printed}
-
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
         rows = [
@@ -224,11 +191,11 @@ def _agrees(ours: float, printed: str) -> tuple[bool, str]:
         return True, f"rounded twice in the publication: {ours:.3f} -> {_rounded(ours, 2)} -> {printed}"
     note = f"ours is {ours:.5g}"
     if float(printed) != 0.0:
-        note += f", {_off_by(ours, printed)} of the printed value"
+        note += f", {off_by(ours, printed)} of the printed value"
     return False, note
 
 
-def _off_by(ours: float, printed: str) -> str:
+def off_by(ours: float, printed: str) -> str:
     """Difference of ours from the printed value, relative to it [1]."""
     return f"{100 * (ours / float(printed) - 1):+z.1f} %" if float(printed) != 0.0 else ""
 
