@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,9 @@ from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.answers.frontier import decode_frontier, make_grid
 from inference_econ.answers.layout_services import offer
-from inference_econ.answers.notes import grounds
 from inference_econ.answers.roofline_gap import (
     NEAR,
     ROUNDING,
-    Assessed,
     ComparedPoint,
     Gap,
     Observation,
@@ -34,14 +32,16 @@ from inference_econ.answers.roofline_gap import (
 from inference_econ.engine import (
     ContinuousLayouts,
     InstanceGrid,
+    Instances,
+    Interval,
     Pins,
     Plans,
     Setup,
     Space,
     asked_subject,
     bounds,
-    error_spread,
     evaluate,
+    interval,
     memory,
 )
 from inference_econ.errors import InputError, NothingFitsError
@@ -51,272 +51,80 @@ from inference_econ.records.deviations import calibration_record
 from inference_econ.records.facts import HEAD, facts
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import priced_sources, source_records
-from inference_econ.records.texts import PART_NAMES, chips_label, dollars, layout_label, size
-from inference_econ.search import Point, candidates, compute
+from inference_econ.search import candidates, compute
 from inference_econ.serving import Service, Services, layouts
 
-#: A smaller share of the measured time is not worth a sentence [1].
-_NOTABLE = 0.02
-#: What each part of the time per token is called.
-NAMES = {**PART_NAMES, "prompts": "prompts of others"}
-
-
-def findings(assessment: Assessed) -> tuple[str, ...]:
-    """The answer in sentences."""
-    sentences = [
-        _measured(assessment),
-        *_impossible(assessment),
-        _beside_frontier(assessment),
-        *_certain(assessment),
-        *_alike(assessment),
-        _beside_ideal(assessment),
-    ]
-    sentences += [text for text in (_unexplained(assessment), _lever(assessment)) if text]
-    sentences.append(f"Assumptions: {assessment.setup.assumptions.name}. {_tried(assessment)}")
-    return (*sentences, *grounds([assessment.setup], assessment.subjects()))
-
-
-def verdict(assessment: Assessed) -> tuple[str, str, str]:
-    """The answer in three lines of a terminal: beside the prediction, beside the frontier, what both rest on."""
-    return _beside_prediction(assessment), _beside_others(assessment), _basis(assessment)
-
-
-def _beside_prediction(assessment: Assessed) -> str:
-    measured, predicted, likely = assessment.measured, assessment.predicted, assessment.likely_seconds
-    seen = f"{_ms(measured.seconds)} per token measured"
-    if predicted is None or assessment.expected is None:
-        most = "" if assessment.shortage is None else f": {assessment.shortage.most:,} sequences do"
-        return f"NO PREDICTION: {seen}, and a batch of {size(round(measured.instance_batch, 1))} does not fit{most}."
-    if measured.mfu > 1.0:
-        speed = f"{measured.tokens_per_second_per_user:g} tokens/s"
-        return f"IMPOSSIBLE: {_beyond(measured)} If {speed} are of all requests together, give them as --throughput."
-    words = {"faster": "FASTER THAN EXPECTED", "as expected": "AS EXPECTED", "slower": "SLOWER THAN EXPECTED"}
-    sentence = f"{words[assessment.expected]}: {seen}, {1e3 / predicted.tokens_per_second_per_user:.3g} predicted"
-    if likely is None:
-        return f"{sentence}; no interval, as {assessment.setup.assumptions.name} was fitted to no server."
-    return f"{sentence} ({1e3 * likely.low:.3g} to {1e3 * likely.high:.3g} in {100 * bounds.LEVEL:.0f} % of cases)."
-
-
-def _beside_others(assessment: Assessed) -> str:
-    gap = assessment.anywhere
-    if gap.verdict == "on":
-        return f"ON THE FRONTIER, within {100 * NEAR:.0f} %."
-    where = "BEHIND" if gap.verdict == "behind" else "AHEAD OF"
-    doubt = ", within errors" if gap.certain is False else ""
-    return f"{where} the frontier{doubt}: {_in_short(gap)}."
-
-
-def _in_short(gap: Gap) -> str:
-    """Speed at the measured cost and cost at the measured speed, as multiples of what was measured too."""
-    at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
-    if gap.faster is not None:
-        at_cost = f"{gap.faster.tokens_per_second_per_user:.1f} tok/s ({gap.speed_factor:.2f} x) at this cost"
-    if gap.cheaper is not None and gap.cost_factor is not None:
-        cost = dollars(gap.cheaper.dollars_per_million_output_tokens)
-        at_speed = f"${cost} ({1 / gap.cost_factor:.2f} x) at this speed"
-    return f"{at_cost}, {at_speed}"
-
-
-def _basis(assessment: Assessed) -> str:
-    """Sentence on the profile and its rows, and on the layout and how it was chosen; headings say the lengths."""
-    setup, measured = assessment.setup, assessment.measured
-    rows = error_spread(setup.assumptions, "tpot", [assessment.anywhere.subject])
-    profile = setup.assumptions.name + ("" if rows is None else f" ({rows.spread.rows:,} rows)")
-    layout = ""
-    if assessment.predicted is not None:
-        pick = f", the fastest of {assessment.tried}" if assessment.tried > 1 else ""
-        layout = f" {layout_label(assessment.predicted.layout)}{pick}"
-    chips = f"{_fleet(measured)}{layout}"
-    kind = "decode steps (--isl, --osl: services)" if assessment.requests is None else "services"
-    return f"Held against {kind} by {profile}; {chips}."
-
-
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
-
-
-def _fleet(measured: OperatingPoint) -> str:
-    """All chips that were measured, as the instances that they are."""
-    if measured.instances == 1:
-        return chips_label(measured.accelerators)
-    return f"{measured.instances} instances of {chips_label(measured.instance_accelerators)}"
-
-
-def _measured(assessment: Assessed) -> str:
-    measured, requests = assessment.measured, assessment.requests
-    batch = "a batch of " if requests is None else ""
-    load = f"{batch}{size(round(measured.batch, 1))}{' in flight' if requests else ''}"
-    gap = (
-        f"Measured: {measured.tokens_per_second_per_user:g} tokens/s per user with {load} on {_fleet(measured)}: "
-        f"{measured.throughput:,.0f} output tokens/s in all, {100 * measured.mfu:.1f} % of the peak, "
-        f"${dollars(measured.dollars_per_million_output_tokens)} per million output tokens."
-    )
-    if requests is None or not isinstance(assessment.predicted, SteadyService):
-        return gap
-    return (
-        f"{gap} Requests in flight, throughput and utilisation follow from each other by the measured time per token "
-        f"and the predicted TTFT of {_ms(assessment.predicted.ttft_seconds)}; prompts count in the utilisation."
-    )
-
-
-def _tried(assessment: Assessed) -> str:
-    front = assessment.anywhere.frontier
-    sizes = front.candidates[0].plans.accelerators if isinstance(front, ServiceFrontier) else front.grid.accelerators
-    return f"Any size: deployments of up to {max(sizes):g} GPUs."
-
-
-def _certain(assessment: Assessed) -> list[str]:
-    """Sentence on whether the gap to the frontier is larger than errors of predictions are."""
-    gap, likely = assessment.anywhere, assessment.anywhere.likely_seconds
-    if likely is None or gap.verdict == "on" or assessment.predicted is None:
-        return []
-    around = (
-        f"with these GPUs and batch {100 * bounds.LEVEL:.0f} % of servers on the frontier of any size would "
-        f"take {1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
-        f"{1e3 * gap.measured.seconds:.4g} ms"
-    )
-    if gap.certain:
-        return [f"That is more than the profile itself is uncertain by: {around}."]
-    return [f"The profile itself is uncertain by more than that: {around}."]
-
-
-def _beyond(measured: OperatingPoint) -> str:
-    return (
-        f"{100 * measured.mfu:.0f} % of what the arithmetic units of {chips_label(measured.accelerators)} can do; the "
-        "speed, the batch or throughput, the number format or the number of GPUs is not what it seems."
-    )
-
-
-def _impossible(assessment: Assessed) -> list[str]:
-    sentences, shortage, measured = [], assessment.shortage, assessment.measured
-    if measured.mfu > 1.0:
-        sentences.append(f"That is impossible: {_beyond(measured)}")
-    chips, precision = chips_label(measured.instance_accelerators), assessment.setup.precision
-    if shortage is not None and assessment.requests is not None:
-        sentences.append(
-            f"{size(round(shortage.batch, 1))} in flight need {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
-            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} fit at most and the others wait, so that "
-            f"what is predicted and counted as in flight is of those that fit. A cache narrower than {precision.kv} or "
-            "shared prefixes would hold more."
-        )
-    elif shortage is not None:
-        sentences.append(
-            f"A batch of {size(round(shortage.batch, 1))} needs {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
-            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} sequences fit, and there is no prediction for "
-            f"more. A cache narrower than {precision.kv}, weights narrower than {precision.weights}, shared prefixes "
-            f"or a context shorter than {assessment.setup.context:g} would explain it, or waiting requests that were "
-            "counted."
-        )
-    return sentences
-
-
-def _beside_frontier(assessment: Assessed) -> str:
-    gap, name = assessment.anywhere, assessment.setup.assumptions.name
-    if gap.verdict == "on":
-        return f"It lies on the frontier of {name}, within 2 %."
-    if gap.verdict == "behind":
-        return f"It lies behind the frontier of {name}: {_better(gap, named=True)}."
-    return (
-        f"It is better than every deployment under {name}: {_worse(gap)}. Either the server does better than the "
-        "profile assumes (kernels, overlap), speculates (several tokens per step) or shares prefixes (less cache to "
-        "read), or an input is off: number format, context, number of GPUs, or what was counted as batch or "
-        "utilisation."
-    )
-
-
-def _alike(assessment: Assessed) -> list[str]:
-    """Sentence on the point among deployments of its size, where that is a better verdict."""
-    gap, chips = assessment.same_size, chips_label(assessment.measured.instance_accelerators)
-    if gap.verdict == assessment.anywhere.verdict:
-        return []
-    if gap.verdict == "on":
-        return [
-            f"Among deployments on {chips} it lies on the frontier, within 2 %: others need another number of GPUs."
-        ]
-    return [f"Among deployments on {chips} it is ahead of all: {_worse(gap)}."]
-
-
-def _beside_ideal(assessment: Assessed) -> str:
-    gap, chips = assessment.ideal, chips_label(assessment.measured.instance_accelerators)
-    if gap.verdict == "behind":
-        return f"The ideal bound for {chips} (full peaks, free communication, no launches): {_better(gap)}."
-    if gap.verdict == "on":
-        return f"It lies on the ideal bound for {chips}, within 2 %: nothing is left to gain but by speculation."
-    return (
-        f"It is better than the ideal bound for {chips}: {_worse(gap)}. Only speculation or shared prefixes allow "
-        "that; without them an input is wrong: a narrower number format, a shorter context, more GPUs, a batch that "
-        "counts waiting requests, or a throughput that counts prompts."
-    )
-
-
-def _better(gap: Gap, *, named: bool = False) -> str:
-    """Words for how much better a frontier is than a point behind it, perhaps with the deployments that do it."""
-    fast, cheap = gap.faster, gap.cheaper
-    assert fast is not None and cheap is not None and gap.cost_factor is not None
-    by = [f", by {_deployment(point)}" if named else "" for point in (fast, cheap)]
-    return (
-        f"at this cost {fast.tokens_per_second_per_user:.1f} tokens/s ({gap.speed_factor:.2f} times as fast, "
-        f"{gap.speed_lost:+z.1f}{by[0]}), at this speed ${dollars(cheap.dollars_per_million_output_tokens)} "
-        f"({1 / gap.cost_factor:.2f} times the cost, ${dollars(gap.dollars_lost or 0.0)} less{by[1]})"
-    )
-
-
-def _deployment(point: ComparedPoint) -> str:
-    load = f"{point.batch:.0f} in flight" if isinstance(point, SteadyService) else f"a batch of {size(point.batch)}"
-    return f"{layout_label(point.layout)} on {chips_label(point.accelerators)} with {load}"
-
-
-def _worse(gap: Gap) -> str:
-    """Words for how much worse a frontier is than a point ahead of it."""
-    at_cost, at_speed = "nothing is as cheap", "nothing is as fast"
-    if gap.faster is not None:
-        at_cost = f"at this cost {gap.faster.tokens_per_second_per_user:.1f} tokens/s at most"
-    if gap.cheaper is not None:
-        at_speed = f"at this speed ${dollars(gap.cheaper.dollars_per_million_output_tokens)} at least"
-    return f"{at_cost}, {at_speed}"
-
-
-def _unexplained(assessment: Assessed) -> str | None:
-    left = assessment.unexplained_seconds
-    if left is None:
-        return None
-    measured = assessment.measured.seconds
-    predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
-    likely = assessment.likely_seconds
-    if likely is not None:
-        predicted += f" ({1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms in {100 * bounds.LEVEL:.0f} % of cases)"
-    if abs(left) < _NOTABLE * measured:
-        return f"{predicted}: nothing is unexplained."
-    prompts = ", prompts of other requests" if assessment.requests is None else ""
-    if left < 0:
-        return f"{predicted}: the server is faster than predicted by {-1e3 * left:.2f} ms."
-    return f"{predicted}; {1e3 * left:.2f} ms are unexplained: scheduler, sampling{prompts}, kernels."
-
-
-def _lever(assessment: Assessed) -> str | None:
-    """The parts that close most of the gap to what can be reached, and else to the bound."""
-    name, gap = (
-        ("frontier", assessment.anywhere)
-        if assessment.anywhere.verdict == "behind"
-        else ("ideal bound", assessment.ideal)
-    )
-    levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
-    named = [_closing(part, gap) for part in levers if part.closes(gap) >= _NOTABLE]
-    if not named:
-        return None
-    return f"To the {name} {1e3 * gap.seconds:.2f} ms would have to go; alone could close of it: {', '.join(named)}."
-
-
-def _closing(part: StepPart, gap: Gap) -> str:
-    what = "the unexplained time" if part.name == "unexplained" else NAMES[part.name]
-    return f"{what} ({100 * part.closes(gap):.0f} %)"
+#: A measured time per token compared with the predicted one.
+Expected = Literal["faster", "as expected", "slower"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Assessment(Assessed, Shown):
-    """A measured deployment held against frontiers and a bound: :class:`.gaps.Assessed` has its attributes."""
+class Assessment(Shown):
+    """A measured deployment compared with frontiers and a bound."""
 
     page = "report.questions.assess:AssessmentPage"
+
+    setup: Setup
+    """What, on what, how: under the profile."""
+    requests: Requests | None
+    """Lengths of the service that is compared; None where decode steps at the context are."""
+    measured: OperatingPoint
+    """The measured point."""
+    anywhere: Gap
+    """Compared with deployments of any number of chips, under the profile."""
+    same_size: Gap
+    """Compared with deployments of the same number of chips, under the profile."""
+    ideal: Gap
+    """Compared with the bound ``ideal`` for the same number of chips."""
+    predicted: ComparedPoint | None
+    """Prediction for the measured chips, batch and layout (the fastest layout, unless it is given).
+
+    None for decode steps whose batch does not fit.
+    """
+    tried: int
+    """Layouts of which the predicted one is the fastest [1]."""
+    parts: tuple[StepPart, ...]
+    """The measured time per token: the predicted step by part, prefill of others, and the unexplained time."""
+    shortage: Shortage | None
+    """Reason why there is no prediction, or one for fewer requests in flight."""
+
+    def subjects(self) -> tuple[Instances]:
+        """The measured deployment."""
+        subject = self.anywhere.subject
+        assert subject.accelerators is not None and subject.concurrency is not None
+        return (Instances(self.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl),)
+
+    @property
+    def likely_seconds(self) -> Interval | None:
+        """Where 80 % of times per token lie that are predicted as this one is [s]; None if nobody knows."""
+        if (seconds := self.predicted_seconds) is None:
+            return None
+        return interval(seconds, self.setup.assumptions, subjects=[self.anywhere.subject])
+
+    @property
+    def expected(self) -> Expected | None:
+        """Compared with the prediction's 80 % interval, or with 2 % around it if that is unknown."""
+        if (seconds := self.predicted_seconds) is None:
+            return None
+        likely = self.likely_seconds or Interval((1 - NEAR) * seconds, (1 + NEAR) * seconds)
+        if self.measured.seconds > likely.high:
+            return "slower"
+        return "as expected" if self.measured.seconds >= likely.low else "faster"
+
+    @property
+    def predicted_seconds(self) -> float | None:
+        """Predicted time per token [s]; None without a prediction."""
+        return None if self.predicted is None else 1.0 / self.predicted.tokens_per_second_per_user
+
+    @property
+    def unexplained_seconds(self) -> float | None:
+        """Measured time per token beyond the predicted one [s], negative if it is less; None without a prediction."""
+        return self.parts[-1].seconds if self.parts else None
+
+    @property
+    def gaps(self) -> dict[str, Gap]:
+        """Gaps to the frontiers by their names in records."""
+        return {"any_size": self.anywhere, "same_size": self.same_size, "ideal": self.ideal}
 
     @property
     def setups(self) -> Sequence[Setup]:
@@ -324,7 +132,7 @@ class Assessment(Assessed, Shown):
         return [self.setup]
 
     def record(self) -> dict[str, object]:
-        """Return gaps, parts of the step, and findings as plain data."""
+        """Return gaps and parts of the step as plain data."""
         gaps = self.gaps
         return {
             **facts(
@@ -346,23 +154,21 @@ class Assessment(Assessed, Shown):
             ],
             "unexplained_seconds": self.unexplained_seconds,
             "shortage": asdict(self.shortage) if self.shortage else None,
-            "findings": list(findings(self)),
             "sources": source_records(priced_sources(self.setup)),
         }
 
     def verdict_record(self) -> dict[str, object]:
         """Return the verdict as plain data: beside the prediction and the frontier, and what that rests on."""
-        predicted, likely = self.predicted, self.likely_seconds
+        likely = self.likely_seconds
         return {
             "compared_with": "decode steps" if self.requests is None else "services",
             "beside_prediction": self.expected,
             "beside_frontier": self.anywhere.verdict,
             "measured_seconds": self.measured.seconds,
-            "predicted_seconds": None if predicted is None else 1.0 / predicted.tokens_per_second_per_user,
+            "predicted_seconds": self.predicted_seconds,
             "predicted_seconds_low": None if likely is None else likely.low,
             "predicted_seconds_high": None if likely is None else likely.high,
             "layouts_tried": self.tried,
-            "lines": list(verdict(self)),
         }
 
     def records(self) -> list[dict[str, object]]:
@@ -390,10 +196,7 @@ class Assessment(Assessed, Shown):
 def _gap_record(gap: Gap, *, fits: bool) -> dict[str, object]:
     likely = gap.likely_seconds if fits else None
     return {
-        **attributes(gap, "verdict speed_factor"),
-        "tokens_per_second_lost": gap.speed_lost,
-        "cost_factor": gap.cost_factor,
-        "dollars_lost": gap.dollars_lost,
+        **attributes(gap, "verdict speed_factor tokens_per_second_lost cost_factor dollars_lost"),
         "gap_seconds": gap.seconds,
         "on_it_seconds": gap.on_it_seconds,
         "on_it_seconds_low": None if likely is None else likely.low,
@@ -465,7 +268,9 @@ def assess_service(
         if progress is not None:
             progress(share, "frontiers")
         layouts = offer(setting, requests, space)
-        front = service_frontier([Candidate(_with_measured(layouts, flight.concurrency))])
+        # The measured requests in flight need not be among those that are tried, and must not look better for it.
+        tried = replace(layouts, steady=lambda: layouts.states.joined(layouts.states.of_each_at(flight.concurrency)))
+        front = service_frontier([Candidate(tried)])
         curve = front.tokens_per_second, front.dollars
         return gap(measured, layouts.setup, front, curve, lambda index: _point_of(front, index), subject)
 
@@ -481,11 +286,6 @@ def assess_service(
     return Assessment(
         served, requests, measured, anywhere, same_size, ideal, flight.predicted, len(measured_layout), parts, shortage
     )
-
-
-def _with_measured(layouts: Services, concurrency: float) -> Services:
-    """The measured requests in flight need not be among those that are tried, and must not look better for it."""
-    return replace(layouts, steady=lambda: layouts.states.joined(layouts.states.of_each_at(concurrency)))
 
 
 def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
@@ -670,7 +470,10 @@ def _assess_steps(
     except NothingFitsError:
         shortage = _shortage_assess(setup, grid, measured.instance_batch)
     else:
-        parts = _parts(predicted, bound, measured)
+        single = np.ones(1)
+        same = Plans.of(single * predicted.accelerators, single * predicted.batch, single)
+        least = {name: float(seconds[0]) for name, seconds in evaluate(bound, same, "1d").parts.items()}
+        parts = step_parts(predicted.parts, least, measured.seconds - 1.0 / predicted.tokens_per_second_per_user)
     if progress is not None:
         progress(1.0, "done")
     tried = layouts(setup, grid).shape[0]
@@ -682,14 +485,6 @@ def _batches(measured: OperatingPoint, pins: Pins) -> Array:
     chips = measured.instance_accelerators
     groups = [number for number in range(1, chips + 1) if chips % number == 0 and number % pins.groups == 0]
     return np.unique([np.ceil(measured.instance_batch / number - ROUNDING) * number for number in groups])
-
-
-def _parts(predicted: Point, bound: Setup, measured: OperatingPoint) -> tuple[StepPart, ...]:
-    """The predicted step beside the ideal one, and what is left of the measured time."""
-    single = np.ones(1)
-    ideal = evaluate(bound, Plans.of(single * predicted.accelerators, single * predicted.batch, single), "1d").parts
-    left = measured.seconds - 1.0 / predicted.tokens_per_second_per_user
-    return step_parts(predicted.parts, {name: float(seconds[0]) for name, seconds in ideal.items()}, left)
 
 
 def _shortage_assess(setup: Setup, grid: InstanceGrid, batch: float) -> Shortage:

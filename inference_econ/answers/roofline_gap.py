@@ -1,4 +1,4 @@
-"""Where a deployment was measured: speed and cost, from a speed and one more number."""
+"""Operating point of a measured deployment, and its gap to a frontier."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from inference_econ.search import Frontier, Point
 
 #: Larger speeds, batches and throughputs are typing errors.
 _MOST = 1e9
-#: What says how full a deployment is: one of them.
+#: Quantities of which an observation has one.
 _FULLNESS = ("utilization", "batch", "throughput")
 #: Rounding [1].
 ROUNDING = 1e-9
@@ -37,33 +37,22 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """State of a deployment under a load.
-
-    Attributes
-    ----------
-    accelerators : int
-        All chips [1].
-    tokens_per_second_per_user : float
-        Speed [tokens/s].
-    batch : float
-        Sequences served at the same time by all of them [1]; of a service its requests in flight.
-    throughput : float
-        Output tokens of all [tokens/s].
-    mfu : float
-        Useful arithmetic over the dense peak [1].
-    dollars_per_million_output_tokens : float
-        Cost [USD per 1e6 tokens].
-    instances : int
-        Equal instances that these chips are [1].
-    """
+    """State of a deployment under a load."""
 
     accelerators: int
+    """All chips [1]."""
     tokens_per_second_per_user: float
+    """Speed [tokens/s]."""
     batch: float
+    """Sequences that all chips serve concurrently [1]; for a service, its requests in flight."""
     throughput: float
+    """Output tokens of all users [tokens/s]."""
     mfu: float
+    """Useful arithmetic over the dense peak [1]."""
     dollars_per_million_output_tokens: float
+    """Cost [USD per 1e6 tokens]."""
     instances: int = 1
+    """Equal instances that share the chips [1]."""
 
     @property
     def instance_accelerators(self) -> int:
@@ -83,22 +72,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Observation of a deployment: how fast it is, and one number that says how full it is.
-
-    Attributes
-    ----------
-    tokens_per_second : float
-        Speed of one user [tokens/s].
-    accelerators : int
-        All chips of what was measured [1].
-    utilization : float, optional
-        Useful arithmetic over the dense peak (MFU) [1]: of output tokens, and of a service of its prompts too.
-    batch : float, optional
-        Sequences served at the same time by all chips, on average [1]: of a service its requests in flight.
-    throughput : float, optional
-        Output tokens of all chips [tokens/s].
-    instances : int
-        Equal instances that the chips are [1].
+    """Measured speed of a deployment, with its utilization, batch or throughput.
 
     Raises
     ------
@@ -107,11 +81,17 @@ class Observation:
     """
 
     tokens_per_second: float
+    """Speed of one user [tokens/s]."""
     accelerators: int
+    """All measured chips [1]."""
     utilization: float | None = None
+    """Useful arithmetic over the dense peak (MFU) [1]: of output tokens, and for a service also of its prompts."""
     batch: float | None = None
+    """Sequences that all chips serve concurrently, on average [1]; for a service, its requests in flight."""
     throughput: float | None = None
+    """Output tokens of all chips [tokens/s]."""
     instances: int = 1
+    """Equal instances that share the chips [1]."""
 
     @classmethod
     def of(
@@ -237,8 +217,6 @@ def operating_point(setup: Setup, observed: Observation) -> OperatingPoint:
 NEAR = 0.02
 
 Verdict = Literal["behind", "on", "ahead"]
-#: A measured time per token beside the predicted one.
-Expected = Literal["faster", "as expected", "slower"]
 
 
 def useful_seconds(setup: Setup, requests: Requests) -> float:
@@ -250,32 +228,24 @@ def useful_seconds(setup: Setup, requests: Requests) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SteadyService:
-    """A service with a constant number of requests in flight, beside a measured one.
-
-    Attributes
-    ----------
-    setup : Setup
-        What, on what, how, at the mean context of the requests.
-    requests : Requests
-        Lengths.
-    plans : Plans
-        The layout, of shape (1,), with the batch of its decode steps.
-    batch : float
-        Requests in flight [1].
-    ttft_seconds, tpot_seconds, decode_seconds : float
-        Time to first token, per output token after it, and of a decode step without prefill [s].
-    requests_per_second : float
-        Completed [1/s].
-    """
+    """A service with a constant number of requests in flight, to compare with a measured one."""
 
     setup: Setup
+    """What, on what, how, at the mean context of the requests."""
     requests: Requests
+    """Lengths."""
     plans: Plans
+    """The layout, of shape (1,), with the batch of its decode steps."""
     batch: float
+    """Requests in flight [1]."""
     ttft_seconds: float
+    """Time to first token [s]."""
     tpot_seconds: float
+    """Time per output token after the first [s]."""
     decode_seconds: float
+    """Time of a decode step without prefill [s]."""
     requests_per_second: float
+    """Completed requests [1/s]."""
 
     @property
     def accelerators(self) -> float:
@@ -340,37 +310,26 @@ ComparedPoint = Point | SteadyService
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The measured point beside one frontier.
-
-    Attributes
-    ----------
-    measured : OperatingPoint
-        The point.
-    setup : Setup
-        What the frontier is of: under its profile, or the bound.
-    frontier : Frontier or ServiceFrontier
-        With the measured batch, or requests in flight, among those that were tried.
-    speeds, dollars : ndarray, shape (n,)
-        Its points [tokens/s], [USD per 1e6 tokens].
-    faster : ComparedPoint or None
-        The fastest deployment that costs no more; None if none is as cheap.
-    cheaper : ComparedPoint or None
-        The cheapest deployment that is at least as fast; None if none is as fast.
-    on_it_seconds : float
-        Time per token with which the measured chips and batch would lie on the frontier [s].
-    subject : Subject
-        What was measured.
-    """
+    """The measured point compared with one frontier."""
 
     measured: OperatingPoint
+    """The point."""
     setup: Setup
+    """Setup of the frontier: under its profile, or the bound."""
     frontier: Frontier | ServiceFrontier
+    """The frontier, with the measured batch, or requests in flight, among those that were tried."""
     speeds: Array
+    """Speeds of its points, shape (n,) [tokens/s]."""
     dollars: Array
+    """Costs of its points, shape (n,) [USD per 1e6 tokens]."""
     faster: ComparedPoint | None
+    """The fastest deployment that costs no more; None if none is as cheap."""
     cheaper: ComparedPoint | None
+    """The cheapest deployment that is at least as fast; None if none is as fast."""
     on_it_seconds: float
+    """Time per token with which the measured chips and batch would lie on the frontier [s]."""
     subject: Subject
+    """The measured deployment."""
 
     def instances(self, deployment: ComparedPoint) -> Instances:
         """One of its deployments as an instance that may be unlike what was measured."""
@@ -392,7 +351,7 @@ class Gap:
         return self.measured.dollars_per_million_output_tokens / self.cheaper.dollars_per_million_output_tokens
 
     @property
-    def speed_lost(self) -> float | None:
+    def tokens_per_second_lost(self) -> float | None:
         """Speed at equal cost beyond the measured one [tokens/s], negative if the point is ahead."""
         if self.faster is None:
             return None
@@ -433,21 +392,14 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class StepPart:
-    """One part of the step of the measured deployment.
-
-    Attributes
-    ----------
-    name : str
-        One of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``.
-    seconds : float
-        Under the profile [s]; the unexplained time is what was measured beyond all parts, negative if less.
-    ideal_seconds : float
-        The same part of the ideal step with the same chips and batch [s].
-    """
+    """One part of the step of the measured deployment."""
 
     name: str
+    """One of :data:`inference_econ.engine.step.PARTS`, or ``unexplained``."""
     seconds: float
+    """Under the profile [s]. Unexplained time is the measured time beyond all parts, negative if less."""
     ideal_seconds: float
+    """The same part of the ideal step with the same chips and batch [s]."""
 
     def closes(self, gap: Gap) -> float:
         """Share of a gap that is closed if this part alone shrinks to the ideal one [1]; 0 if there is no gap."""
@@ -458,101 +410,16 @@ class StepPart:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A measured batch that the memory cannot hold.
-
-    Attributes
-    ----------
-    batch : float
-        Sequences [1].
-    needed_bytes, available_bytes : float
-        Weights and cache of the deployment, in the layout that lacks least, and what it has [B].
-    most : int
-        Sequences that fit in that layout [1].
-    """
+    """A measured batch that does not fit in memory."""
 
     batch: float
+    """Sequences [1]."""
     needed_bytes: float
+    """Weights and cache of the deployment, in the layout that lacks least [B]."""
     available_bytes: float
+    """Memory of that layout [B]."""
     most: int
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Assessed:
-    """A measured deployment held against frontiers and a bound, before anything is said of it.
-
-    Attributes
-    ----------
-    setup : Setup
-        What, on what, how: under the profile.
-    requests : Requests or None
-        Lengths of the service that is compared; None where decode steps at the context are.
-    measured : OperatingPoint
-        The measured point.
-    anywhere : Gap
-        Against deployments of any number of chips, under the profile.
-    same_size : Gap
-        Against deployments of the same number of chips, under the profile.
-    ideal : Gap
-        Against the bound ``ideal`` for the same number of chips.
-    predicted : ComparedPoint or None
-        The measured chips, batch and layout (the fastest one, where it is open) as the profile predicts them; None
-        for decode steps whose batch does not fit.
-    tried : int
-        Layouts of which that is the fastest [1].
-    parts : tuple of StepPart
-        The predicted step by part, prompts of others, and the unexplained time: the measured time per token.
-    shortage : Shortage or None
-        Why there is no prediction, or one of fewer requests in flight.
-    """
-
-    setup: Setup
-    requests: Requests | None
-    measured: OperatingPoint
-    anywhere: Gap
-    same_size: Gap
-    ideal: Gap
-    predicted: ComparedPoint | None
-    tried: int
-    parts: tuple[StepPart, ...]
-    shortage: Shortage | None
-
-    def subjects(self) -> tuple[Instances]:
-        """The measured deployment."""
-        subject = self.anywhere.subject
-        assert subject.accelerators is not None and subject.concurrency is not None
-        return (Instances(self.setup, [subject.accelerators], [subject.concurrency], subject.isl, subject.osl),)
-
-    @property
-    def likely_seconds(self) -> Interval | None:
-        """Where 80 % of times per token lie that are predicted as this one is [s]; None if nobody knows."""
-        if self.predicted is None:
-            return None
-        return interval(self._predicted_seconds, self.setup.assumptions, subjects=[self.anywhere.subject])
-
-    @property
-    def expected(self) -> Expected | None:
-        """Beside the prediction: inside its interval, or within 2 % where none is known; None without one."""
-        if self.predicted is None:
-            return None
-        likely = self.likely_seconds or Interval(*(share * self._predicted_seconds for share in (1 - NEAR, 1 + NEAR)))
-        if self.measured.seconds > likely.high:
-            return "slower"
-        return "as expected" if self.measured.seconds >= likely.low else "faster"
-
-    @property
-    def _predicted_seconds(self) -> float:
-        assert self.predicted is not None
-        return 1.0 / self.predicted.tokens_per_second_per_user
-
-    @property
-    def unexplained_seconds(self) -> float | None:
-        """Measured time per token beyond the predicted one [s], negative if it is less; None without a prediction."""
-        return self.parts[-1].seconds if self.parts else None
-
-    @property
-    def gaps(self) -> dict[str, Gap]:
-        """Gaps to the frontiers by their names in records."""
-        return {"any_size": self.anywhere, "same_size": self.same_size, "ideal": self.ideal}
+    """Sequences that fit in that layout [1]."""
 
 
 def step_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:

@@ -41,6 +41,7 @@ from .memory import Memory as Memory
 from .mixed import mixed_step_seconds as mixed_step_seconds
 from .mixed import saved_seconds as saved_seconds
 from .open_choices import has_recipes as has_recipes
+from .open_choices import lacks_engine as lacks_engine
 from .open_choices import run_by as run_by
 from .open_choices import with_cache as with_cache
 from .operator_costs import OperatorCosts as OperatorCosts

@@ -6,13 +6,19 @@ from dataclasses import replace
 
 from inference_econ.engine.setup import Setup, changed, with_usual_cache, without_exceptions
 from inference_econ.errors import InputError
-from inference_econ.inputs import ServingEngine, check_dtype, lacks, with_engine
+from inference_econ.inputs import ServingEngine, check_dtype, engines_for, lacks, with_engine
 from inference_econ.inputs.engine import profiles
 
 
 def has_recipes(setup: Setup) -> bool:
     """Return whether a setup is served as engines' recipes have it: under their own profiles and no others."""
     return setup.left_open is not None and setup.left_open.assumptions == setup.assumptions
+
+
+def lacks_engine(setup: Setup) -> bool:
+    """Return whether no known engine can start the model on the chip in its formats; False for the published study."""
+    idle = setup.assumptions.layout.attention_groups == "idle"
+    return not setup.engines and not idle and not engines_for(setup.model, setup.hardware, setup.precision)
 
 
 def with_cache(setup: Setup, kv: str | None) -> Setup:

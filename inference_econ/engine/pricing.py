@@ -46,13 +46,6 @@ def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | Non
     return listed
 
 
-def price_label(chip: HardwareSpec, price: HourPrice) -> str:
-    """A price in words, by accelerator and by node, with its kind and date."""
-    node = chip.rented_as[-1:]
-    whole = f" (${price.dollars * node[0]:.4g} per node of {node[0]})" if node and node[0] > 1 else ""
-    return f"${price.dollars:.4g} per GPU-hour{whole}, {price.terms}"
-
-
 def no_price(chip: HardwareSpec) -> InputError:
     """That the file of a chip lists no price at all."""
     owned = "" if chip.purchase is None else ", or --price owned, as it lists what one costs to buy"

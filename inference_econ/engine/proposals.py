@@ -284,21 +284,6 @@ class Speculation:
         """Proposals of a round at most [1]."""
         return len(self.acceptance)
 
-    @property
-    def label(self) -> str:
-        """Who proposes, and how often it is accepted, in words."""
-        who = PROPOSERS[self.proposer]
-        if self.model is not None:
-            who += f" {self.model.name}"
-        if self.weights is not None:
-            who += f" ({self.weights})"
-        if self.shortest == self.longest:
-            gained = float(formulas.expected_tokens_by_position(self.acceptance))
-            return f"{who}, {self.longest} drafted in every round, which gives {gained:.3g} tokens"
-        if len(set(self.acceptance)) == 1:
-            return f"{who}, acceptance {self.acceptance[0]:.3g}, at most {self.longest} drafted"
-        return f"{who}, acceptance by position {', '.join(f'{rate:.3g}' for rate in self.acceptance)}"
-
     def tokens(self, assumptions: ServingAssumptions) -> Array:
         """Expected tokens of a round with 0, 1, .. proposals [1], shape (k + 1,).
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from inference_econ._shown import Shown
 from inference_econ.engine import Setup
-from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED
 from inference_econ.records.files import CHARTS, PICTURES
 from inference_econ.records.plain import Frame, frame_of, named
 from inference_econ.records.saved import csv_of
-from inference_econ.records.sources import setup_sources
 from inference_econ.report import charts
 
 if TYPE_CHECKING:
@@ -24,31 +22,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under a head, ready to be shown.
-
-    Attributes
-    ----------
-    title : str
-        Above the table.
-    columns : tuple of str
-        The head; units are part of it.
-    rows : tuple of tuple of str
-        One text per column.
-    notes : tuple of str
-        Below the table: what a reader must know to use the answer, warnings above all; a short line or two.
-    why : tuple of str
-        What the numbers rest on: assumptions, intervals, definitions, who can start what. A terminal shows it when it
-        is asked for.
-    least : tuple of str
-        Columns that a narrow terminal may leave out, the least important first.
-    """
+    """Rows of text under a head, ready to be shown."""
 
     title: str
+    """Above the table."""
     columns: tuple[str, ...]
+    """The head; units are part of it."""
     rows: tuple[tuple[str, ...], ...]
+    """One text per column."""
     notes: tuple[str, ...] = ()
+    """Below the table: warnings and what a reader needs to use the result, in a short line or two."""
     why: tuple[str, ...] = ()
+    """Basis of the numbers: assumptions, intervals, definitions, engines. A terminal shows it on request."""
     least: tuple[str, ...] = ()
+    """Columns that a narrow terminal may leave out, the least important first."""
 
     @property
     def every_note(self) -> tuple[str, ...]:
@@ -69,42 +56,6 @@ def _markdown_cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-def remarks(setup: Setup) -> list[str]:
-    """On which units the formats of a question run, where that is not their own."""
-    notes = []
-    for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
-        unit = setup.rates.unit(dtype)
-        if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
-            notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
-    return notes
-
-
-def warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
-    """Warnings on the model and the what-ifs of a question, but on lengths that were told before."""
-    model, notes = setup.model, []
-    longest = max((length for length, _ in setup.contexts), default=setup.context)
-    if not lengths_told and model.max_context is not None and longest > model.max_context:
-        notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
-    changed = dict.fromkeys(used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
-    if changed:
-        notes.append(f"What if: {', '.join(changed)}.")
-    if model.rumoured:
-        notes.append("The architecture of this model is a rumour.")
-    return [*notes, *scale_notes([setup])]
-
-
-def scale_notes(setups: Iterable[Setup]) -> list[str]:
-    """The published study's formats of the same width, where weights with scales are asked of its assumptions."""
-    formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
-    return [
-        f"{weights} weights are {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with their scales; the "
-        f"{8 * BYTES_PER_ELEMENT[UNSCALED[weights]]:g} bits of the published study have none: "
-        f"--weights {UNSCALED[weights]}."
-        for weights in dict.fromkeys(formats)
-        if weights in UNSCALED
-    ]
-
-
 Answer = TypeVar("Answer", bound=Shown)
 #: Parts of a sentence: texts, and amounts (:class:`.table.Amount`) that follow the price of a chip.
 Pieces = Sequence[str]
@@ -112,59 +63,40 @@ Pieces = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """A line that a terminal draws with characters, upwards on a logarithmic axis.
-
-    Attributes
-    ----------
-    x, y : sequence of float
-        Equally long.
-    x_label, y_label : str
-        Units are part of the labels.
-    """
+    """A line that a terminal draws with characters, upwards on a logarithmic axis."""
 
     x: Sequence[float]
+    """Positions across."""
     y: Sequence[float]
+    """Values, as many as ``x``."""
     x_label: str
+    """Label across, with its unit."""
     y_label: str
+    """Label of the values, with its unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareBar:
-    """Parts of a whole that a terminal shows as one bar.
-
-    Attributes
-    ----------
-    parts : mapping of str to float
-        By name, in one unit.
-    """
+    """Parts of a whole that a terminal shows as one bar."""
 
     parts: Mapping[str, float]
+    """Parts by name, in one unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """Remarks on the basis of all tables; a terminal shows them when it is asked to.
-
-    Attributes
-    ----------
-    lines : sequence of str
-        One sentence or more each.
-    """
+    """Remarks on the basis of all tables; a terminal shows them when it is asked to."""
 
     lines: Sequence[str]
+    """One sentence or more each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The answer in some lines above or below all tables, quiet or not.
-
-    Attributes
-    ----------
-    lines : sequence of str
-        One sentence or more each.
-    """
+    """The answer in some lines above or below all tables, quiet or not."""
 
     lines: Sequence[str]
+    """One sentence or more each."""
 
 
 #: What a terminal shows one below the other; quiet ones show tables only.
@@ -292,15 +224,10 @@ class Page(ABC):
 
 @dataclass(frozen=True)
 class AnswerPage(Page, Generic[Answer]):
-    """Page of an answer, which knows its question.
-
-    Attributes
-    ----------
-    answer : answer
-        What is shown.
-    """
+    """Page of an answer, which knows its question."""
 
     answer: Answer
+    """The result that the page shows."""
 
     def record(self) -> object:
         """The answer as plain data."""

@@ -10,13 +10,13 @@ from typing import Any
 from inference_econ.answers.deployments.recommend import POISSON, Burstiness
 from inference_econ.answers.deployments.service_record import Pick, layout_of, statistics
 from inference_econ.answers.disaggregated.load import PooledFleet
-from inference_econ.answers.notes import heading, lengths_label
 from inference_econ.answers.slo import NAMES, Chances, Targets
 from inference_econ.engine import Setup, chip_power
 from inference_econ.inputs import BYTES_PER_ELEMENT, catalog
 from inference_econ.inputs.workload.percentiles import MEAN
 from inference_econ.records.texts import amount, chance_percent, layout_label, prefixed
 from inference_econ.report.fields import Column
+from inference_econ.report.headings import heading, lengths_label
 from inference_econ.report.page import Table
 from inference_econ.serving import Loaded, Service
 

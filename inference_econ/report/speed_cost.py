@@ -11,9 +11,7 @@ import numpy.typing as npt
 
 from inference_econ._named import named
 from inference_econ._types import Array
-from inference_econ.answers import notes
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
-from inference_econ.answers.notes import doubts, frontiers_title, grounds, saving_note
 from inference_econ.engine import Setup, bounds
 from inference_econ.engine.bounds import Factors
 from inference_econ.errors import InputError
@@ -21,9 +19,12 @@ from inference_econ.formulas import money
 from inference_econ.records.deviations import SERVED
 from inference_econ.records.texts import ENGINE_NAMES, amount, chips_label, dollars, layout_label
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
+from inference_econ.report.error_notes import assumptions_label
 from inference_econ.report.fields import Column, Field, Record, column, field, view
+from inference_econ.report.headings import frontiers_title
 from inference_econ.report.metrics import AXES
-from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch, Table, remarks, warnings
+from inference_econ.report.notes import doubts, grounds, saving_note, setup_warnings, unit_notes
+from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch, Table
 from inference_econ.report.service import with_engines
 from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
 
@@ -36,7 +37,7 @@ _SIMILAR_SERVERS = "extras.servers.similar_servers:servers_like"
 
 def bands_label(setups: Iterable[Setup]) -> str:
     """Entry of bands in a legend, with the assumptions whose errors they are."""
-    names = ", ".join(dict.fromkeys(notes.name_of(setup.assumptions) for setup in setups))
+    names = ", ".join(dict.fromkeys(assumptions_label(setup.assumptions) for setup in setups))
     return f"{100 * bounds.LEVEL:.0f} % of measured values ({names})"
 
 
@@ -101,15 +102,10 @@ _SHOWN = 14
 
 @dataclass(frozen=True)
 class CurvePage(AnswerPage[Front]):
-    """Page of a frontier, whether its points are services or decode steps.
-
-    Attributes
-    ----------
-    y : str
-        What is held against speed.
-    """
+    """Page of a frontier, whether its points are services or decode steps."""
 
     y: Metric = "cost"
+    """Metric over speed."""
 
     def setups(self) -> Sequence[Setup]:
         """Setup of the preferred point."""
@@ -187,13 +183,13 @@ def points_table(
             *saving_note(front.saving),
             f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost.{counted}",
             *doubts(setups, subjects),
-            *warnings(front.setup, lengths_told=lengths_told),
+            *setup_warnings(front.setup, lengths_told=lengths_told),
         ),
         why=(
             *basis,
             *summary_notes(front),
             *grounds(setups, subjects, SERVED if services else ("tpot",)),
-            *remarks(front.setup),
+            *unit_notes(front.setup),
         ),
         least=least,
     )
@@ -347,40 +343,27 @@ def _summary(front: Choosable[Any]) -> FrontierSummary | None:
 
 
 class SimilarServer(NamedTuple):
-    """Speed and cost of a measured server.
-
-    Attributes
-    ----------
-    engine, dataset : str
-        What served, and the file of the measurement.
-    tokens_per_second_per_user : float
-        One over the TPOT [tokens/s].
-    tokens_per_second_per_accelerator : float
-        Output tokens: as measured, or by Little's law from the requests in flight and their latencies [tokens/s].
-    """
+    """Speed and cost of a measured server."""
 
     engine: str
+    """Engine of the server."""
     dataset: str
+    """File of the measurement."""
     tokens_per_second_per_user: float
+    """Inverse of the TPOT [tokens/s]."""
     tokens_per_second_per_accelerator: float
+    """Output tokens: as measured, or by Little's law from concurrency and latencies [tokens/s]."""
 
 
 class MeasuredLine(NamedTuple):
-    """A line of a picture that measured servers may be like.
-
-    Attributes
-    ----------
-    label : str
-        Of the line.
-    setup : Setup
-        What is served, on what, how; under other assumptions the same servers are shown.
-    lengths : tuple of float
-        Mean input and output tokens of requests [tokens].
-    """
+    """A line of a picture that measured servers may be like."""
 
     label: str
+    """Label of the line."""
     setup: Setup
+    """Model, GPU and formats. The servers are the same under all assumptions."""
     lengths: tuple[float, float]
+    """Mean input and output tokens of requests [tokens]."""
 
     def dollars_per_million_output_tokens(self, server: SimilarServer) -> float:
         """The whole bill over output tokens, at the price of the line [USD per 1e6 tokens]."""

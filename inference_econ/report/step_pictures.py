@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from inference_econ.answers.explain import Explanation
-from inference_econ.answers.notes import step_heading
 from inference_econ.engine import OperatorCosts, bounds
 from inference_econ.records.texts import layout_label
+from inference_econ.report.headings import step_heading
 
 
 @dataclass(frozen=True, slots=True)

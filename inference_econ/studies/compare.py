@@ -10,52 +10,33 @@ from typing import Any
 
 from inference_econ._types import Progress
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
-from inference_econ.answers.notes import frontiers_title, is_bound
 from inference_econ.answers.slo import chance_below
-from inference_econ.engine import bounds
+from inference_econ.engine import bounds, lacks_engine
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, Settings, catalog, prices
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.sources import source_records
-from inference_econ.records.texts import chance_percent
 from inference_econ.studies.results import AnyFrontier, Curve, Result, common_speeds
 from inference_econ.studies.scenario import run
 
-#: That the first is cheaper than the second: with less it is no winner [1].
-_ALIKE = 0.55
-#: From which probability on a series may well be the cheapest [1].
+#: Smallest probability of being the cheapest with which a series is a rival [1].
 _MAY_BE = 0.2
 
 
 @dataclass(frozen=True)
 class Winner:
-    """Cheapest series at a speed, and how probably it is that.
-
-    Attributes
-    ----------
-    speed : float
-        Of a user [tokens/s].
-    label, second : str
-        The series that is the cheapest, and the next one.
-    chance : float or None
-        That the first is cheaper than the second [1]; None where nobody knows.
-    rivals : tuple of str
-        Series that may well be the cheapest too: that are so with :data:`_MAY_BE` at least.
-    """
+    """Cheapest series at a speed, and the probability that it is the cheapest."""
 
     speed: float
+    """Speed of a user [tokens/s]."""
     label: str
+    """The cheapest series."""
     second: str
+    """The second cheapest series."""
     chance: float | None
+    """Probability that the first is cheaper than the second [1]; None if it is unknown."""
     rivals: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """Words for the cheapest series."""
-        if self.chance is not None and self.chance < _ALIKE:
-            return f"at {self.speed:g} {self.label} or {self.second}, alike within errors"
-        probability = "" if self.chance is None else f" with {chance_percent(self.chance)} %"
-        return f"at {self.speed:g} {self.label} before {self.second}{probability}"
+    """Series that are the cheapest with a probability of at least :data:`_MAY_BE`."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -76,9 +57,9 @@ class Comparison(Result):
 
     @property
     def bounds(self) -> list[str]:
-        """Labels of the series of services that were fitted to no server, or that no known engine can start."""
+        """Labels of the series of services that are fitted to no server, or that no known engine can start."""
         fronts = {curve.label: curve.frontier for curve in self.curves if isinstance(curve.frontier, ServiceFrontier)}
-        return [label for label, front in fronts.items() if is_bound(front.setup)]
+        return [label for label, front in fronts.items() if front.setup.is_bound or lacks_engine(front.setup)]
 
     @property
     def speeds(self) -> list[float]:
@@ -135,7 +116,6 @@ class Comparison(Result):
             best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
             series.append({"label": label, **record, "preferred": best})
         return {
-            "title": frontiers_title([curve.front for curve in self.curves]),
             "series": series,
             "cheapest": [asdict(winner) for winner in self.winners(shown)],
             "sources": source_records(self.sources),

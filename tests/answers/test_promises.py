@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.answers.deployments.recommend import recommend
-from inference_econ.answers.notes import promises_label
 from inference_econ.answers.slo import Targets, chances, check_mean, promised_rates
 from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.report.headings import promises_label
 from inference_econ.serving import loaded
 from tests.offered import offer_of, service_of
 

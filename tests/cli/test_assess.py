@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,22 +32,15 @@ SERVED = ("assess", "llama_3_70b", "h100_sxm", "--weights", "fp8", "--tokens-per
 LENGTHS = ("--isl", 2000, "--osl", 500)
 
 
-def verdict(command: Command, *arguments: object) -> dict[str, Any]:
-    found = record(command, *arguments)["verdict"]
-    assert isinstance(found, dict)
-    return found
-
-
 def test_a_fleet_is_equal_instances(command: Command) -> None:
     one = record(command, *SERVED, "--batch", 64, *LENGTHS)
     two = record(command, *SERVED[:8], 8, "--tp", 4, "--batch", 128, *LENGTHS)
-    sized = record(command, *SERVED[:8], 8, "--instance-gpus", 4, "--batch", 128, *LENGTHS)
+    sized = command(*SERVED[:8], 8, "--instance-gpus", 4, "--batch", 128, *LENGTHS).out
     assert (two["measured"]["instances"], two["measured"]["accelerators"]) == (2, 8)
     assert two["measured"]["throughput"] == pytest.approx(2 * one["measured"]["throughput"])
     for name in ("predicted_seconds", "beside_prediction", "beside_frontier"):
         assert two["verdict"][name] == one["verdict"][name]
-    assert sized["measured"]["instances"] == 2
-    assert "2 instances of 4 GPUs tp4" in two["verdict"]["lines"][2]
+    assert "2 instances of 4 GPUs tp4" in sized
     steps = record(command, *SERVED[:8], 8, "--tp", 4, "--batch", 128)
     alone = record(command, *SERVED, "--batch", 64)
     assert steps["predicted"]["batch"] == alone["predicted"]["batch"] == 64

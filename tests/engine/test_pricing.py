@@ -7,9 +7,10 @@ import re
 import pytest
 
 from inference_econ.engine import Setup
-from inference_econ.engine.pricing import hour_price, price_label
+from inference_econ.engine.pricing import hour_price
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
+from inference_econ.report.headings import price_label
 
 
 @pytest.mark.rows

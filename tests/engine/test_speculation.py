@@ -364,7 +364,6 @@ def test_acceptance_of_one_length_has_its_mean_and_the_least_variance() -> None:
         fixed = Speculation.fixed("eagle", 3, tokens)
         assert fixed.acceptance == pytest.approx(chances)
         assert fixed.tokens(serving)[-1] == pytest.approx(tokens)
-    assert Speculation.fixed("eagle", 3, 2.4).label == ("EAGLE head, 3 drafted in every round, which gives 2.4 tokens")
     assert Speculation.fixed("eagle", 3, 2.4).record()["shortest_draft"] == 3
     assert Speculation.of("eagle", 0.8, 3).record()["shortest_draft"] == 0
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers import notes as caveats
 from inference_econ.engine import Instances, Setup
 from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs import Settings, catalog
@@ -16,6 +15,7 @@ from inference_econ.inputs.engine import launch_options as serving_engines
 from inference_econ.inputs.engine import profiles
 from inference_econ.inputs.engine.recipes import practices
 from inference_econ.inputs.presets import generations
+from inference_econ.report.notes import generation_remarks, warnings
 from inference_econ.studies.settings import frontier_of
 
 MODEL = "llama_3_8b"
@@ -119,7 +119,7 @@ def test_a_chip_under_another_name_and_family_is_served_as_its_generation_is(
     assert mine.engines == known.engines
     assert profiles.for_hardware(copy, "vllm") == profiles.for_hardware(chip, "vllm")
     assert practices("vllm", mine.model, mine.hardware) == practices("vllm", known.model, known.hardware)
-    assert caveats.generation_remarks(setups) == []
+    assert generation_remarks(setups) == []
 
 
 def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(tmp_path: Path) -> None:
@@ -130,19 +130,19 @@ def test_a_generation_that_nobody_measured_is_said_to_lack_profile_and_engines(t
         "start on it: no engine. A chip like another generation can say so in its file: ada, ampere, "
         "ampere_workstation, blackwell, blackwell_geforce, cdna3, cdna4, cdna5, hopper, rubin, turing, volta."
     )
-    assert line in caveats.warnings([Instances(setup)])
+    assert line in warnings([Instances(setup)])
     tpu = ie.Setup.of("llama_3_8b", "tpu_v6e")
-    assert len(caveats.generation_remarks([setup, tpu, tpu])) == 2
+    assert len(generation_remarks([setup, tpu, tpu])) == 2
     # Whoever names a preset needs no profile.
-    assert caveats.generation_remarks([ie.Setup.of("llama_3_8b", "tpu_v6e", assumptions="ideal")]) == []
+    assert generation_remarks([ie.Setup.of("llama_3_8b", "tpu_v6e", assumptions="ideal")]) == []
 
 
 def test_an_engine_of_which_no_server_was_measured_is_said_to_have_no_profile() -> None:
     setup = ie.Setup.of("llama_3_8b", "rtx_3090", engine="llama_cpp", weights="q4_k_m")
     line = "llama_cpp: no server of it was measured, so profiles/servers stands in for a profile of its own."
-    assert caveats.generation_remarks([setup]) == [line]
+    assert generation_remarks([setup]) == [line]
     named = ie.Setup.of("llama_3_8b", "rtx_3090", engine="llama_cpp", weights="q4_k_m", assumptions="ideal")
-    assert caveats.generation_remarks([named]) == []
+    assert generation_remarks([named]) == []
 
 
 def test_engines_run_on_generations() -> None:

@@ -15,6 +15,7 @@ from inference_econ.extras.papers.study_asks import SamplingRuleAsk
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import Rounds
 from inference_econ.inputs import Scenario
+from inference_econ.report.questions.scenario import cell_table
 from inference_econ.studies.scenario import run
 
 
@@ -117,7 +118,7 @@ def test_the_shipped_scenario_finds_the_rule_exact() -> None:
 
 def test_positions_that_no_round_reached_are_said_to_be_so() -> None:
     ask = SamplingRuleAsk(kind="sampling_rule", rounds=1000, draft_length=64, vocabulary=3, seed=8)
-    lines = sampling_rule.compare(ask).tables[0].lines()
+    lines = cell_table(sampling_rule.compare(ask).tables[0]).rows
     assert "not reached" in lines[-3] and "nan" not in str(lines)
 
 

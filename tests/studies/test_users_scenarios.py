@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from inference_econ import errors
-from inference_econ.answers.assess import verdict
 from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
 from inference_econ.answers.settings import speculation_of
@@ -21,6 +20,7 @@ from inference_econ.records.plain import csv_text
 from inference_econ.report.page import Headline
 from inference_econ.report.pages import page
 from inference_econ.report.questions import scenario_figure
+from inference_econ.report.questions.assess import verdict
 from inference_econ.report.questions.scenario import scenario_table, scenario_tables
 from inference_econ.studies.scenario import run
 from tests import asking

@@ -50,28 +50,20 @@ UNITS: dict[Measure, tuple[str, str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One predicted number.
-
-    Attributes
-    ----------
-    measure : str
-        ``ttft`` [s], ``tpot`` [s], ``e2e`` (to the last token) [s] or ``throughput`` [output tokens/s].
-    statistic : str
-        ``mean``, or a percentile of requests such as ``p95``.
-    value : float
-        Predicted.
-    low, high : float or None
-        Interval; None where nobody knows it.
-    promised : float or None
-        What was promised of this very number; None if nothing was.
-    """
+    """One predicted number."""
 
     measure: Measure
+    """``ttft`` [s], ``tpot`` [s], ``e2e`` (to the last token) [s] or ``throughput`` [output tokens/s]."""
     statistic: str
+    """``mean``, or a percentile of requests such as ``p95``."""
     value: float
+    """Predicted value."""
     low: float | None = None
+    """Lower end of its interval; None if it is unknown."""
     high: float | None = None
+    """Upper end of its interval; None if it is unknown."""
     promised: float | None = None
+    """SLO of this number; None without one."""
 
     @property
     def name(self) -> str:
@@ -79,38 +71,17 @@ class Expected:
         label = UNITS[self.measure][0]
         return label if self.measure == "throughput" else f"{label} {self.statistic}"
 
-    @property
-    def text(self) -> str:
-        """The number with its interval and promise in words."""
-        _, unit, factor = UNITS[self.measure]
-        low, high = (None if end is None else _digits(factor * end) for end in (self.low, self.high))
-        between = "" if low is None or high is None else f" ({low} to {high})"
-        promised = "" if self.promised is None else f", promised {_digits(factor * self.promised)}"
-        return f"{self.name} {_digits(factor * self.value)}{between}{' ' if unit else ''}{unit}{promised}"
-
-
-def _digits(number: float) -> str:
-    """A number with four digits, whole from a thousand on."""
-    return f"{number:.4g}" if number < 1e3 else f"{number:.0f}"
-
 
 @dataclass(frozen=True, slots=True)
 class OfferedLoad:
-    """Load that a run offers to one address.
-
-    Attributes
-    ----------
-    requests_per_second : float or None
-        Rate [1/s], or None for a constant number under way.
-    concurrency : int or None
-        Requests under way all the time [1], or None for a rate.
-    arrival_scv : float
-        Burstiness of a rate, 1 if Poisson [1].
-    """
+    """Load that a run offers to one address."""
 
     requests_per_second: float | None = None
+    """Rate [1/s], or None for a constant concurrency."""
     concurrency: int | None = None
+    """Concurrent requests [1], or None for a rate."""
     arrival_scv: float = 1.0
+    """Burstiness of a rate, 1 if Poisson [1]."""
 
     @property
     def requests(self) -> int:
@@ -128,21 +99,14 @@ class OfferedLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadTestRun:
-    """A run of a load generator.
-
-    Attributes
-    ----------
-    options : EngineOptions
-        What its command understands.
-    command : str
-        ``vllm bench serve``, ``aiperf profile`` or ``guidellm run``.
-    arguments : mapping
-        Options with their values.
-    """
+    """A run of a load generator."""
 
     options: EngineOptions
+    """Options that its command knows."""
     command: str
+    """``vllm bench serve``, ``aiperf profile`` or ``guidellm run``."""
     arguments: Mapping[str, Any]
+    """Options with their values."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -202,21 +166,6 @@ def run(
 
 
 _COMMANDS = ("vllm bench serve", "aiperf profile", "guidellm run")
-
-
-def simplified(generator: Generator, requests: Requests) -> list[str]:
-    """Differences between the requests of a run and those of the prediction, in words."""
-    varied = [length for length in (requests.isl, requests.osl) if length.scv > 0.0]
-    remarks = []
-    if generator == "vllm" and any(length.kind != "uniform" for length in varied):
-        remarks.append("the load generator draws lengths evenly around their means, none of twice the mean or more")
-    elif generator != "vllm" and varied:
-        remarks.append("the load generator draws normal lengths, with the means and deviations of those predicted")
-    if requests.cached > requests.shared_prefix and not requests.longest_turn and generator != "guidellm":
-        remarks.append("what is cached of a prompt is the same in all prompts of the run, which caches hold once")
-    if requests.cached and generator == "guidellm":
-        remarks.append("prompts of the run have nothing in common, so that nothing of them is cached")
-    return remarks
 
 
 def _vllm(options: EngineOptions, model: str, url: str, requests: Requests, load: OfferedLoad) -> dict[str, Any]:
@@ -344,24 +293,16 @@ ENGINES = ("vllm", "sglang", "trtllm", "llama_cpp", "mlx")
 
 @dataclass(frozen=True, slots=True)
 class PlanPart:
-    """Some equal instances of a deployment.
-
-    Attributes
-    ----------
-    service : Service
-        One of them.
-    replicas : int
-        How many there are [1].
-    role : str
-        What they do.
-    slots : int or None
-        Requests under way in each at most [1]; None for as many as its memory holds.
-    """
+    """Some equal instances of a deployment."""
 
     service: Service
+    """One instance."""
     replicas: int
+    """Number of instances [1]."""
     role: Role = "both"
+    """Role of the instances."""
     slots: int | None = None
+    """Maximum concurrent requests of an instance [1]; None for as many as its memory holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import numpy as np
 
 from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.notes import doubts, grounds, heading
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import Setup
 from inference_econ.extras.agents.agents import AgentPurchase, DayOfAgents
@@ -31,6 +30,8 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import agents_said, start_of
 from inference_econ.report.fields import view
+from inference_econ.report.headings import heading
+from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions.price import PricePage
 from inference_econ.report.questions.recommend import (

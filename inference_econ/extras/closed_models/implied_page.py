@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inference_econ.answers import notes as caveats
-from inference_econ.answers.notes import lengths_label
 from inference_econ.extras.closed_models.implied import ImpliedHour, RevealedExponents
 from inference_econ.records.plain import attributes
 from inference_econ.records.texts import amount, dollars, formats_label, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import view
+from inference_econ.report.headings import lengths_label
+from inference_econ.report.notes import warnings
 from inference_econ.report.page import AnswerPage, Page, Pieces, Table
 
 #: What the published study takes (eq. 45) [1].
@@ -47,7 +47,7 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
             f"Sold for {implied.price_over_cost:g} times what they cost, on the cheapest service of that speed, always "
             "full: one that is not, or less efficient, pays for less.",
         )
-        return (Table(title, ("", ""), rows, tuple(caveats.warnings(implied.subjects())), why),)
+        return (Table(title, ("", ""), rows, tuple(warnings(implied.subjects())), why),)
 
     def question(self) -> str:
         """Question about the price of an hour that tokens pay for."""

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from inference_econ.answers import notes as caveats
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.service_record import under_load
-from inference_econ.answers.notes import doubts
 from inference_econ.answers.slo import Chances, Targets, chances, least_chance
 from inference_econ.extras.fleets.buy import MONTH_HOURS, Crossover, Purchase
 from inference_econ.extras.fleets.capacity_blocks import Lot
@@ -18,8 +16,11 @@ from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import amount, assumptions_label, chance_percent
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.error_notes import error_remarks
 from inference_econ.report.fields import Record, view
+from inference_econ.report.notes import doubts
 from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.questions.price import usual_speed_label
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import kept_with, service_title
 
@@ -44,7 +45,9 @@ class BuyPage(AnswerPage[Purchase]):
             "hardware", "paid", "accelerators", "dollars_per_month", "dollars_per_million_when_full", "offer",
             "dollars_per_million_tokens", "cheaper_from", "always_cheaper_from", "probability",
         )  # fmt: skip
-        usual = "" if answer.usual is None else f"Fleets promise a usual speed: {answer.usual.text} tokens/s per user. "
+        usual = ""
+        if answer.usual is not None:
+            usual = f"Fleets promise a usual speed: {usual_speed_label(answer.usual)} tokens/s per user. "
         # Lots are as full as promises allow, so that half of the measured ones would break them.
         filled = min((_chances(lot, answer.targets) for lot in answer.lots), key=least_chance)
         speed = [f"{usual}A full lot: {kept}" for kept in kept_with(filled, answer.targets)]
@@ -87,7 +90,7 @@ class BuyPage(AnswerPage[Purchase]):
                 "as a further lot begins empty. P: that a measured fleet, when full, is cheaper than the offer.",
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
-                *caveats.remarks(subjects, SEEN),
+                *error_remarks(subjects, SEEN),
             ),
         )
 

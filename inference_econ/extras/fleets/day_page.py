@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from inference_econ.answers import notes
 from inference_econ.answers.deployments.service_record import under_load
-from inference_econ.answers.notes import doubts, promises_label
 from inference_econ.engine import Instances
 from inference_econ.extras.fleets.capacity_blocks import Lot
 from inference_econ.extras.fleets.day import DayOfFleet
@@ -14,7 +12,10 @@ from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import amount, assumptions_label, words
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.error_notes import error_remarks
 from inference_econ.report.fields import view
+from inference_econ.report.headings import promises_label
+from inference_econ.report.notes import doubts
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import service_title
 
@@ -50,7 +51,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
             why=(
                 *lot_prices(answer.lots),
                 f"Assumptions: {assumptions_label(self.setups())}.",
-                *notes.remarks(self._subjects(), SEEN),
+                *error_remarks(self._subjects(), SEEN),
             ),
         )  # fmt: skip
         runs = view(

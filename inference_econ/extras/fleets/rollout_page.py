@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.deployments.candidates import practice_of
 from inference_econ.answers.deployments.service_record import layout_of
-from inference_econ.answers.notes import doubts, grounds, heading, lengths_label
 from inference_econ.engine import Instances
 from inference_econ.extras.fleets.rollout import Rollout, RolloutRun
 from inference_econ.records.texts import amount, assumptions_label, dollars, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import view
+from inference_econ.report.headings import heading, lengths_label
+from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import fleet_label, started, with_engines, with_recipes
 

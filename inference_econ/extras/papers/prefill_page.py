@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from inference_econ.answers import notes as caveats
-from inference_econ.answers.notes import heading
 from inference_econ.answers.prompt_processes import Way
 from inference_econ.extras.papers.prefill import WAYS, PrefillWays, SharedPrompt, Stages
 from inference_econ.records.texts import amount, dollars
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
+from inference_econ.report.error_notes import extrapolations
 from inference_econ.report.fields import Column, view
-from inference_econ.report.page import AnswerPage, Pieces, Table, remarks, warnings
+from inference_econ.report.headings import heading
+from inference_econ.report.notes import setup_warnings, unit_notes, warnings
+from inference_econ.report.page import AnswerPage, Pieces, Table
 
 #: What stands where a way cannot be.
 _NONE = "-"
@@ -109,7 +110,7 @@ def times_table(ways: PrefillWays) -> Table:
         process = "one GPU" if size == 1 else f"one process of {size} GPUs"
         alone = ", ".join(f"{prompt} tokens {amount(1e3 * way.seconds)} ms" for prompt, way in ways.alone.items())
         notes.append(f"Speed-up: of the fastest over {process}: {alone}.")
-    notes += [*caveats.warnings(ways.subjects()), *warnings(replace(ways.setup, context=ways.longest))]
+    notes += [*warnings(ways.subjects()), *setup_warnings(replace(ways.setup, context=ways.longest))]
     why = (
         f"Assumptions: {ways.setup.assumptions.name}; prompts are read whole, not in chunks.",
         f"'context' and 'chain' cut the prompt among processes of {size} GPU{'s' if size > 1 else ''}, each of which "
@@ -119,8 +120,8 @@ def times_table(ways: PrefillWays) -> Table:
         "to process behind attention. Each process has tokens from both ends of the prompt: all have as much to do.",
         "chain: each process hands the cache of all tokens so far to the next, layer by layer (KV-Runahead).",
         "No interval: TTFTs were measured under load, on servers that cut matrices; no known engine runs a chain.",
-        *caveats.extrapolations(*ways.subjects()),
-        *remarks(ways.setup),
+        *extrapolations(*ways.subjects()),
+        *unit_notes(ways.setup),
     )
     least = ("sequence ms", "gathered ms", "even chain ms")
     return view(title(ways), (), columns, notes=notes, why=why, least=least)

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
-from inference_econ.answers.notes import frontiers_title
 from inference_econ.answers.slo import chance_below
 from inference_econ.extras.uncertainty.answer import MARGIN, QUANTILES, Shares, Uncertainty
 from inference_econ.extras.uncertainty.asks import PROFILE
@@ -19,6 +18,7 @@ from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import chance_percent, dollars
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
+from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Table
 from inference_econ.report.questions.frontier import assumed, warned
 

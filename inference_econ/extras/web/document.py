@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.notes import formats_title
-from inference_econ.engine import Setup, pricing
+from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.records.files import check_page, write_text
 from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import Amount
 from inference_econ.report import charts
+from inference_econ.report.headings import formats_title, price_label
 from inference_econ.report.page import Page, Pieces, Remarks, Table, is_numeric
 from inference_econ.report.picture import picture
 from inference_econ.report.questions import launch
@@ -219,7 +219,7 @@ def _basis(page: Page) -> list[str]:
 
 def _facts(setup: Setup) -> tuple[str, ...]:
     """Facts of a setup: model, chip, price, formats and assumptions."""
-    price = "" if setup.price is None else pricing.price_label(setup.hardware, setup.hour_price)
+    price = "" if setup.price is None else price_label(setup.hardware, setup.hour_price)
     return setup.model.name, setup.hardware.name, price, formats_title(setup), setup.assumptions.name
 
 

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
-from inference_econ.answers.notes import frontiers_title
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.records.sources import UsedSource
-from inference_econ.records.texts import amount, dollars, layout_label, size
+from inference_econ.records.texts import amount, chance_percent, dollars, layout_label, size
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot
+from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions import frontier
 from inference_econ.report.questions.frontier import COUNTED, DECODED, MEANS, PREFILL_TOO
@@ -23,24 +23,20 @@ from inference_econ.search import Metric
 from inference_econ.studies.compare import Comparison
 from inference_econ.studies.results import Curve
 
+#: Smallest probability of being cheaper than the second with which a series is the cheapest by itself [1].
+_ALIKE = 0.55
+
 
 @dataclass(frozen=True)
 class ComparisonPage(AnswerPage[Comparison]):
-    """Several frontiers, ready to be shown.
-
-    Attributes
-    ----------
-    wanted_speeds : sequence of float
-        Columns of the table, ascending [tokens/s per user]; round ones if neither speeds nor costs are given.
-    costs : sequence of float
-        Columns of speeds and sizes at these costs, ascending [USD per 1e6 output tokens].
-    y : str
-        What the picture holds against speed.
-    """
+    """Several frontiers, ready to be shown."""
 
     wanted_speeds: Sequence[float] = ()
+    """Columns of the table, ascending [tokens/s per user]; round ones if neither speeds nor costs are given."""
     costs: Sequence[float] = ()
+    """Columns of speeds and sizes at these costs, ascending [USD per 1e6 output tokens]."""
     y: Metric = "cost"
+    """Metric that the picture draws over speed."""
 
     @property
     def speeds(self) -> Sequence[float]:
@@ -120,7 +116,14 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
             rows.append((label, *"-" * before, "nothing fits", *"-" * after))
     marked = " How surely is not known where no share stands." if any(winner.chance is None for winner in best) else ""
     marked += " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
-    note = [f"The cheapest, {'; '.join(winner.text for winner in best)}.{marked}"] if best else []
+    cheapest = []
+    for winner in best:
+        if winner.chance is not None and winner.chance < _ALIKE:
+            cheapest.append(f"at {winner.speed:g} {winner.label} or {winner.second}, alike within errors")
+            continue
+        probability = "" if winner.chance is None else f" with {chance_percent(winner.chance)} %"
+        cheapest.append(f"at {winner.speed:g} {winner.label} before {winner.second}{probability}")
+    note = [f"The cheapest, {'; '.join(cheapest)}.{marked}"] if best else []
     if bound:
         verb = "is a bound" if len(bound) == 1 else "are bounds"
         note.append(f"{_listed(bound, 'and')} {verb}: fitted to no server, or started by no known engine.")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inference_econ.answers import notes as caveats
 from inference_econ.answers.explain import (
     Explanation,
     operator_records,
@@ -17,13 +16,15 @@ from inference_econ.answers.explain import (
     seconds_by_part,
     shown_parts,
 )
-from inference_econ.answers.notes import doubts, startable_notes, step_heading, subject_label
 from inference_econ.engine import MACHINE, MEASURED, bounds, recorded_key
 from inference_econ.errors import InputError
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.texts import PART_NAMES, amount, dollars, layout_label, words
 from inference_econ.report import charts, page, step_pictures
+from inference_econ.report.error_notes import extrapolations, interval_note
 from inference_econ.report.fields import view
+from inference_econ.report.headings import step_heading, subject_label
+from inference_econ.report.notes import doubts, setup_warnings, startable_notes, unit_notes
 from inference_econ.report.page import AnswerPage, Block, Pieces, ShareBar
 from inference_econ.report.service import milliseconds, power_basis, started
 
@@ -154,7 +155,7 @@ def _explain_notes(explanation: Explanation) -> Iterator[str]:
         else:
             yield f"No cache is kept: with one the step takes {alone}, {amount(times)} times less."
     yield from doubts([setup], explanation.subjects())
-    yield from page.warnings(setup)
+    yield from setup_warnings(setup)
 
 
 def _explain_why(explanation: Explanation) -> Iterator[str]:
@@ -191,7 +192,7 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
     if not quantities and setup.assumptions.calibration is not None:
         yield "No interval: TTFTs were measured under load, and their errors are not those of a prefill step alone."
     else:
-        around, spread = bounds.around(instances, "tpot"), caveats.spread(instances, quantities)
+        around, spread = bounds.around(instances, "tpot"), interval_note(instances, quantities)
         ms, errors = 1e3 * explanation.seconds, ""
         if around is not None:
             errors = f"Step {ms:.4g} ms, {ms * around.low:.4g} to {ms * around.high:.4g} ms with such errors: "
@@ -203,9 +204,9 @@ def _explain_why(explanation: Explanation) -> Iterator[str]:
             f"The fast domain of {setup.hardware.link_domain} is worth {apart / explanation.seconds:.3g} x: in "
             f"machines of {MACHINE} the step would take {1e3 * apart:.4g} ms."
         )
-    yield from caveats.extrapolations(instances)
+    yield from extrapolations(instances)
     yield from startable_notes([setup])
-    yield from page.remarks(setup)
+    yield from unit_notes(setup)
 
 
 def operator_table(explanation: Explanation) -> page.Table:

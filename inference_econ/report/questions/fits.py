@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inference_econ.answers.fits import Fits
-from inference_econ.answers.notes import heading, lengths_label, subject_label
 from inference_econ.records.texts import assumptions_label, chips_label, layout_label
 from inference_econ.report.fields import view
+from inference_econ.report.headings import heading, lengths_label, subject_label
 from inference_econ.report.page import AnswerPage, Pieces, Table
 
 

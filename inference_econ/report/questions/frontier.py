@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, token_parts
 from inference_econ.answers.launching.plan import OfferedLoad, PlanPart, Start
-from inference_econ.answers.notes import doubts, frontiers_title, grounds, subject_label
 from inference_econ.engine import Instances, key_degrees
 from inference_econ.inputs import Quantity
 from inference_econ.records.deviations import SERVED
@@ -18,8 +17,10 @@ from inference_econ.records.texts import PART_NAMES, assumptions_label
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import expected_in_flight, parts_of_pools, refuse_chain
+from inference_econ.report.headings import frontiers_title, subject_label
 from inference_econ.report.metrics import AXES
-from inference_econ.report.page import Table, scale_notes
+from inference_econ.report.notes import doubts, grounds, scale_notes
+from inference_econ.report.page import Table
 from inference_econ.report.service import with_recipes
 from inference_econ.report.speed_cost import speed_question
 from inference_econ.search import Frontier, Metric, PlanTable

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inference_econ.answers.notes import LEFT_OUT
 from inference_econ.engine import unknown_share
 from inference_econ.engine.memory import weight_bytes
 from inference_econ.inputs import ModelSpec, Precision
 from inference_econ.inputs.huggingface import OUTSIDE, Checkpoint
 from inference_econ.records.plain import attributes
+from inference_econ.report.notes import LEFT_OUT
 from inference_econ.report.page import Page, Table
 
 #: What is counted beside parameters.

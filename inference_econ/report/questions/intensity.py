@@ -10,12 +10,13 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.explain import ridge
 from inference_econ.answers.intensity import STEP, Axis, Intensity, IntensitySweep
-from inference_econ.answers.notes import cannot_start, heading, subject_label
 from inference_econ.formulas.roofline import attainable
 from inference_econ.records.texts import amount, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
-from inference_econ.report.page import AnswerPage, Pieces, Table, remarks, warnings
+from inference_econ.report.headings import heading, subject_label
+from inference_econ.report.notes import cannot_start, setup_warnings, unit_notes
+from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import started
 
 #: What is varied: in a sentence, at the head of an axis, and a value of it.
@@ -85,7 +86,7 @@ def intensity_table(answer: Intensity) -> Table:
         f"Bound: the longer of arithmetic and memory traffic, at the rates that {answer.setup.assumptions.name} has of "
         f"each kernel; network and launches are apart. The step: the sums over all operators.",
         f"{ridge_means}.",
-        *remarks(answer.setup),
+        *unit_notes(answer.setup),
     )
     return Table(intensity_title(answer), columns, tuple(rows), tuple(_notes(answer)), why, ("ridge", "closed form"))
 
@@ -109,7 +110,7 @@ def _notes(answer: Intensity) -> Iterator[str]:
             f"{answer.sparsity:.3g} times the batch of dense ones by the closed form."
         )
     yield from cannot_start([answer.setup])
-    yield from warnings(answer.setup)
+    yield from setup_warnings(answer.setup)
 
 
 def _turns(sweep: IntensitySweep) -> tuple[str, str]:

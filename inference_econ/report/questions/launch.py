@@ -22,7 +22,7 @@ from inference_econ.answers.launching.instance import (
     headless,
     machines,
 )
-from inference_econ.answers.launching.plan import LaunchPlan, Start, simplified
+from inference_econ.answers.launching.plan import UNITS, Expected, LaunchPlan, Start
 from inference_econ.engine import node
 from inference_econ.inputs import yaml_text
 from inference_econ.report.service import fleet_label
@@ -217,17 +217,42 @@ def remarks(deployment: LaunchPlan) -> list[str]:
         role = "" if instance.role == "both" else f"{instance.role}: "
         room = instance.limits.room
         lines.append(f"{role}{fleet_label(instance.service, instance.replicas)}; {instance.model}")
+        parts = {"weights": room.weights, "workspace": room.workspace, "cache": room.cache, "graphs": room.graphs}
+        filled = ", ".join(f"{name} {value / 1e9:.1f}" for name, value in parts.items())
         longest = f"{instance.limits.tokens} tokens has {room.request / 1e9:.2f}"
-        lines.append(f"{role}{room.text}; one request of {longest}")
+        lines.append(f"{role}GB of each of {room.total / 1e9:.0f}: {filled}; one request of {longest}")
     replicas = deployment.instances[0].replicas
     share = f", {replicas} instances" if replicas > 1 and not deployment.disaggregated else ""
     lines.append(f"predicted at {deployment.load.text}{share} (80 % of measured values lie in the intervals):")
-    lines += [f"  {expected.text}" for expected in deployment.expected]
+    lines += [f"  {expected_label(expected)}" for expected in deployment.expected]
     lines += notes(deployment)
     # Names come from files of strangers: whatever a reader takes for the end of a line, it is none of the comment's.
     whole = [" ".join(line.splitlines()) for line in lines]
     wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
     return [part for line in whole for part in wrap.wrap(line)]
+
+
+def expected_label(expected: Expected) -> str:
+    """A predicted number with its interval and its SLO.
+
+    Examples
+    --------
+    >>> expected_label(Expected("throughput", "mean", 25_000.0))
+    'output tokens/s 25000'
+    >>> expected_label(Expected("ttft", "p50", 0.1123, 0.0537, 1.16))
+    'TTFT p50 112.3 (53.7 to 1160) ms'
+    """
+    _, unit, factor = UNITS[expected.measure]
+
+    def shown(value: float) -> str:
+        number = factor * value
+        return f"{number:.4g}" if number < 1e3 else f"{number:.0f}"
+
+    between = ""
+    if expected.low is not None and expected.high is not None:
+        between = f" ({shown(expected.low)} to {shown(expected.high)})"
+    promised = "" if expected.promised is None else f", promised {shown(expected.promised)}"
+    return f"{expected.name} {shown(expected.value)}{between}{' ' if unit else ''}{unit}{promised}"
 
 
 def unlinked(instances: Sequence[Instance], size: int) -> tuple[str, ...]:
@@ -253,7 +278,7 @@ def notes(deployment: LaunchPlan) -> list[str]:
         remarks.append("nobody proposes tokens: under this load that does not pay, and the prediction is without it")
     if (unheld := holding.remark(instance)) is not None:
         remarks.append(unheld)
-    requests, model = service.requests, service.setup.model
+    requests, model, generator = service.requests, service.setup.model, deployment.generator
     if requests.longest > tokens:
         why = f", which {model.name} is made for," if tokens == model.max_context else ""
         remarks.append(
@@ -263,4 +288,13 @@ def notes(deployment: LaunchPlan) -> list[str]:
         remarks.append(
             f"one prompt or answer in a thousand is longer than {tokens} tokens leave room for, and is refused"
         )
-    return remarks + simplified(deployment.generator, requests)
+    varied = [length for length in (requests.isl, requests.osl) if length.scv > 0.0]
+    if generator == "vllm" and any(length.kind != "uniform" for length in varied):
+        remarks.append("the load generator draws lengths evenly around their means, none of twice the mean or more")
+    elif generator != "vllm" and varied:
+        remarks.append("the load generator draws normal lengths, with the means and deviations of those predicted")
+    if requests.cached > requests.shared_prefix and not requests.longest_turn and generator != "guidellm":
+        remarks.append("what is cached of a prompt is the same in all prompts of the run, which caches hold once")
+    if requests.cached and generator == "guidellm":
+        remarks.append("prompts of the run have nothing in common, so that nothing of them is cached")
+    return remarks

@@ -9,7 +9,6 @@ from inference_econ.answers.deployments.recommend import POISSON
 from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.load import LoadCurve, LoadPoint
-from inference_econ.answers.notes import doubts, grounds, subject_label
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.engine import bounds
 from inference_econ.inputs.workload.percentiles import in_order
@@ -19,6 +18,8 @@ from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, view
+from inference_econ.report.headings import subject_label
+from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import (
     arrivals_label,

@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from inference_econ.answers.deployments.service_record import layout_of
-from inference_econ.answers.notes import doubts, grounds, heading, subject_label
 from inference_econ.answers.prefix_cache import Offloading, Routing, curve, reuse
 from inference_econ.records.texts import dollars, layout_label, words
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import view
+from inference_econ.report.headings import heading, subject_label
+from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import milliseconds
 

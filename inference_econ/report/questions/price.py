@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.notes import doubts, grounds, subject_label
-from inference_econ.answers.price import KINDS, Sheet
+from inference_econ.answers.price import KINDS, Sheet, UsualSpeed
 from inference_econ.inputs import Offer
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import dollars, per_hour
 from inference_econ.report import charts
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, view
+from inference_econ.report.headings import subject_label
+from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import fleet_name, kept_with, load_notes, picked, power_notes, service_title
@@ -115,13 +116,18 @@ def offer_label(offer: Offer) -> str:
     return f"API: {offer.provider}, {offer.model_as_written}{hours}, {offer.date} ({offer.source}){cached}."
 
 
+def usual_speed_label(usual: UsualSpeed) -> str:
+    """Reference speed with its source."""
+    return f"{usual.tokens_per_second:.3g} is {'usual' if usual.offered else 'taken'} ({usual.source})"
+
+
 def price_title(sheet: Sheet) -> str:
     """Heading: model and chip, rate, and the speed of one user, in one line."""
     rate = sheet.requests_per_second
     promises = sheet.targets if sheet.usual is None else None
     title = service_title("Prices of tokens", [sheet.service], rate=rate, promises=promises)
     speed = sheet.tokens_per_second_per_user
-    usual = "" if sheet.usual is None else f", where {sheet.usual.text}"
+    usual = "" if sheet.usual is None else f", where {usual_speed_label(sheet.usual)}"
     return title if speed is None else f"{title}; {speed:.3g} tokens/s per user{usual}"
 
 

@@ -11,7 +11,6 @@ from inference_econ.answers.deployments.most_traffic import MostTraffic, output_
 from inference_econ.answers.deployments.recommend import Recommendation, first_before_second
 from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.launching.plan import Start
-from inference_econ.answers.notes import doubts, grounds, promises_label
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import assumptions_label, dollars, layout_label, per_hour
@@ -19,6 +18,8 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, details, view
+from inference_econ.report.headings import promises_label
+from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import (
     chances_column,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from inference_econ.answers.assess import verdict
-from inference_econ.answers.notes import frontiers_title
 from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import amount, dollars
+from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Block, Headline, Page, Pieces, Table
-from inference_econ.report.questions.assess import AssessmentPage
+from inference_econ.report.questions.assess import AssessmentPage, verdict
 from inference_econ.report.questions.frontier import assumed, warned
-from inference_econ.studies.exhibits import Cell
+from inference_econ.studies.exhibits import Cell, CellTable, like, off_by
 from inference_econ.studies.results import Result
 
 #: Of the preference speed^a / cost of the published study (eq. 45) [1].
@@ -93,12 +93,37 @@ def scenario_tables(result: Result) -> tuple[Table, ...]:
     tables = []
     for shown in result.tables:
         notes = shown.notes if shown.errors else (*shown.notes, *_matches(shown.cells("")))
-        tables.append(Table(shown.title, shown.heads(), tuple(shown.lines()), tuple(notes)))
+        tables.append(replace(cell_table(shown), notes=notes))
     for panel in () if tables else (result.panels or (result,)):
         tables.append(scenario_table(panel))
         if panel.offer_records:
             tables.append(_offers_table(panel))
     return tuple(tables)
+
+
+def cell_table(shown: CellTable) -> Table:
+    """Numbers with as many decimals as were printed or with three digits, each next to the printed one."""
+    compared = {column for row in shown.rows for column in row.printed}
+    matched = bool(compared) and not shown.errors
+    heads, rows = [*shown.names], []
+    for column in shown.columns:
+        heads += [column, f"{column}, printed"] if column in compared else [column]
+        if shown.errors and column in compared:
+            heads.append("off by")
+    for row in shown.rows:
+        line = [str(name) for name in row.names]
+        for column, value in zip(shown.columns, row.values, strict=True):
+            printed = row.printed.get(column)
+            line.append(value if isinstance(value, str) else like(value, printed))
+            if column in compared:
+                line.append(printed or "")
+            if shown.errors and column in compared:
+                line.append("" if printed is None or isinstance(value, str) else off_by(value, printed))
+        if matched:
+            cells = replace(shown, rows=(row,)).cells("")
+            line.append("" if not cells else "yes" if all(cell.match for cell in cells) else "NO")
+        rows.append(tuple(line))
+    return Table(shown.title, (*heads, *["match"] * matched), tuple(rows))
 
 
 def _offers_table(result: Result) -> Table:

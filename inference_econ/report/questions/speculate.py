@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ.answers.deployments.service_record import layout_of
-from inference_econ.answers.notes import doubts, grounds, heading, lengths_label, subject_label
 from inference_econ.answers.speculate import Speculated, speculation_of
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import dollars, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import view
+from inference_econ.report.headings import heading, lengths_label, subject_label
+from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Table
 from inference_econ.report.service import started
 

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
-from inference_econ.answers.notes import frontiers_title, subject_label
 from inference_econ.records.plain import attributes
 from inference_econ.records.texts import amount, dollars, layout_label, quantity, size, words
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries, Tornado, TornadoBar
-from inference_econ.report.page import AnswerPage, Pieces, Table, warnings
+from inference_econ.report.headings import frontiers_title, subject_label
+from inference_econ.report.notes import setup_warnings
+from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.studies.what_if import Effect, WhatIf, size_of
 
 #: Inputs that a chart of elasticities over speed shows at most: those that move cost most [1].
@@ -82,7 +83,7 @@ def effects_table(answer: WhatIf) -> Table:
     notes = (
         _at(answer),
         f"Elasticities: per cent for each per cent of the input, over {low} to {high} % of it; best layouts.",
-        *warnings(front.setup),
+        *setup_warnings(front.setup),
     )
     layout = "layout" if services else "size of instance, in its fastest layout at every value,"
     why = (

@@ -11,7 +11,6 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.launching.plan import UNITS, PlanPart
-from inference_econ.answers.notes import WITHOUT
 from inference_econ.extras.servers import (
     CONSTANTS,
     GROUPS,
@@ -31,6 +30,7 @@ from inference_econ.extras.servers.levels.own import OwnProfile, known_entries, 
 from inference_econ.inputs import MeasuredLevels, Unlike, percent, value_of
 from inference_econ.records.plain import attributes
 from inference_econ.records.texts import PART_NAMES, digits, prefixed
+from inference_econ.report.error_notes import WITHOUT
 from inference_econ.report.page import AnswerPage, Page, Pieces, Table
 from inference_econ.report.service import fleet_label
 

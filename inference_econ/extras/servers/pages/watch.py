@@ -14,6 +14,7 @@ from inference_econ.extras.servers import BenchmarkRun, CheckedNumber, hold
 from inference_econ.extras.servers.pages.run_vs_prediction import held_record
 from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.report.deployment_reader import expected_under_load
+from inference_econ.report.headings import speculation_label
 from inference_econ.report.service import fleet_label
 from inference_econ.serving import Service
 
@@ -89,7 +90,7 @@ class Watched:
 def heading(service: Service) -> str:
     """Return what a server is held against, and the heading of its lines."""
     columns = _columns(("at", "requests/s", "TTFT mean ms", "TPOT mean ms", "tokens/s"))
-    proposer = f", {service.speculation.label}" if service.speculation else ""
+    proposer = f", {speculation_label(service.speculation)}" if service.speculation else ""
     return f"Held against {service.setup.model.name}, {fleet_label(service, 1)}{proposer}\n{columns}in 80 % interval"
 
 

@@ -8,12 +8,12 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from inference_econ.answers.notes import misfits
 from inference_econ.engine import Instances, Setup
 from inference_econ.extras.servers import QUANTITIES, Measurement
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.validation import servers
 from inference_econ.inputs import known_misfits
+from inference_econ.report.error_notes import misfits
 from tests.shipped import shipped_servers
 
 #: Predictions of all shipped servers take most of a minute.

@@ -1,4 +1,4 @@
-"""What is said of the errors of a prediction, under a calibration made up for it."""
+"""Notes on prediction errors, under a calibration made up for the tests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers import notes as caveats
-from inference_econ.answers.assess import findings
 from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.inputs import LEVELS, Calibration, ErrorSpread, Quantity, catalog
 from inference_econ.records.deviations import calibration_record
+from inference_econ.report.error_notes import extrapolations, interval_note, misfits
+from inference_econ.report.notes import warnings
+from inference_econ.report.questions.assess import findings
 from tests import asking
 from tests.reading import tables
 
@@ -51,7 +52,7 @@ def errors_of(instances: Instances, quantity: Quantity) -> dict[str, Any]:
 def test_a_bias_of_rows_left_out_is_in_the_interval_and_named(bias: float, said: str) -> None:
     spread = ErrorSpread(rows=39, quantiles=tuple(value + bias for value in QUANTILES))
     asked = Instances(setup(fitted(errors={"model": {"throughput": spread}})))
-    text = caveats.spread(asked, ["throughput"])
+    text = interval_note(asked, ["throughput"])
     assert said in text
     assert ("half of them" in text) is bool(said)
     errors = errors_of(asked, "throughput")
@@ -65,14 +66,14 @@ def test_ways_of_cutting_a_model_up_that_nobody_measured(
 ) -> None:
     asked = Instances(setup(fitted(parallel=parallel)), layouts=layouts)
     text = f"Unlike what made up was fitted to, so that errors may be larger: {said}."
-    assert caveats.extrapolations(asked) == ([text] if said else [])
+    assert extrapolations(asked) == ([text] if said else [])
 
 
 def test_levels_that_all_models_have_are_told() -> None:
     """Those of SGLang's proposals count only where tokens are proposed."""
     plain = Instances(Setup.of("qwen3_32b", "h200_sxm", engine="sglang"))
-    assert caveats.misfits(plain) == []
-    (said,) = caveats.misfits(Instances(plain.setup, speculates=True))
+    assert misfits(plain) == []
+    (said,) = misfits(Instances(plain.setup, speculates=True))
     assert "rows of sglang with proposed tokens (all models), 1.2 x" in said
 
 
@@ -83,7 +84,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
     assert whole.calibration is not None
     assert changed.calibration is None
     assert "calibration" not in changed.sources
-    said = caveats.spread(Instances(setup(changed)), ("tpot",))
+    said = interval_note(Instances(setup(changed)), ("tpot",))
     assert said == f"No interval: {whole.name} with what-ifs was fitted to no measured server."
     mine = tmp_path / "mine.yaml"
     mine.write_text(
@@ -97,7 +98,7 @@ def test_changed_assumptions_are_no_longer_fitted(tmp_path) -> None:  # type: ig
 def test_what_is_unlike_the_measurements(context: float, shown: dict[str, Any], reasons: str) -> None:
     instances = Instances(setup(context=context), **shown)
     text = f"Unlike what made up was fitted to, so that errors may be larger: {reasons}."
-    assert caveats.extrapolations(instances) == ([text] if reasons else [])
+    assert extrapolations(instances) == ([text] if reasons else [])
     record = calibration_record(instances)
     assert record is not None
     assert record["outside"] == ([one for one in reasons.removeprefix("among the rows, ").split("; ") if one])
@@ -120,7 +121,7 @@ def test_other_traffic_of_what_was_measured_is_known_better() -> None:
         # Of servers that speculate nothing is known: the widest of all.
         (seen._replace(speculates=True), "55 rows, by fits without their layout", "layout", 1.25**3),
     ):  # fmt: skip
-        assert f"to {100 * factor - 100:+.0f} % around such predictions ({rows})" in caveats.spread(instances, ["tpot"])
+        assert f"to {100 * factor - 100:+.0f} % around such predictions ({rows})" in interval_note(instances, ["tpot"])
         assert errors_of(instances, "tpot")["without"] == without
         (ends,) = bounds.ends(instances, {"tpot_seconds": ("tpot", 1)}).values()
         assert ends == pytest.approx((1 / factor, factor))
@@ -197,21 +198,21 @@ def test_changed_constants_say_that_what_was_measured_beside_them_is_not_counted
         "Constants of profiles/sglang_blackwell are changed: what was measured of sglang with DeepSeek-V3 on NVIDIA "
         "B200 SXM6 180GB beside them is not counted, so compare only with answers under changed constants."
     )
-    assert said in caveats.warnings([Instances(changed)])
+    assert said in warnings([Instances(changed)])
     for other in (
         Setup.of("deepseek_v3", "b200", engine="sglang"),
         Setup.of("deepseek_v3", "b200", engine="sglang", changes=["hardware.link_domain=4"]),
         Setup.of("falcon_7b", "b200", assumptions="profiles/sglang_blackwell", changes=[change]),
     ):
-        assert not any("are changed" in text for text in caveats.warnings([Instances(other)]))
+        assert not any("are changed" in text for text in warnings([Instances(other)]))
 
 
 def test_requests_that_a_model_was_not_made_for_are_named() -> None:
     setup = Setup.of("gpt_oss_120b", "b200")
     longer, usual = (Instances(setup, [1.0], [1.0], isl, 800.0) for isl in (200_000.0, 100_000.0))
     text = "gpt-oss 120b was made for 131,072 tokens at most; these requests have 200,800."
-    assert text in caveats.warnings([usual, longer])
-    assert text not in caveats.warnings([usual])
+    assert text in warnings([usual, longer])
+    assert text not in warnings([usual])
 
 
 def test_a_frontier_of_requests_that_are_too_long_says_so_once() -> None:

@@ -1,13 +1,12 @@
-"""What headings say of requests and promises."""
+"""Headings of tables: requests, speculation methods and bounds."""
 
 from __future__ import annotations
 
 import pytest
 
-from inference_econ.answers.launching.plan import Expected
-from inference_econ.answers.notes import BOUND, heading, lengths_label
 from inference_econ.engine import Setup, Speculation
 from inference_econ.inputs import Requests
+from inference_econ.report.headings import BOUND, heading, lengths_label, speculation_label
 
 
 @pytest.mark.parametrize("length", ["2000", "uniform:800:1000", "lognormal:2000:0.8", "500@0.25,2000@0.75"])
@@ -18,13 +17,13 @@ def test_lengths_are_said_as_they_are_typed(length: str) -> None:
 
 def test_a_heading_names_who_proposes_tokens_only_where_all_rows_have_the_same() -> None:
     setup, proposer = Setup.of("llama_3_8b", "h100_sxm"), Speculation.of("ngram", 0.5)
-    assert heading("Rows", [setup], [], speculations=[proposer, proposer]).endswith(f"; {proposer.label}")
+    assert heading("Rows", [setup], [], speculations=[proposer, proposer]).endswith(f"; {speculation_label(proposer)}")
     assert heading("Rows", [setup], [], speculations=[None, proposer]) == heading("Rows", [setup], [])
 
 
-def test_large_numbers_are_whole() -> None:
-    assert Expected("throughput", "mean", 25_000.0).text == "output tokens/s 25000"
-    assert Expected("ttft", "p50", 0.1123, 0.0537, 1.16).text == "TTFT p50 112.3 (53.7 to 1160) ms"
+def test_a_draft_of_one_length_is_named_with_its_tokens_per_round() -> None:
+    label = speculation_label(Speculation.fixed("eagle", 3, 2.4))
+    assert label == "EAGLE head, 3 drafted in every round, which gives 2.4 tokens"
 
 
 @pytest.mark.rows

@@ -1,0 +1,232 @@
+"""Headings of tables and pictures: what is counted, for which model, GPUs, formats, requests and prices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.answers.explain import Explanation
+from inference_econ.answers.slo import Targets
+from inference_econ.engine import PROPOSERS, Setup, Speculation
+from inference_econ.formulas.speculation import expected_tokens_by_position
+from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, prices
+from inference_econ.inputs.prices import HourPrice
+from inference_econ.records.texts import chips_label, formats_label
+from inference_econ.search import Frontier
+
+#: Mark of a GPU without a profile: its numbers assume the best known kernels and no CPU overhead.
+BOUND = "a bound: fitted to no server with it"
+#: What frontiers of services count.
+SERVICES = "Services, prefill included"
+#: What frontiers of decode steps count.
+DECODE_STEPS = "Decode steps alone, no prefill"
+#: Most names of unknown parts in a heading [1].
+_NAMED = 2
+
+
+def heading(
+    counted: str,
+    setups: Iterable[Setup],
+    lengths: Iterable[str],
+    *,
+    rate: float | None = None,
+    promises: Iterable[Targets] = (),
+    speculations: Iterable[Speculation | None] = (),
+) -> str:
+    """Compose the heading of a table or picture, in one line.
+
+    Parameters
+    ----------
+    counted : str
+        What the numbers count.
+    setups : iterable of Setup
+        Models, GPUs, formats and prices; several where they are compared.
+    lengths : iterable of str
+        Lengths of requests (:func:`lengths_label`), or the context of steps. Different ones are not listed.
+    rate : float, optional
+        Requests per second in total [1/s].
+    promises : iterable of Targets
+        Latency targets.
+    speculations : iterable of Speculation or None
+        Speculation methods; None without speculative decoding.
+
+    Returns
+    -------
+    str
+        ``Services, prefill included: Llama 3.1 8B on NVIDIA H100 at $2.95 per GPU-hour ...; weights bf16, ...``
+    """
+    shown = list(setups)
+    labels = {"" if proposer is None else speculation_label(proposer) for proposer in speculations}
+    caches = dict.fromkeys(setup.precision.kv for setup in shown)
+    weights = dict.fromkeys(map(_weights_title, shown))
+    # Caches may differ by recipe.
+    alike = f"{next(iter(weights))}, KV {' or '.join(caches)}"
+    parts = (
+        f"{counted}: {_listed(_named(setup.model) for setup in shown)} on {_listed(map(_priced, shown))}",
+        _price_class(shown),
+        _common(map(formats_title, shown), "formats") if len(weights) > 1 else alike,
+        _common(lengths, "lengths"),
+        "" if rate is None else f"{rate:.4g} requests/s",
+        _common(map(promises_label, promises), "promises"),
+        # A heading says what all rows share. Rows have columns for recipes that differ.
+        *(labels if len(labels) == 1 else ()),
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def frontiers_title(fronts: Sequence[ServiceFrontier | Frontier]) -> str:
+    """Heading of a frontier or several. If some are frontiers of services, the heading describes only those."""
+    services = [front for front in fronts if isinstance(front, ServiceFrontier)]
+    if services:
+        return heading(
+            SERVICES,
+            [setup for front in services for setup in front.setups],
+            [lengths_label(front.requests) for front in services],
+            promises=[front.promises for front in services],
+            speculations=[front.candidates[number].speculation for front in services for number in front.shown],
+        )
+    setups = [front.setup for front in fronts]
+    proposers = [front.speculation for front in fronts]
+    return heading(DECODE_STEPS, setups, list(map(context_label, setups)), speculations=proposers)
+
+
+def step_heading(explanation: Explanation) -> str:
+    """Heading of one decode or prefill step."""
+    setup, prompt = explanation.setup, explanation.prompt
+    spread = f" on average, of answers of {setup.spread:g}" if setup.spread else ""
+    length = context_label(setup, spread)
+    if prompt is not None:
+        length = f"{prompt:g} prompt tokens after {length} cached"
+    phase = "decode" if prompt is None else "prefill"
+    return heading(f"One {phase} step on {chips_label(explanation.accelerators)}", [setup], [length])
+
+
+def context_label(setup: Setup, spread: str = "") -> str:
+    """Cached tokens per sequence, with the share of sequences where contexts differ."""
+    shared = f" ({setup.shared_prefix:g} in common)" if setup.shared_prefix else ""
+    if not setup.contexts:
+        return f"context {setup.context:g}{spread}{shared}"
+    parts = [f"{100 * part:.3g} %" if part < 1.0 else f"{part:g}" for _, part in setup.contexts]
+    mix = ", ".join(f"{part} of {length:g}" for part, (length, _) in zip(parts, setup.contexts, strict=True))
+    return f"contexts {mix}{shared}"
+
+
+def lengths_label(requests: Requests) -> str:
+    """Lengths of requests, with cached tokens and the prefix that all prompts share."""
+    if requests.table is not None:
+        cached = f", {requests.cached:.0f} of it cached" if requests.cached else ""
+        means = f"{requests.isl.mean:.0f} input tokens{cached}, {requests.osl.mean:.0f} output tokens"
+        return f"{requests.traffic} (mean {means})"
+    cached = f", {requests.cached:g} of it cached" if requests.cached else ""
+    shared = f", {requests.shared_prefix:g} in common" if requests.shared_prefix else ""
+    return f"{requests.isl.text} input tokens{cached}{shared}, {requests.osl.text} output tokens"
+
+
+def subject_label(setup: Setup) -> str:
+    """Name of the model and the GPU."""
+    return f"{setup.model.name} on {setup.hardware.name}"
+
+
+def speculation_label(speculation: Speculation) -> str:
+    """Speculation method with its acceptance."""
+    who = PROPOSERS[speculation.proposer]
+    if speculation.model is not None:
+        who += f" {speculation.model.name}"
+    if speculation.weights is not None:
+        who += f" ({speculation.weights})"
+    if speculation.shortest == speculation.longest:
+        gained = float(expected_tokens_by_position(speculation.acceptance))
+        return f"{who}, {speculation.longest} drafted in every round, which gives {gained:.3g} tokens"
+    if len(set(speculation.acceptance)) == 1:
+        return f"{who}, acceptance {speculation.acceptance[0]:.3g}, at most {speculation.longest} drafted"
+    return f"{who}, acceptance by position {', '.join(f'{rate:.3g}' for rate in speculation.acceptance)}"
+
+
+def promises_label(promises: Targets) -> str:
+    """Latency targets with their percentile and probability; empty without targets."""
+    if not promises.given:
+        return ""
+    common = promises.common
+    milliseconds = {name: 1e3 * value for name, value in promises.given.items()}
+    kept = [
+        f"{'' if common else f'{promises.percentile_of(name)} '}{name.upper()} <= {round(value, 2) or value:.6g} ms"
+        for name, value in milliseconds.items()
+    ]
+    surely = "" if promises.confidence is None else f" with a probability of {100 * promises.confidence:g} %"
+    return f"{f'{common} ' if common else ''}{' and '.join(kept)}{surely}"
+
+
+def _priced(setup: Setup) -> str:
+    """Name of a GPU with its price, marked if no profile is fitted to servers with it."""
+    chip = _named(setup.hardware)
+    if setup.is_bound:
+        chip = f"{chip} ({BOUND})"
+    return chip if setup.price is None else f"{chip} at {price_label(setup.hardware, setup.hour_price)}"
+
+
+def price_label(chip: HardwareSpec, price: HourPrice) -> str:
+    """Price per GPU and per node, with its kind and date."""
+    node = chip.rented_as[-1:]
+    whole = f" (${price.dollars * node[0]:.4g} per node of {node[0]})" if node and node[0] > 1 else ""
+    return f"${price.dollars:.4g} per GPU-hour{whole}, {price.terms}"
+
+
+def _price_class(setups: Iterable[Setup]) -> str:
+    """Kind, seller and source that the prices of several GPUs share; empty for one GPU, or if they differ.
+
+    The best price of a GPU follows where it differs.
+    """
+    chips = {setup.hardware.name: setup for setup in setups if setup.price is not None}
+    priced = {name: setup.hour_price for name, setup in chips.items()}
+    classes = {(price.label, price.seller) for price in priced.values() if price.seller}
+    if len(priced) < 2 or len(classes) != 1 or not all(price.seller for price in priced.values()):
+        return ""
+    ((label, seller),) = classes
+    sources = {price.ref for price in priced.values()}
+    alike = f"prices alike: {label}" + ("" if label.startswith("TCO") else f", {seller}")
+    alike += f", of one source ({sources.pop()})" if len(sources) == 1 else ""
+    alone = ((name, prices.best(setup.hardware)) for name, setup in chips.items())
+    others = [f"{name} ${best.dollars:g}" for name, best in alone if best and best.dollars != priced[name].dollars]
+    return alike + (f" (alone: {', '.join(others)})" if others else "")
+
+
+def _named(spec: HardwareSpec | ModelSpec) -> str:
+    """Name of a GPU or a model with the keys that ``--set`` changed."""
+    typed = [where for where in (source.where for source in spec.sources.values()) if where.startswith("--set ")]
+    changes = dict.fromkeys(where.partition(".")[2] for where in typed)
+    name = spec.name if isinstance(spec, HardwareSpec) else f"{spec.name}{unknown_label(spec)}"
+    return f"{name} with {', '.join(changes)}" if changes else name
+
+
+def unknown_label(model: ModelSpec) -> str:
+    """Unknown blocks of a model with their share of the parameters, or unknown keys alone."""
+    blocks = [part.name for part in sorted(model.unknown, key=lambda part: -part.parameters) if part.parameters]
+    names = blocks or [part.name for part in model.unknown]
+    if not names:
+        return ""
+    share = (
+        f", {100 * model.parameter_parts()['unknown'] / model.total_parameters:.2g} % of parameters" if blocks else ""
+    )
+    kind = "unknown block" if blocks else "unknown"
+    return f" ({kind}: {', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''}{share})"
+
+
+def formats_title(setup: Setup) -> str:
+    """Number formats of weights, activations and cache."""
+    return f"{_weights_title(setup)}, KV {setup.precision.kv}"
+
+
+def _weights_title(setup: Setup) -> str:
+    return f"{formats_label(setup.precision)}, activations {setup.precision.activations}"
+
+
+def _common(texts: Iterable[str], what: str) -> str:
+    """Text that all have in common, or a note that it differs."""
+    distinct = list(dict.fromkeys(texts))
+    return distinct[0] if len(distinct) == 1 else f"{what} as in each row" if distinct else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names, each once."""
+    distinct = list(dict.fromkeys(names))
+    return ", ".join([*distinct[:-2], " and ".join(distinct[-2:])])

@@ -1,0 +1,173 @@
+"""Notes below tables: warnings on what is shown and on its inputs, who can start it, and what the numbers rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from inference_econ import inputs
+from inference_econ.engine import Instances, Setup, lacks_engine
+from inference_econ.inputs import BYTES_PER_ELEMENT, UNSCALED, Quantity, known_engines, lacks
+from inference_econ.records.sources import setup_sources
+from inference_econ.report.error_notes import calibration_warnings, error_remarks, measurement_warnings, with_labels
+from inference_econ.search import Saving
+
+#: Note on a model whose configuration leaves keys out.
+LEFT_OUT = "{}: its config.json leaves out, and defaults of the published class or model are counted: {}."
+#: Smallest saving that is reported, of the cost [1].
+_NOTICED = 0.01
+
+
+def doubts(setups: Sequence[Setup], subjects: Iterable[Instances]) -> list[str]:
+    """Warnings on a table: layouts that no engine can start, and doubtful numbers."""
+    return [*cannot_start(setups), *warnings(subjects)]
+
+
+def grounds(
+    setups: Iterable[Setup], subjects: Iterable[Instances], quantities: Sequence[Quantity] = ("tpot",)
+) -> list[str]:
+    """Notes on the basis of a table: engines that can start what is shown, and prediction errors."""
+    return [*startable_notes(setups), *error_remarks(subjects, quantities)]
+
+
+def warnings(subjects: Iterable[Instances]) -> list[str]:
+    """Warnings: similar servers that are slower, requests too long, inputs outside the calibration data, prices."""
+    shown = list(subjects)
+    worse_of: dict[str, list[str]] = {}
+    too_long: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for instances in shown:
+        for text in measurement_warnings(instances):
+            worse_of.setdefault(text, []).append(instances.label)
+        model, tokens = instances.setup.model, (instances.isl or 0.0) + (instances.osl or 0.0)
+        name, most = model.name, model.max_context
+        if most is not None and tokens > most:
+            too_long[name] = f"{name} was made for {most:,} tokens at most; these requests have {tokens:,.0f}."
+        # Flags are for biases, which change little.
+        if keys := [key for key in model.left_out if not key.endswith((" true", " false"))]:
+            left_out[name] = LEFT_OUT.format(name, ", ".join(keys))
+    setups = [instances.setup for instances in shown]
+    return [
+        *with_labels(worse_of),
+        *too_long.values(),
+        *calibration_warnings(shown),
+        *left_out.values(),
+        *generation_remarks(setups),
+        *price_remarks(setups),
+    ]
+
+
+def generation_remarks(setups: Iterable[Setup]) -> list[str]:
+    """Lines on GPU generations without a fitted profile, with what to do, and on engines without one."""
+    chips: dict[str, list[str]] = {}
+    setups = list(setups)
+    for setup in setups:
+        if setup.is_bound:
+            names = chips.setdefault(setup.hardware.generation, [])
+            names += [setup.hardware.name] if setup.hardware.name not in names else []
+    unfitted = {
+        f"{engine.name}: no server of it was measured, so {setup.assumptions.name} stands in for a profile of its own."
+        for setup in setups
+        for engine in setup.engines
+        if not inputs.profiles.is_fitted_to(engine.name)
+        and setup.assumptions.name == inputs.profiles.name_for(setup.hardware.generation, engine.name)
+    }
+    lacking = []
+    for generation, names in chips.items():
+        engines = ", ".join(engine.name for engine in inputs.run_on(generation)) or "no engine"
+        lacking.append(
+            f"{', '.join(names)}: no profile is fitted to the generation {generation}, so "
+            f"{inputs.profiles.name_for(generation)} stands in for one, and known to start on it: {engines}. A chip "
+            f"like another generation can say so in its file: {', '.join(inputs.profiles.generations_fitted())}."
+        )
+    return [*lacking, *sorted(unfitted)]
+
+
+def price_remarks(setups: Iterable[Setup]) -> list[str]:
+    """Sentences on listed prices whose kinds or sellers differ, and on doubtful ones."""
+    hours = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
+    listed = {chip: price for chip, price in hours.items() if price.kind != inputs.prices.GIVEN}
+    doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
+    remarks = []
+    # The file of a user's GPU often names no seller.
+    sellers = {price.seller for price in listed.values() if price.seller}
+    if len({price.label for price in listed.values()}) > 1 or len(sellers) > 1:
+        kinds = ", ".join(
+            f"{chip} {' '.join(filter(None, (price.label, price.seller)))}" for chip, price in listed.items()
+        )
+        remarks.append(
+            f"Prices are of different kinds or sellers: {kinds}. --price takes KIND, KIND:SELLER or HARDWARE=USD."
+        )
+    if doubtful:
+        remarks.append(f"Prices that can be doubted: {', '.join(doubtful)}. Give today's with --price.")
+    return remarks
+
+
+def startable_notes(setups: Iterable[Setup]) -> list[str]:
+    """Remarks on the engines that can start what is shown, or on why any layout is; one per kind of GPU."""
+    notes: dict[str, None] = {}
+    for setup in setups:
+        if setup.engines:
+            *others, last = [engine.label for engine in setup.engines]
+            notes[f"Layouts are those that {', '.join(others)}{' or ' if others else ''}{last} can start."] = None
+        elif lacks_engine(setup):
+            reason = lacks(known_engines()[-1], setup.model, setup.hardware, setup.precision)
+            notes[f"No known engine can start it ({reason}), so any layout is shown."] = None
+        elif setup.assumptions.layout.attention_groups != "idle":  # the published study has no engine
+            notes["Any layout: some can be started by no engine that is known."] = None
+    return list(notes)
+
+
+def cannot_start(setups: Sequence[Setup]) -> list[str]:
+    """Sentences on engines and pools that were left out, and on GPUs on which no known engine can start the model."""
+    left_out = dict.fromkeys(reason for setup in setups for reason in setup.left_out)
+    chips = dict.fromkeys(setup.hardware.name for setup in setups if lacks_engine(setup))
+    nobody = [f"No known engine can start it on {', '.join(chips)}: any layout is shown."] if chips else []
+    return [*(f"Left out: {reason}." for reason in left_out), *nobody]
+
+
+def saving_note(saving: Saving | None) -> list[str]:
+    """Sentence on the savings of any layout over those that can be started; none if that was not requested."""
+    if saving is None:
+        return []
+    if saving.share < _NOTICED:
+        return ["At no speed is an unrestricted layout more than 1 % cheaper than one that can be started."]
+    return [
+        f"An unrestricted layout is up to {100 * saving.share:.0f} % cheaper than one that can be started (at "
+        f"{saving.tokens_per_second:.3g} tokens/s per user)."
+    ]
+
+
+def unit_notes(setup: Setup) -> list[str]:
+    """Notes on formats that run on another math unit."""
+    notes = []
+    for dtype, name in {setup.precision.experts: "experts", setup.precision.weights: "weights"}.items():
+        unit = setup.rates.unit(dtype)
+        if BYTES_PER_ELEMENT[unit] > 1.5 * BYTES_PER_ELEMENT[dtype]:
+            notes.append(f"{dtype} {name} run on the {unit} units of this chip.")
+    return notes
+
+
+def setup_warnings(setup: Setup, *, lengths_told: bool = False) -> list[str]:
+    """Warnings on the model and the what-ifs; on long contexts unless ``lengths_told``."""
+    model, notes = setup.model, []
+    longest = max((length for length, _ in setup.contexts), default=setup.context)
+    if not lengths_told and model.max_context is not None and longest > model.max_context:
+        notes.append(f"The model was made for {model.max_context:,} tokens of context at most.")
+    changed = dict.fromkeys(used.source.where for used in setup_sources(setup) if used.source.kind == "what_if")
+    if changed:
+        notes.append(f"What if: {', '.join(changed)}.")
+    if model.rumoured:
+        notes.append("The architecture of this model is a rumour.")
+    return [*notes, *scale_notes([setup])]
+
+
+def scale_notes(setups: Iterable[Setup]) -> list[str]:
+    """Notes on weights with scales under the published study's assumptions, with its formats of the same width."""
+    formats = [setup.precision.weights for setup in setups if setup.assumptions.layout.attention_groups == "idle"]
+    return [
+        f"{weights} weights are {8 * BYTES_PER_ELEMENT[weights]:.3g} bits with their scales; the "
+        f"{8 * BYTES_PER_ELEMENT[UNSCALED[weights]]:g} bits of the published study have none: "
+        f"--weights {UNSCALED[weights]}."
+        for weights in dict.fromkeys(formats)
+        if weights in UNSCALED
+    ]
