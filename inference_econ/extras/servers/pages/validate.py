@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import Accuracy, ComparedPoint, Report, panels
 from inference_econ.extras.servers.pages import by_engine, servers
-from inference_econ.extras.servers.validation.report_records import accuracies_of, accuracy_of, parts_of
+from inference_econ.extras.servers.validation._report import accuracies_of, accuracy_of, parts_of
 from inference_econ.extras.servers.validation.servers import NOTES
 from inference_econ.extras.servers.validation.validated import Validated
 from inference_econ.records.plain import Frame

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from inference_econ.errors import UnknownNameError
-from inference_econ.extras.servers.validation._report import TABLE, ComparedPoint, Dataset, Form, Report
+from inference_econ.extras.servers.validation._report import TABLE, Compared, ComparedPoint, Dataset, Form, Report, read
 from inference_econ.inputs import catalog
 
 __all__ = ["DATASETS", "SERVERS", "ComparedPoint", "Dataset", "Form", "Report", "dataset", "validate"]
@@ -64,5 +64,6 @@ def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence
     path = catalog.folder("scenarios") / "measured" / f"{measured.files[0]}.csv" if file is None else Path(file)
     names = tuple(dict.fromkeys(assumptions)) or tuple(measured.assumptions)
     # What predicts is loaded when it is used.
-    report: Report = import_module(f"{__name__}._{measured.name}").report(measured, path, names)
-    return report
+    compared: Compared = import_module(f"{__name__}._{name}").compared(read(path, measured.columns), names)
+    notes = (*compared[1], *measured.notes, *compared[2])
+    return Report(name, measured.title.format(path.name), tuple(compared[0]), notes, measured.form)

@@ -11,11 +11,8 @@ from inference_econ._shown import Shown
 from inference_econ.extras.servers import validation
 from inference_econ.extras.servers.measurements import MeasuredServer
 from inference_econ.extras.servers.validation import SERVERS, Report, servers
-from inference_econ.extras.servers.validation import servers as intervals
 from inference_econ.extras.servers.validation.bound import Violation, violations
-from inference_econ.extras.servers.validation.report_records import point_records, report_record
 from inference_econ.extras.servers.validation.rows import Servers
-from inference_econ.extras.servers.validation.servers import bound_record, lines, servers_record
 from inference_econ.records.plain import Frame, frame_of, spreadsheet_cell
 
 
@@ -63,14 +60,17 @@ class Validated(Shown):
             What errors of servers are grouped by.
         """
         records = [
-            {**servers_record(report, keys), "intervals": intervals.held_record(report)} for report in self.servers
+            {**servers.servers_record(report, keys), "intervals": servers.held_record(report)}
+            for report in self.servers
         ]
-        records += [] if self.beyond is None else [bound_record(self.beyond)]
-        return [*records, *map(report_record, self.others)]
+        records += [] if self.beyond is None else [servers.bound_record(self.beyond)]
+        return [*records, *(report.record() for report in self.others)]
 
     def records(self) -> list[dict[str, object]]:
         """Return one record per row of servers, with several assumptions block after block; else of other datasets."""
-        return [line for report in self.servers for line in lines(report)] or point_records(self.others)
+        return [line for report in self.servers for line in servers.lines(report)] or [
+            point for report in self.others for point in report.records()
+        ]
 
     def to_frame(self) -> Frame:
         """One line per row of servers, or of the other datasets if none of servers is wanted, with ten digits.
