@@ -33,9 +33,8 @@ from .run_check import CheckedNumber as CheckedNumber
 from .run_check import Suspect as Suspect
 from .run_check import hold as hold
 from .run_check import suspects as suspects
-from .validation import ComparedPoint as ComparedPoint
-from .validation import Form as Form
-from .validation import Report as Report
+from .validation._report import ComparedPoint as ComparedPoint
+from .validation._report import Report as Report
 from .validation.bound import Violation as Violation
 from .validation.bound import violations as violations
 from .validation.rows import QUANTITIES as QUANTITIES

@@ -5,21 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import math
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from inference_econ.errors import InputError, UnitError
 from inference_econ.extras.servers.accuracy import Accuracy, accuracy, by_group
 from inference_econ.extras.servers.measurements import Cells, UnusableRowError
 from inference_econ.inputs import Assumptions, catalog, read_text, units
 from inference_econ.records.plain import attributes
-
-TABLE = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text(encoding="utf-8"))
-#: How the rows of a set are shown: errors by kind of row, or one by one, where they are few and unlike each other.
-Form = Literal["errors", "listed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +73,14 @@ class Report:
     notes : tuple of str
         How rows were read and predicted.
     form : str
-        How the rows are shown, see :data:`Form`.
+        How the rows are shown: ``errors`` by kind of row, or ``listed`` one by one, where they are few and unlike.
     """
 
     dataset: str
     title: str
     points: Sequence[ComparedPoint]
     notes: tuple[str, ...] = ()
-    form: Form = "errors"
+    form: str = "errors"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -111,40 +105,6 @@ class Report:
 
 #: What a dataset's module gives for the rows of a file: points, and notes before and after those of the dataset.
 Compared = tuple[Sequence[ComparedPoint], Sequence[str], Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """Measurements that a module of the same name predicts, an entry of ``datasets.toml``.
-
-    Attributes
-    ----------
-    name : str
-        As the command line takes it.
-    description : str
-        For people.
-    files : sequence of str
-        The files that come with the package, below ``scenarios/measured`` and without their suffix.
-    assumptions : sequence of str
-        Presets or models of collectives that are compared if none are named.
-    title : str
-        Of its report, with the name of the file in braces.
-    columns : sequence of str
-        Columns that a file of it must have.
-    notes : sequence of str
-        How its rows are predicted, and what is to be known of them.
-    form : str
-        How its rows are shown.
-    """
-
-    name: str
-    description: str
-    files: Sequence[str]
-    assumptions: Sequence[str]
-    title: str
-    columns: Sequence[str]
-    notes: Sequence[str] = ()
-    form: Form = "errors"
 
 
 def parts_of(points: Sequence[ComparedPoint]) -> Iterator[tuple[str, Sequence[ComparedPoint]]]:

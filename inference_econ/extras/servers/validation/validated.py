@@ -10,7 +10,8 @@ from pathlib import Path
 from inference_econ._shown import Shown
 from inference_econ.extras.servers import validation
 from inference_econ.extras.servers.measurements import MeasuredServer
-from inference_econ.extras.servers.validation import SERVERS, Report, servers
+from inference_econ.extras.servers.validation import SERVERS, servers
+from inference_econ.extras.servers.validation._report import Report
 from inference_econ.extras.servers.validation.bound import Violation, violations
 from inference_econ.extras.servers.validation.rows import Servers
 from inference_econ.records.plain import Frame, frame_of, spreadsheet_cell
