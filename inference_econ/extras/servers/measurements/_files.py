@@ -93,9 +93,11 @@ def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurem
     kind = _kind(path, header, kinds)
     if not lines:
         raise InputError(f"{path}: only column names; one line for each measurement is needed")
-    return kind, [
-        _measurement(kind, path.stem, number, line, cells) for number, (line, cells) in enumerate(lines, start=1)
-    ]
+    # Thousands of rows ask about the same models and chips, and nothing is changed of them.
+    with catalog.uncopied():
+        return kind, [
+            _measurement(kind, path.stem, number, line, cells) for number, (line, cells) in enumerate(lines, start=1)
+        ]
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:

@@ -189,9 +189,9 @@ def hardware_name(text: str) -> str:
         return text
     chips = _chips()
     for spelling in dict.fromkeys((text, without_parentheses(text))):
-        words, memory = _chip_words(spelling)
-        if f"{words} {memory}" in chips:
-            return chips[f"{words} {memory}"]
+        words, memory, key = _chip_words(spelling)
+        if memory is not None and key in chips:
+            return chips[key]
         if words in chips:
             # A size is in units of 1e9 bytes or of 2^30.
             hbm = catalog.hardware(chips[words]).hbm_bytes
@@ -235,9 +235,7 @@ def check_version(engine: str, version: str) -> None:
     """
     if engine in catalog.names("engines") and is_number(version):
         try:
-            # Thousands of rows ask; nothing is changed of what they look at.
-            with catalog.uncopied():
-                catalog.engine(engine).check(version)
+            catalog.engine(engine).check(version)
         except InputError as error:
             raise UnusableRowError(str(error)) from None
 
@@ -279,7 +277,7 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
         If the text names no known format.
     """
     written = _written(text, model, hardware)
-    native = _native(model)
+    native = _most_weights(model)
     if written is None:
         # What is published in 16 bits runs in those that the chip has.
         other = _in_other_bits(native, hardware)
@@ -293,14 +291,48 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
     return model, None if spellings.alike(written, native) else written
 
 
+def described(model: str, hardware: str, formats: str | None, engine: str, version: str = "") -> dict[str, Any]:
+    """Model, chip, format of the weights, engine and its version, and its way with prompts, as fields of a measurement.
+
+    Parameters
+    ----------
+    model, hardware, engine : str
+        As people write them.
+    formats : str, optional
+        See :func:`served`; None to take the one in the name of the model.
+    version : str
+        Of the engine; empty to take the one in its name.
+
+    Raises
+    ------
+    UnusableRowError
+        If a name is unknown.
+    """
+    chip = hardware_name(hardware)
+    base = model_name(model)
+    name, weights = served(base, chip, format_in_name(model) if formats is None else formats)
+    known, in_name = engine_name(engine)
+    first = prefill_first(known, version or in_name)
+    return {
+        "model": name, "hardware": chip, "weights": weights, "engine": known, "engine_version": version or in_name,
+        "prefill_first": first,
+    }  # fmt: skip
+
+
 def written_format(text: str, model: str, hardware: str) -> str:
     """The number format of the weights that a text names, or the one that most of a model is published in."""
-    return _written(text, model, hardware) or _native(model)
+    return _written(text, model, hardware) or _most_weights(model)
+
+
+def _most_weights(model: str) -> str:
+    """The format in which most of a model's weights are published."""
+    spec = catalog.model(model)
+    return spec.expert_weights or spec.weights
 
 
 def _in_other_bits(written: str, hardware: str) -> str:
     """The sixteen bits that a chip computes in, for those that it does not."""
-    units = _chip(hardware)[1]
+    units = catalog.hardware(hardware).dense_flops_per_second
     other = _SIXTEEN_BITS.get(written)
     return other if other is not None and written not in units and other in units else written
 
@@ -312,7 +344,7 @@ def cache_format(written: str | None, hardware: str) -> str | None:
     """
     if written is None:
         return None
-    units = _chip(hardware)[1]
+    units = catalog.hardware(hardware).dense_flops_per_second
     if written in EIGHT_BIT_FLOATS and "fp8" not in units and "int8" in units:
         return "int8"
     return _in_other_bits(written, hardware)
@@ -323,14 +355,11 @@ def _written(text: str, model: str, hardware: str) -> str | None:
     alternatives = [part for part in text.lower().split("/") if format_in(part) is not None]
     if not alternatives:
         return format_name(text)
-    vendor, units = _chip(hardware)
-    family = model.split("_", maxsplit=1)[0]
+    chip, family = catalog.hardware(hardware), model.split("_", maxsplit=1)[0]
     ours = [part for part in alternatives if family in part]
-    able = [part for part in alternatives if format_in(part) in units]
+    able = [part for part in alternatives if format_in(part) in chip.dense_flops_per_second]
     dtype = format_in((ours or able or alternatives)[0])
-    if dtype == "fp4":
-        return "mxfp4" if vendor == "AMD" else "nvfp4"
-    return dtype
+    return ("mxfp4" if chip.vendor == "AMD" else "nvfp4") if dtype == "fp4" else dtype
 
 
 def format_name(text: str) -> str | None:
@@ -370,20 +399,6 @@ def format_in_name(model: str) -> str:
     return dtype or ""
 
 
-@cache
-def _chip(name: str) -> tuple[str, frozenset[str]]:
-    """Vendor and maths units of a chip."""
-    spec = catalog.hardware(name)
-    return spec.vendor, frozenset(spec.dense_flops_per_second)
-
-
-@cache
-def _native(model: str) -> str:
-    """The format in which most of a model's weights are published."""
-    spec = catalog.model(model)
-    return spec.expert_weights or spec.weights
-
-
 def _unknown(what: str, text: str, names_by_spelling: Mapping[str, str]) -> str:
     """Message about a name that nobody knows: what it is like, and what can be done about it."""
     near = difflib.get_close_matches(plain(text.rsplit("/", 1)[-1]), names_by_spelling, n=5, cutoff=_ALIKE)
@@ -391,10 +406,11 @@ def _unknown(what: str, text: str, names_by_spelling: Mapping[str, str]) -> str:
     return f"unknown {what} {text!r}" + (f"; nearest: {names}" if names else "")
 
 
-def _chip_words(text: str) -> tuple[str, str | None]:
-    """The words that tell a chip from others, run together, and the size of its memory [GB]."""
-    words, memory = spellings.of_chip(_COUNT.sub("", text))
-    return "".join(words), memory
+def _chip_words(text: str) -> tuple[str, str | None, str]:
+    """The words that tell a chip from others, run together; the size of its memory [GB]; and both as a key."""
+    parts, memory = spellings.of_chip(_COUNT.sub("", text))
+    words = "".join(parts)
+    return words, memory, words if memory is None else f"{words} {memory}"
 
 
 @cache
@@ -404,15 +420,10 @@ def _chips() -> dict[str, str]:
     for name in catalog.names("hardware"):
         if "/" not in name:
             for spelling in (name, catalog.hardware(name).name):
-                names.setdefault(_chip_key(spelling), name)
+                names.setdefault(_chip_words(spelling)[2], name)
     for name, others in catalog.measured_names().hardware.items():
-        names |= dict.fromkeys(map(_chip_key, others), name)
+        names |= dict.fromkeys((_chip_words(spelling)[2] for spelling in others), name)
     return names
-
-
-def _chip_key(spelling: str) -> str:
-    words, memory = _chip_words(spelling)
-    return words if memory is None else f"{words} {memory}"
 
 
 #: A day, a month or a year, and the one that a span ends with: ``2026-04-17``, ``20260417``, ``2025-03..06``.
@@ -844,18 +855,7 @@ def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[Rec
     return replace(single, workers=workers), remarks
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedDegrees:
-    """Accelerators, and the degrees as far as they are recorded."""
-
-    accelerators: int
-    tp: int | None
-    dp: int | None
-    pp: int | None
-    ep: int | None
-
-
-def degrees(row: Cells, accelerators: int | None) -> RecordedDegrees:
+def degrees(row: Cells, accelerators: int | None) -> dict[str, Any]:
     """Degrees in the columns ``n_gpus``, ``tp``, ``pp``, ``ep`` and ``dp``.
 
     Parameters
@@ -867,22 +867,22 @@ def degrees(row: Cells, accelerators: int | None) -> RecordedDegrees:
 
     Returns
     -------
-    Degrees
-        With dp filled in if tp is recorded, for replicas as for attention-DP.
+    dict
+        Accelerators and degrees, with dp filled in if tp is recorded, for replicas as for attention-DP.
     """
     tp, pp, ep, dp = (row.whole(column) for column in ("tp", "pp", "ep", "dp"))
     total = row.whole("n_gpus") or accelerators
     if tp is None:
         if total is None:
             raise UnusableRowError("the number of accelerators is not recorded")
-        return RecordedDegrees(total, None, dp, pp, ep)
+        return {"accelerators": total, "tp": None, "dp": dp, "pp": pp, "ep": ep}
     pp = pp or 1
     total = total or tp * pp * (dp or 1)
     if dp is None and total % (tp * pp) == 0:
         dp = total // (tp * pp)
     if tp * pp * (dp or 1) != total:
         raise UnusableRowError(f"tp {tp} x pp {pp} x dp {dp or 1} are not the {total} accelerators")
-    return RecordedDegrees(total, tp, dp, pp, ep)
+    return {"accelerators": total, "tp": tp, "dp": dp, "pp": pp, "ep": ep}
 
 
 #: Columns that a table of this kind has at least; the others are blank where they are missing.
@@ -925,28 +925,20 @@ def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
     if reason := row.text("unusable"):
         raise UnusableRowError(reason)
     row.number("value")  # as it was published, for whoever shows it again
-    written, chip = row.text("model"), hardware_name(row.text("hardware"))
-    name = model_name(written)
+    written = row.text("model")
     # A name of the catalogue says nothing of a format that its weights would not have by themselves.
-    format_written = row.text("weights") or ("" if name == written else format_in_name(written))
-    name, weights = served(name, chip, format_written)
-    engine, version = engine_name(row.text("engine"))
-    version = row.text("engine_version") or version
-    first, whole = row.switch("prefill_first"), row.switch("compiled")
+    formats = row.text("weights") or ("" if written in catalog.names("models") else None)
+    server = described(written, row.text("hardware"), formats, row.text("engine"), row.text("engine_version"))
     numbers: dict[str, Any] = {column: read(row, column) for column, read in _NUMBERS.items()}
-    numbers["prefill_first"] = prefill_first(engine, version) if first is None else first
-    numbers["compiled"] = compiled(engine, version) if whole is None else whole
+    for column, usual in (("prefill_first", prefill_first), ("compiled", compiled)):
+        told = row.switch(column)
+        numbers[column] = usual(server["engine"], server["engine_version"]) if told is None else told
     remarks = row.text("remarks")
     return Measurement(
         **common,
-        **numbers | _layout(row),
-        engine=engine,
-        engine_version=version,
+        **server | numbers | _layout(row),
         ran=row.text("ran"),
-        model=name,
-        hardware=chip,
-        weights=weights,
-        kv=cache_format(format_name(row.text("kv")), chip),
+        kv=cache_format(format_name(row.text("kv")), server["hardware"]),
         load=_one_of(row, "load", get_args(Load), "unknown"),
         statistic=_one_of(row, "statistic", ("median", "mean"), "median"),
         speculation=row.words("speculation") or "unrecorded",

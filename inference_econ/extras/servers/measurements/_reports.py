@@ -20,14 +20,11 @@ from inference_econ.extras.servers.measurements._record import (
     Skipped,
     UnusableRowError,
     cache_format,
-    engine_name,
-    format_in_name,
+    described,
     format_name,
     hardware_name,
     model_name,
     positive,
-    prefill_first,
-    served,
 )
 from inference_econ.extras.servers.measurements._tables import MEAN_LENGTH, ROUNDS, SHORTER, SPREAD
 from inference_econ.inputs import foreign_yaml, read_text
@@ -766,12 +763,10 @@ def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -
         told = run.told
         if not (server.hardware or told.hardware):
             raise InputError(f"{path}: results do not say what they were measured on; give --hardware, --tp and so on")
-        chip = hardware_name(server.hardware or told.hardware)
-        named = server.model or told.model
-        model, weights = served(model_name(named), chip, server.weights or told.weights or format_in_name(named))
+        chip, formats = server.hardware or told.hardware, server.weights or told.weights or None
+        fields = described(server.model or told.model, chip, formats, server.engine or told.engine)
     except UnusableRowError as error:
         return Skipped(name, path.stem, str(error))
-    engine, version = engine_name(server.engine or told.engine)
     tp, dp, pp = (getattr(server, degree) or getattr(told, degree) or 1 for degree in ("tp", "dp", "pp"))
     chips = tp * dp * pp
     middle = "p50" if ("tpot", "p50") in run.latencies else "mean"
@@ -779,18 +774,13 @@ def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -
         id=name,
         dataset=path.stem,
         source=str(path),
-        engine=engine,
-        engine_version=version,
-        model=model,
-        hardware=chip,
+        **fields,
         accelerators=chips,
         tp=tp,
         dp=dp,
         pp=pp,
         ep=server.ep or told.ep,
-        weights=weights,
-        kv=cache_format(format_name(server.kv), chip),
-        prefill_first=prefill_first(engine, version),
+        kv=cache_format(format_name(server.kv), fields["hardware"]),
         isl=_known(run.isl),
         osl=_known(run.osl),
         statistic="median" if middle == "p50" else "mean",

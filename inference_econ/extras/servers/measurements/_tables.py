@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,19 +21,14 @@ from inference_econ.extras.servers.measurements._record import (
     chip_count,
     compiled,
     degrees,
-    engine_name,
+    described,
     first_number,
-    format_in_name,
     format_name,
-    hardware_name,
     layout,
-    model_name,
     pool,
     positive,
-    prefill_first,
     replicas,
-    served,
-)
+)  # fmt: skip
 from inference_econ.inputs import catalog
 from inference_econ.inputs.models.acceptance import Prompts
 
@@ -63,39 +57,6 @@ _TOKENS = (
 _PER_ACCELERATOR = re.compile(r"(?:/|per[ _])(?:gpu|accelerator|chip|device)", re.IGNORECASE)
 _COUNT_PER_ACCELERATOR = re.compile(r"(\d+(?:\.\d+)?) *(tokens)? */ *gpu", re.IGNORECASE)
 _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
-
-
-def point_fields(row: Cells) -> dict[str, Any]:
-    """The fields of a measurement that do not depend on names of models and chips."""
-    if row.text("quality").upper() == "D":
-        raise UnusableRowError("quality D: second-hand, or known to be wrong")
-    layout = degrees(row, chip_count(row.text("hardware")))
-    load = load_of(row.text("batch_kind"))
-    name, version = engine_name(row.text("engine"))
-    kv = format_name(row.text("kv_dtype"))
-    isl, osl = row.number("isl"), row.number("osl")
-    demand = _demand(row, load, layout.accelerators)
-    measured = _value(row, layout.accelerators)
-    # Servers that only decode read no prompts: the input length stands for the length of the cache.
-    decodes = "tpot_seconds" in measured or "output_tokens_per_second_per_accelerator" in measured
-    is_context = decodes and ("PD disagg" in row.text("engine") or osl is None)
-    if isl is None:
-        raise UnusableRowError("isl is not recorded")
-    return {
-        "engine": name,
-        "engine_version": version,
-        **dataclasses.asdict(layout),
-        "kv": kv,
-        "isl": isl,
-        "osl": osl,
-        "context": isl if is_context else None,
-        "load": load,
-        "prefill_first": prefill_first(name, version),
-        "compiled": compiled(name, version),
-        "speculation": speculation(row.words("spec_decode")),
-        **demand,
-        **measured,
-    }
 
 
 def speculation(text: str) -> str:
@@ -198,13 +159,6 @@ class Kind:
     final: bool = False
 
 
-def subject(model: str, hardware: str, formats: str) -> dict[str, Any]:
-    """Model, hardware and number format of the weights, as fields of a measurement."""
-    chip = hardware_name(hardware)
-    name, weights = served(model_name(model), chip, formats or format_in_name(model))
-    return {"model": name, "hardware": chip, "weights": weights}
-
-
 def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """Whole servers as aiconfigurator collects them: means in ms, aggregated or disaggregated."""
     concurrency = row.number("silicon_concurrency")
@@ -223,20 +177,15 @@ def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
         copies, remark = replicas(row, concurrency)
         fields = {name: getattr(single, name) for name in ("tp", "dp", "pp", "ep")}
         fields |= {"accelerators": single.tp * single.dp * single.pp * copies, "remarks": (*remarks, *remark)}
-    name, version = engine_name(row.text("backend"))
-    version = row.text("backend_version") or version
-    written = row.text("precision") or row.text("gemm_quant_mode")
+    written, engine = row.text("precision") or row.text("gemm_quant_mode") or None, row.text("backend")
     return Measurement(
         **common,
         **fields,
-        **subject(row.text("model_path"), row.text("system"), written),
-        engine=name,
-        engine_version=version,
+        **described(row.text("model_path"), row.text("system"), written, engine, row.text("backend_version")),
         isl=row.needed("isl"),
         osl=row.needed("osl"),
         load="concurrency",
         concurrency=concurrency,
-        prefill_first=prefill_first(name, version),
         statistic="mean",
         ttft_seconds=_seconds(row, "silicon_ttft_ms"),
         tpot_seconds=_seconds(row, "silicon_tpot_ms"),
@@ -247,13 +196,11 @@ def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """InferenceMAX runs: seconds, and tokens per second and accelerator, by concurrency."""
     tp = row.count("tp")
     apart = row.text("dp_attention").lower() in ("true", "1", "yes")
-    name, version = engine_name(row.text("framework"))
+    written = row.text("precision") or None
     isl, osl, concurrency = (row.needed(column) for column in ("isl", "osl", "concurrency"))
     return Measurement(
         **common,
-        **subject(row.text("hf_model"), row.text("hardware"), row.text("precision")),
-        engine=name,
-        engine_version=version,
+        **described(row.text("hf_model"), row.text("hardware"), written, row.text("framework")),
         accelerators=tp,
         tp=1 if apart else tp,
         dp=tp if apart else 1,
@@ -265,7 +212,6 @@ def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
         concurrency=concurrency,
         requests=ROUNDS * concurrency,
         spread=SPREAD,
-        prefill_first=prefill_first(name, version),
         ttft_seconds=row.number("median_ttft_s"),
         tpot_seconds=row.number("median_tpot_s"),
         request_seconds=row.number("median_e2e_s"),
@@ -281,12 +227,10 @@ def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """One server under Poisson arrivals: medians in ms by offered rate."""
     accelerators = row.count("gpus")
     output = row.number("tps_output")
-    name, version = engine_name(row.text("engine"))
+    server = described(row.text("model"), row.text("hardware"), row.text("precision") or None, row.text("engine"))
     return Measurement(
         **common,
-        **subject(row.text("model"), row.text("hardware"), row.text("precision")),
-        engine=name,
-        engine_version=version,
+        **server | {"prefill_first": False},
         accelerators=accelerators,
         tp=accelerators,
         dp=1,
@@ -307,10 +251,34 @@ def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 def point(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """Collected points: one metric, value and unit a row."""
-    fields = point_fields(row)
-    what = subject(row.text("model"), row.text("hardware"), row.text("weight_dtype"))
-    fields["kv"] = cache_format(fields["kv"], what["hardware"])
-    return Measurement(**common, **what, **fields)
+    if row.text("quality").upper() == "D":
+        raise UnusableRowError("quality D: second-hand, or known to be wrong")
+    layout = degrees(row, chip_count(row.text("hardware")))
+    load, kv = load_of(row.text("batch_kind")), format_name(row.text("kv_dtype"))
+    isl, osl = row.number("isl"), row.number("osl")
+    demand = _demand(row, load, layout["accelerators"])
+    measured = _value(row, layout["accelerators"])
+    # Servers that only decode read no prompts: the input length stands for the length of the cache.
+    decodes = "tpot_seconds" in measured or "output_tokens_per_second_per_accelerator" in measured
+    is_context = decodes and ("PD disagg" in row.text("engine") or osl is None)
+    if isl is None:
+        raise UnusableRowError("isl is not recorded")
+    written, engine = row.text("weight_dtype") or None, row.text("engine")
+    server = described(row.text("model"), row.text("hardware"), written, engine)
+    return Measurement(
+        **common,
+        **server,
+        **layout,
+        **demand,
+        **measured,
+        kv=cache_format(kv, server["hardware"]),
+        isl=isl,
+        osl=osl,
+        context=isl if is_context else None,
+        load=load,
+        compiled=compiled(server["engine"], server["engine_version"]),
+        speculation=speculation(row.words("spec_decode")),
+    )
 
 
 def _seconds(row: Cells, column: str) -> float | None:
