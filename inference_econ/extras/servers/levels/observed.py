@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from inference_econ import inputs
 from inference_econ._types import Array
 from inference_econ.engine import formats, has_experts, layout_key
 from inference_econ.extras.servers.accuracy import pool_key, specs
@@ -15,26 +16,16 @@ from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.deployed import version_told
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.extras.servers.problem import log_ratios
-from inference_econ.inputs import (
-    LEVELS_FORM,
-    Assumptions,
-    LevelSpreads,
-    MeasuredLevels,
-    MeasuredSubject,
-    Quantity,
-    catalog,
-    constants_of,
-)
 from inference_econ.inputs.engine import profiles
 
 #: What levels are fitted to, and which of these the level of a kind of step is told by first.
-QUANTITIES: tuple[Quantity, Quantity] = ("tpot", "ttft")
+QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
 #: What steps that decode have in common beside where they belong, whatever the model: proposed tokens, which no profile
 #: is fitted to.
 SHARED = ("speculation",)
 #: Logarithm of a level that is tried to see what follows from it [1].
 _TRIED = 0.05
-_NO_SPREAD = LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
+_NO_SPREAD = inputs.LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
 
 
 class Group(NamedTuple):
@@ -103,7 +94,7 @@ def group_of(row: Measurement) -> Group | None:
     """The engine and generation of a row, if they have a profile of their own."""
     generation = profiles.generation_of(specs(row.model, row.hardware)[1])
     group = Group(row.engine, generation)
-    return group if row.engine and generation and group.profile in catalog.names("assumptions") else None
+    return group if row.engine and generation and group.profile in inputs.catalog.names("assumptions") else None
 
 
 def places_of(row: Measurement) -> tuple[Place, Place]:
@@ -124,7 +115,7 @@ def shared_of(group: Group, row: Measurement) -> tuple[Name, ...]:
     return ((Group(group.engine, ""), 0, SHARED),) if row.speculates else ()
 
 
-def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumptions]) -> list[Observed]:
+def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], inputs.Assumptions]) -> list[Observed]:
     """The rows of engines on generations that have a profile of their own, beside their predictions.
 
     Parameters
@@ -138,58 +129,38 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], Assumpt
     -----
     What follows from a level is the difference between predictions with and without one of 5 %.
     """
-    usable = [row for row in rows if (row.tp or row.decode) and group_of(row)]
-    groups = {group: assumptions(group) for row in usable if (group := group_of(row))}
+    usable = [(row, group) for row in rows if (row.tp or row.decode) and (group := group_of(row))]
+    profiles_of: dict[Group | None, inputs.Assumptions] = {group: assumptions(group) for _, group in usable}
 
     def all_predicted(decode: float, prefill: float) -> list[Prediction]:
-        tried = {group: _levelled(group, base, usable, decode, prefill) for group, base in groups.items()}
-        return predict(usable, lambda row: tried[_group(row)])
+        """Predictions with the same level for everything that was measured of a group."""
+        tried = {}
+        for group, base in profiles_of.items():
+            assert group is not None
+            levels = inputs.MeasuredLevels(
+                form=inputs.LEVELS_FORM,
+                profile=group.profile,
+                constants=inputs.constants_of(group.profile),
+                engine=group.engine,
+                date="1970-01-01",
+                rows=1,
+                spreads={"tpot": _NO_SPREAD, "ttft": _NO_SPREAD},
+                subjects=tuple(
+                    inputs.MeasuredSubject(rows=1, decode=decode, prefill=prefill, model=model, hardware=hardware)
+                    for model, hardware in dict.fromkeys((row.model, row.hardware) for row, of in usable if of == group)
+                ),
+            )
+            tried[group] = base.model_copy(update={"levels": levels})
+        return predict([row for row, _ in usable], lambda row: tried[group_of(row)])
 
     plain, *moved = (all_predicted(*levels) for levels in ((0.0, 0.0), (_TRIED, 0.0), (0.0, _TRIED)))
     ratios = log_ratios(plain, QUANTITIES)
-    slopes = np.stack(
-        [(log_ratios(moved_predictions, QUANTITIES) - ratios) / _TRIED for moved_predictions in moved], axis=-1
-    )
+    slopes = np.nan_to_num(np.stack([(log_ratios(level, QUANTITIES) - ratios) / _TRIED for level in moved], axis=-1))
     return [
-        Observed(
-            row,
-            prediction,
-            _group(row),
-            places_of(row),
-            -ratios[index],
-            np.nan_to_num(slopes[index]),
-            shared_of(_group(row), row),
-        )
-        for index, (row, prediction) in enumerate(zip(usable, plain, strict=True))
-        if np.isfinite(ratios[index]).any() and not prediction.assumed
+        Observed(row, prediction, group, places_of(row), -ratio, slope, shared_of(group, row))
+        for (row, group), prediction, ratio, slope in zip(usable, plain, ratios, slopes, strict=True)
+        if np.isfinite(ratio).any() and not prediction.assumed
     ]
-
-
-def _group(row: Measurement) -> Group:
-    group = group_of(row)
-    assert group is not None
-    return group
-
-
-def _levelled(
-    group: Group, base: Assumptions, rows: Sequence[Measurement], decode: float, prefill: float
-) -> Assumptions:
-    """A profile with the same level for everything that was measured of a group."""
-    subjects = dict.fromkeys((row.model, row.hardware) for row in rows if group_of(row) == group)
-    levels = MeasuredLevels(
-        form=LEVELS_FORM,
-        profile=group.profile,
-        constants=constants_of(group.profile),
-        engine=group.engine,
-        date="1970-01-01",
-        rows=1,
-        spreads={"tpot": _NO_SPREAD, "ttft": _NO_SPREAD},
-        subjects=tuple(
-            MeasuredSubject(rows=1, decode=decode, prefill=prefill, model=model, hardware=hardware)
-            for model, hardware in subjects
-        ),
-    )
-    return base.model_copy(update={"levels": levels})
 
 
 #: What a row belongs to, wider groups first.
@@ -210,7 +181,7 @@ class Spreads(NamedTuple):
     """Of TPOT and TTFT around their levels, shape (2,)."""
 
     @classmethod
-    def read(cls, spreads: Mapping[Quantity, LevelSpreads]) -> Spreads:
+    def read(cls, spreads: Mapping[inputs.Quantity, inputs.LevelSpreads]) -> Spreads:
         """Those of a file."""
         by_quantity = [spreads[name] for name in QUANTITIES]
         return cls(
@@ -250,9 +221,7 @@ def known_part(place: Place, depth: int) -> tuple[object, ...]:
 def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
     """The mixed model of some rows that share effects; ``beside``: with those of what models share."""
     index: dict[Name, int] = {}
-    lines: list[dict[int, float]] = []
-    errors: list[float] = []
-    quantity: list[int] = []
+    lines: list[tuple[dict[int, float], float, int]] = []
     for row in rows:
         effects = [
             [index.setdefault((row.group, kind, known_part(place, depth)), len(index)) for depth in range(len(DEPTHS))]
@@ -262,12 +231,11 @@ def block_of(rows: Sequence[Observed], beside: bool = True) -> SharedRows:
         for which, error in enumerate(row.errors.tolist()):
             if np.isfinite(error):
                 slopes = row.slopes[which].tolist()
-                lines.append({effect: slopes[kind] for kind in range(2) for effect in effects[kind]})
-                errors.append(error)
-                quantity.append(which)
+                lines.append(({effect: slopes[kind] for kind in range(2) for effect in effects[kind]}, error, which))
     design = np.zeros((len(lines), len(index)))
-    for line, values in enumerate(lines):
+    for line, (values, _, _) in enumerate(lines):
         design[line, list(values)] = list(values.values())
+    errors, quantity = [error for _, error, _ in lines], [which for _, _, which in lines]
     kinds = np.array([(kind, (len(DEPTHS) if part == SHARED else len(part) - 1)) for _, kind, part in index])
     return SharedRows(design, np.array(errors), np.array(quantity, dtype=int), kinds, tuple(index))
 

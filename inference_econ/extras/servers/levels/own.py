@@ -6,25 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from inference_econ._types import Array
 from inference_econ.errors import InputError
-from inference_econ.extras.servers.levels.observed import (
-    DEPTHS,
-    QUANTITIES,
-    SHARED,
-    Group,
-    Levels,
-    Name,
-    Observed,
-    Spreads,
-    group_of,
-    known_part,
-    level_of,
-    observed,
-    pooled,
-)
+from inference_econ.extras.servers.levels import observed
 from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.problem import log_ratios
@@ -47,16 +31,15 @@ Entries = Mapping[tuple[Any, ...], CorrectionEntry]
 
 
 def levels_data(
-    group: Group,
+    group: observed.Group,
     entries: Entries,
-    spreads: Spreads,
+    spreads: observed.Spreads,
     errors: Mapping[Unseen, Mapping[Quantity, Any]],
     *,
     date: str,
     shared: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The levels of one group as plain data of :class:`inference_econ.inputs.MeasuredLevels`."""
-    beside = {"shared": [dict(level) for level in shared]} if shared else {}
     return {
         "form": LEVELS_FORM,
         "profile": group.profile,
@@ -64,29 +47,42 @@ def levels_data(
         "engine": group.engine,
         "date": date,
         "rows": sum(entry.rows for part, entry in entries.items() if len(part) == 1),
-        "spreads": _spreads(spreads),
+        "spreads": {
+            name: {
+                depth: round(float(value), 4)
+                for depth, value in zip(
+                    (*observed.DEPTHS, *observed.SHARED, "row"),
+                    (*spreads.effects[kind], spreads.rows[kind]),
+                    strict=True,
+                )
+                if depth not in observed.SHARED or not kind
+            }
+            for kind, name in enumerate(observed.QUANTITIES)
+        },
         "errors": {unseen: dict(quantities) for unseen, quantities in errors.items()},
-        **beside,
+        **({"shared": [dict(level) for level in shared]} if shared else {}),
         "subjects": _nested(entries, ()),
     }
 
 
-def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[tuple[Any, ...], CorrectionEntry]:
+def entries_of(
+    group: observed.Group, rows: Sequence[observed.Observed], levels: observed.Levels
+) -> dict[tuple[Any, ...], CorrectionEntry]:
     """Levels that were fitted to some rows of a group, with how many rows each rests on."""
     counts: dict[tuple[Any, ...], set[int]] = {}
     for number, row in enumerate(rows):
         for place in row.places if row.group == group else ():
-            for depth in range(len(DEPTHS)):
-                counts.setdefault(known_part(place, depth), set()).add(number)
+            for depth in range(len(observed.DEPTHS)):
+                counts.setdefault(observed.known_part(place, depth), set()).add(number)
     return {
         part: CorrectionEntry(len(numbers), *(levels.get((group, kind, part), 0.0) for kind in range(2)))
         for part, numbers in counts.items()
     }
 
 
-def known_shared(group: Group, file: MeasuredLevels) -> dict[Name, float]:
+def known_shared(group: observed.Group, file: MeasuredLevels) -> dict[observed.Name, float]:
     """Levels of all models that a file says."""
-    return {(Group(group.engine, ""), 0, SHARED): level.decode for level in file.shared}
+    return {(observed.Group(group.engine, ""), 0, observed.SHARED): level.decode for level in file.shared}
 
 
 def known_entries(file: MeasuredLevels) -> dict[tuple[Any, ...], CorrectionEntry]:
@@ -109,49 +105,28 @@ def _entry(level: MeasuredLevel) -> CorrectionEntry:
     return CorrectionEntry(level.rows, level.decode, level.prefill)
 
 
-def _spreads(spreads: Spreads) -> dict[str, dict[str, float]]:
-    return {
-        name: {
-            **{
-                depth: round(float(value), 4)
-                for depth, value in zip(DEPTHS + SHARED, spreads.effects[kind], strict=True)
-                if depth in DEPTHS or not kind
-            },
-            "row": round(float(spreads.rows[kind]), 4),
-        }
-        for kind, name in enumerate(QUANTITIES)
-    }
-
-
 def _nested(entries: Entries, within: tuple[Any, ...]) -> list[dict[str, Any]]:
     """The levels right below one, each with those below it."""
     depth = len(within)
-    below = sorted((part for part in entries if len(part) == depth + 1 and part[:depth] == within), key=str)
-    names = ("subjects", "versions", "ways", "deployments")
     nested = []
-    for part in below:
-        entry = entries[part]
+    for part in sorted((part for part in entries if len(part) == depth + 1 and part[:depth] == within), key=str):
+        entry, name = entries[part], part[depth]
+        place = (
+            {"model": name[0], "hardware": name[1]} if depth == 0
+            else {"version": name} if depth == 1
+            else {key: True for key, holds in zip(("apart", "speculates"), name, strict=True) if holds} if depth == 2
+            else {"layout": name[0], "weights": name[1]}
+        )  # fmt: skip
         level = {"rows": entry.rows, "decode": round(entry.decode, 4), "prefill": round(entry.prefill, 4)}
-        further = {names[depth + 1]: _nested(entries, part)} if depth + 1 < len(names) else {}
-        nested.append({**_named(depth, part[depth]), **level, **further})
+        further = {f"{below}s": _nested(entries, part) for below in observed.DEPTHS[depth + 1 : depth + 2]}
+        nested.append({**place, **level, **further})
     return nested
-
-
-def _named(depth: int, name: Any) -> dict[str, Any]:
-    """Place that a level is of, as a file says it."""
-    if depth == 0:
-        return {"model": name[0], "hardware": name[1]}
-    if depth == 1:
-        return {"version": name}
-    if depth == 2:
-        return {key: True for key, holds in zip(("apart", "speculates"), name, strict=True) if holds}
-    return {"layout": name[0], "weights": name[1]}
 
 
 class OwnProfile(NamedTuple):
     """A fitted profile with levels of one's own servers."""
 
-    group: Group
+    group: observed.Group
     """Whose profile."""
     levels: dict[str, Any]
     """As plain data."""
@@ -189,7 +164,7 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     InputError
         If the rows are of several engines or generations, or of none with a profile of its own.
     """
-    groups = list(dict.fromkeys(group_of(row) for row in rows))
+    groups = list(dict.fromkeys(observed.group_of(row) for row in rows))
     group = groups[0] if len(groups) == 1 else None
     if group is None:
         names = ", ".join(name for name in catalog.names("assumptions") if name.count("_") and "profiles/" in name)
@@ -202,21 +177,21 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     # A run that does not say its version is of the one that answers are about.
     dated = [row if row.engine_version or row.ran else replace(row, engine_version=today) for row in rows]
     alone = catalog.as_fitted(group.profile)
-    seen = observed(dated, lambda _: alone)
+    seen = observed.observed(dated, lambda _: alone)
     if not seen:
         raise InputError("no row has a TPOT or a TTFT that can be predicted; see inference-econ validate")
     assert shipped.levels is not None
     levels = own_levels(shipped.levels, group, seen, date=date)
     levelled = alone.model_copy(update={"levels": MeasuredLevels.build(levels, origin=group.profile)})
     measured = [row.row for row in seen]
-    before, after = (
-        log_ratios(predict(measured, lambda _: shipped), QUANTITIES),
-        log_ratios(predict(measured, lambda _: levelled), QUANTITIES),
-    )
-    return OwnProfile(group, levels, tuple(measured), before, np.asarray(after))
+    before = log_ratios(predict(measured, lambda _: shipped), observed.QUANTITIES)
+    after = log_ratios(predict(measured, lambda _: levelled), observed.QUANTITIES)
+    return OwnProfile(group, levels, tuple(measured), before, after)
 
 
-def own_levels(shipped: MeasuredLevels, group: Group, rows: Sequence[Observed], *, date: str) -> dict[str, Any]:
+def own_levels(
+    shipped: MeasuredLevels, group: observed.Group, rows: Sequence[observed.Observed], *, date: str
+) -> dict[str, Any]:
     """Levels of one's own servers beside those of a file, as plain data.
 
     Parameters
@@ -236,33 +211,26 @@ def own_levels(shipped: MeasuredLevels, group: Group, rows: Sequence[Observed], 
     only one's own deployment may differ from it, of what they have not, all that is narrower. Errors over that are
     pooled as all are (:mod:`inference_econ.extras.servers.levels.observed`).
     """
-    shipped_entries, spreads = known_entries(shipped), Spreads.read(shipped.spreads)
+    shipped_entries, spreads = known_entries(shipped), observed.Spreads.read(shipped.spreads)
     before = known_shared(group, shipped) | {
         (group, kind, part): (entry.decode, entry.prefill)[kind]
         for part, entry in shipped_entries.items()
         for kind in range(2)
     }
-    beyond = [replace(row, errors=row.errors - row.slopes @ level_of(before, row)) for row in rows]
-    fixed = {part for part in shipped_entries if len(part) < len(DEPTHS)}
-    further = pooled(beyond, spreads, fixed=fixed, beside=False)
+    beyond = [replace(row, errors=row.errors - row.slopes @ observed.level_of(before, row)) for row in rows]
+    fixed = {part for part in shipped_entries if len(part) < len(observed.DEPTHS)}
+    further = observed.pooled(beyond, spreads, fixed=fixed, beside=False)
     entries = dict(shipped_entries)
     for part, entry in entries_of(group, rows, further).items():
-        decode, prefill = (
-            _nearest(shipped_entries, part)[kind] + (entry.decode, entry.prefill)[kind] for kind in range(2)
-        )
-        entries[part] = CorrectionEntry(
-            entry.rows + (shipped_entries[part].rows if part in shipped_entries else 0), decode, prefill
-        )
+        # What others have measured of a part, or of what it belongs to.
+        wider = (shipped_entries.get(part[:length]) for length in range(len(part), 0, -1))
+        nearest = next(filter(None, wider), CorrectionEntry(0, 0.0, 0.0))
+        known = shipped_entries[part].rows if part in shipped_entries else 0
+        decode, prefill = nearest.decode + entry.decode, nearest.prefill + entry.prefill
+        entries[part] = CorrectionEntry(entry.rows + known, decode, prefill)
     errors = {
         unseen: {quantity: spread.model_dump(exclude_none=True, mode="json") for quantity, spread in spreads_of.items()}
         for unseen, spreads_of in shipped.errors.items()
     }
     shared = [level.model_dump(exclude_none=True, mode="json") for level in shipped.shared]
     return levels_data(group, entries, spreads, errors, date=date, shared=shared)
-
-
-def _nearest(entries: dict[tuple[Any, ...], CorrectionEntry], part: tuple[Any, ...]) -> tuple[float, float]:
-    """The levels of decode and prefill steps that others have measured of a part, or of what it belongs to [1]."""
-    parts = (part[:length] for length in range(len(part), 0, -1))
-    entry = next((entries[key] for key in parts if key in entries), CorrectionEntry(0, 0.0, 0.0))
-    return entry.decode, entry.prefill

@@ -12,19 +12,7 @@ import numpy as np
 from inference_econ._types import Array
 from inference_econ.answers.launching.plan import UNITS, PlanPart
 from inference_econ.answers.notes import WITHOUT
-from inference_econ.extras.servers import (
-    CONSTANTS,
-    GROUPS,
-    CheckedNumber,
-    Fit,
-    Fold,
-    Measurement,
-    Suspect,
-    coverage,
-    days_of,
-    held_out,
-    joined,
-)
+from inference_econ.extras import servers
 from inference_econ.extras.servers.calibrate import Calibrated, shown_folds
 from inference_econ.extras.servers.levels.observed import QUANTITIES, places_of, shared_of
 from inference_econ.extras.servers.levels.own import OwnProfile, known_entries, known_shared
@@ -58,8 +46,8 @@ class AgainstPage(Page):
 
     files: str
     parts: Sequence[PlanPart]
-    held: Sequence[CheckedNumber]
-    suspects: Sequence[Suspect]
+    held: Sequence[servers.CheckedNumber]
+    suspects: Sequence[servers.Suspect]
     command: str
 
     def tables(self) -> Sequence[Table]:
@@ -116,7 +104,7 @@ _LEAST = ("interval held", "measured/predicted")
 _PARTS = ("part", "ms", "times as long", "constants")
 
 
-def held_record(held: CheckedNumber) -> dict[str, object]:
+def held_record(held: servers.CheckedNumber) -> dict[str, object]:
     """Return one number of a run beside its prediction as plain data, in base units."""
     expected = held.expected
     return {
@@ -125,7 +113,7 @@ def held_record(held: CheckedNumber) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _row(held: CheckedNumber) -> tuple[str, ...]:
+def _row(held: servers.CheckedNumber) -> tuple[str, ...]:
     expected = held.expected
     _, unit, factor = UNITS[expected.measure]
     ends = (expected.low, expected.high)
@@ -172,7 +160,7 @@ class CalibrationPage(AnswerPage[Calibrated]):
         return (f"After a fit to {len(fitted.rows)} rows, median errors are: {errors}.",)
 
 
-def constants_table(fitted: Fit) -> Table:
+def constants_table(fitted: servers.Fit) -> Table:
     """Each constant with its standard error, and whether the rows determine it."""
     rows = []
     for name, value, error, unknown in zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True):
@@ -180,12 +168,12 @@ def constants_table(fitted: Fit) -> Table:
         base = "-" if before is None else _amount(name, before)
         rows.append((name, _amount(name, value), percent(error), base, unknown or "yes"))
     columns = ("constant", "value", "standard error", "base", "determined by the rows")
-    days = days_of(fitted.rows)
+    days = servers.days_of(fitted.rows)
     measured = "" if days is None else f", measured {days.since} to {days.until}"
     return Table(f"Fitted to {len(fitted.rows)} rows{measured}", columns, tuple(rows))
 
 
-def errors_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table:
+def errors_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]]) -> Table:
     """Median errors of the fit by engine, chip and model, and of the fits that left a chip or a model out."""
     kinds = [f"{target}: {what}" for target in fitted.targets for what in ("error", "bias")]
     rows = [("all", *_line(fitted.errors))]
@@ -195,7 +183,7 @@ def errors_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table:
     return Table("Errors", ("rows of", "number", *kinds), tuple(rows), why=(_LEGEND,))
 
 
-def not_reproduced(fitted: Fit) -> list[str]:
+def not_reproduced(fitted: servers.Fit) -> list[str]:
     """For each target whose rows the fit is far from, what to check."""
     return [
         f"{target}: the fit does not reproduce the rows, their median error is {percent(error)}: "
@@ -206,8 +194,8 @@ def not_reproduced(fitted: Fit) -> list[str]:
     ]
 
 
-def _slices(rows: Sequence[Measurement], errors: Array) -> Iterator[tuple[str, Array]]:
-    labels = [GROUPS["subject"](row) for row in rows]
+def _slices(rows: Sequence[servers.Measurement], errors: Array) -> Iterator[tuple[str, Array]]:
+    labels = [servers.GROUPS["subject"](row) for row in rows]
     for label in sorted(set(labels)):
         yield label, errors[np.array([name == label for name in labels])]
 
@@ -224,27 +212,27 @@ def _middle(errors: Array, *, sign: bool = False) -> str:
     return percent(float(np.median(errors)), sign=sign)
 
 
-def left_out_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table:
+def left_out_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]]) -> Table:
     """Errors of rows that fits to the others predict, by what was left out, and how many are in intervals of 80 %."""
     heads = (f"{target}: {what}" for target in fitted.targets for what in ("error", "in 80 %"))
     rows = [
         (f"without {WITHOUT[by]}", str(len(folds[by])), *_left_out_cells(fitted, folds, by))
-        for by in GROUPS
+        for by in servers.GROUPS
         if folds.get(by)
     ]
     return Table("Left out", ("rows", "groups", *heads), tuple(rows), why=("intervals are made from the other groups",))
 
 
-def _left_out_cells(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], by: Unlike) -> Iterator[str]:
+def _left_out_cells(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]], by: Unlike) -> Iterator[str]:
     for index in range(len(fitted.targets)):
-        groups = held_out(folds, by, index)
-        share = coverage(groups)
-        yield _middle(np.abs(joined(groups))) if groups else "-"
+        groups = servers.held_out(folds, by, index)
+        share = servers.coverage(groups)
+        yield _middle(np.abs(servers.joined(groups))) if groups else "-"
         yield f"{100 * share:.0f} %" if math.isfinite(share) else "-"
 
 
 def _amount(name: str, value: float) -> str:
-    return f"{prefixed(value, 'mu', '.3g')}s" if CONSTANTS[name].unit == "s" else f"{value:.3g}"
+    return f"{prefixed(value, 'mu', '.3g')}s" if servers.CONSTANTS[name].unit == "s" else f"{value:.3g}"
 
 
 @dataclass(frozen=True)
