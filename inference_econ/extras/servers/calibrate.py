@@ -52,14 +52,15 @@ class Calibrated(Shown):
             "base": fitted.base.name,
             "base_median_errors": _medians(fitted, fitted.base_errors),
             "left_out_errors": [
-                {
-                    **attributes(fold, "by left_out"),
-                    "rows": len(fold.rows),
-                    "median_errors": _medians(fitted, fold.errors),
-                }
+                attributes(fold, "by left_out")
+                | {"rows": len(fold.rows), "median_errors": _medians(fitted, fold.errors)}
                 for fold in shown_folds(self.folds)
             ],
-            "coverage_of_80_percent": {target: self._covered(target) for target in fitted.targets},
+            # Shares of rows in intervals of 80 % that were made without their group, by what was left out.
+            "coverage_of_80_percent": {
+                target: {by: finite_or_none(coverage(held_out(self.folds, by, index))) for by in GROUPS}
+                for index, target in enumerate(fitted.targets)
+            },
         }
 
     def records(self) -> list[dict[str, Any]]:
@@ -78,11 +79,6 @@ class Calibrated(Shown):
             }
             for name, value, error, unknown in columns
         ]
-
-    def _covered(self, target: str) -> dict[str, float | None]:
-        """Share of rows inside of intervals of 80 % that were made without their group, by what was left out."""
-        index = self.fitted.targets.index(target)
-        return {by: finite_or_none(coverage(held_out(self.folds, by, index))) for by in GROUPS}
 
 
 def shown_folds(folds: Mapping[Unlike, Sequence[Fold]]) -> list[Fold]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -38,15 +37,6 @@ _PROPOSERS: Mapping[str, inputs.ProposerName] = {"MTP": "mtp", "EAGLE": "eagle",
 _KIND = re.compile(r"(MTP|EAGLE3|EAGLE)(?:-?(\d))?(?: (?:vanilla|autoregressive)\b.*)?", re.IGNORECASE)
 
 
-class _Rounds(NamedTuple):
-    """Speculation of a server."""
-
-    proposer: inputs.ProposerName
-    length: int
-    tokens: float
-    assumed: str
-
-
 def speculation_of(row: Measurement) -> Speculation | None:
     """Rounds of the draft length that a server ran, with published acceptance; None where it decodes plainly.
 
@@ -66,8 +56,9 @@ def speculation_of(row: Measurement) -> Speculation | None:
     rounds = _rounds(row)
     if rounds is None:
         return None
-    weights = head_weights(row.model, row.weights) if rounds.proposer == "mtp" else None
-    fixed = Speculation.fixed(rounds.proposer, rounds.length, rounds.tokens, weights=weights)
+    proposer, length, tokens, _ = rounds
+    weights = head_weights(row.model, row.weights) if proposer == "mtp" else None
+    fixed = Speculation.fixed(proposer, length, tokens, weights=weights)
     host = inputs.catalog.speculation_facts().host_seconds(row.engine, row.hardware, row.engine_version)
     return replace(fixed, host_seconds=host)
 
@@ -87,11 +78,11 @@ def assumed_rounds(row: Measurement) -> str:
     '3 proposals of a round, as in the recipe of sglang; 2.59 tokens of a round, as usual'
     """
     rounds = _rounds(row)
-    return "" if rounds is None else rounds.assumed
+    return "" if rounds is None else rounds[-1]
 
 
-def _rounds(row: Measurement) -> _Rounds | None:
-    """Recorded rounds of a server, and what was assumed."""
+def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | None:
+    """Who proposes, how many tokens, how many a round brings, and what of that was assumed; None without speculation."""
     if not row.speculates:
         return None
     if row.speculation == "suspected":
@@ -113,7 +104,7 @@ def _rounds(row: Measurement) -> _Rounds | None:
             raise InputError(f"no acceptance length of {row.model} with {row.speculation} is published")
         tokens = float(expected_tokens_by_position(usual.acceptance[:length]))
         assumed.append(f"{tokens:.3g} tokens of a round, as usual")
-    return _Rounds(proposer, length, tokens, "; ".join(assumed))
+    return proposer, length, tokens, "; ".join(assumed)
 
 
 def head_weights(model: str, weights: str | None) -> str | None:
@@ -159,7 +150,7 @@ def instance(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> tu
     """
     row = rows[0]
     assert row.tp is not None and row.accelerators is not None
-    dp, pp, model = row.dp or 1, row.pp or 1, _model(row.model)
+    dp, pp, model = row.dp or 1, row.pp or 1, inputs.catalog.model(row.model)
     # Without experts, data parallelism means instances of their own.
     instance = row.tp * pp * (dp if has_experts(model) else 1)
     replicas = max(row.accelerators // instance, 1)
@@ -218,7 +209,7 @@ def workers(
         If the layout does not divide what it must, or nothing says how many requests ran.
     """
     row = rows[0]
-    requests, model = _requests(row), _model(row.model)
+    requests, model = _requests(row), inputs.catalog.model(row.model)
     single, stage = np.ones(1), pool.tp * pool.dp
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
     groups, depth = single * pool.dp * pool.pp, single * pool.pp
@@ -366,7 +357,7 @@ def _captured(row: Measurement, facts: inputs.EngineVersion | None, assumptions:
     if facts is None or facts.prompt_graphs is None:
         return 0.0
     step = row.step_tokens or assumptions.serving.prefill_chunk
-    return facts.prompt_graphs.tokens(step, latent=_model(row.model).has_latents)
+    return facts.prompt_graphs.tokens(step, latent=inputs.catalog.model(row.model).has_latents)
 
 
 def facts_of(row: Measurement) -> inputs.EngineVersion | None:
@@ -435,7 +426,7 @@ def _requests(row: Measurement) -> inputs.Requests:
 
 
 def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assumptions) -> Setup:
-    model = _model(row.model)
+    model = inputs.catalog.model(row.model)
     precision = inputs.Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
     # With what is known of the run of a row: the prompt tokens of a step, who launches kernels, copies of experts.
     changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
@@ -459,19 +450,9 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
         changes["experts.spread"] = "even"
     if row.redundant_experts is not None:
         changes["experts.redundant"] = row.redundant_experts
-    chip, assumed = _chip(row.hardware), assumptions.changed(changes)
+    chip, assumed = inputs.catalog.hardware(row.hardware), assumptions.changed(changes)
     context, spread = (requests.mean_context, requests.spread) if row.context is None else (row.context, 0.0)
     return Setup(model, chip, precision, context, assumed, spread=spread).levelled(row.engine, version_told(row))
-
-
-@cache
-def _model(name: str) -> inputs.ModelSpec:
-    return inputs.catalog.model(name)
-
-
-@cache
-def _chip(name: str) -> inputs.HardwareSpec:
-    return inputs.catalog.hardware(name)
 
 
 #: Of the random arrivals, or lengths, of a run that is played [1].
