@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,13 +59,8 @@ class AgainstPage(Page):
         if not self.suspects:
             return (numbers,)
         rows = tuple(
-            (
-                PART_NAMES[suspect.part],
-                f"{1e3 * suspect.seconds:.3f}",
-                f"{suspect.factor:.2f}",
-                ", ".join(suspect.constants),
-            )
-            for suspect in self.suspects
+            (PART_NAMES[each.part], f"{1e3 * each.seconds:.3f}", f"{each.factor:.2f}", ", ".join(each.constants))
+            for each in self.suspects
         )
         notes = (
             "Each by itself would explain the whole difference in TPOT if it took so many times as long; prompts that "
@@ -91,8 +86,7 @@ class AgainstPage(Page):
             "numbers": [held_record(held) for held in self.held],
             "verdict": self.verdict,
             "suspects": [
-                {**attributes(suspect, "part seconds factor"), "constants": list(suspect.constants)}
-                for suspect in self.suspects
+                attributes(each, "part seconds factor") | {"constants": [*each.constants]} for each in self.suspects
             ],
             "calibrate": self.command,
         }
@@ -176,9 +170,10 @@ def constants_table(fitted: servers.Fit) -> Table:
 def errors_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]]) -> Table:
     """Median errors of the fit by engine, chip and model, and of the fits that left a chip or a model out."""
     kinds = [f"{target}: {what}" for target in fitted.targets for what in ("error", "bias")]
-    rows = [("all", *_line(fitted.errors))]
-    rows.append((f"all, by the base ({fitted.base.name})", *_line(fitted.base_errors)))
-    rows += [(label, *_line(errors)) for label, errors in _slices(fitted.rows, fitted.errors)]
+    base = f"all, by the base ({fitted.base.name})"
+    rows = [("all", *_line(fitted.errors)), (base, *_line(fitted.base_errors))]
+    labels = np.array([servers.GROUPS["subject"](row) for row in fitted.rows])
+    rows += [(label, *_line(fitted.errors[labels == label])) for label in sorted(set(labels.tolist()))]
     rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in shown_folds(folds)]
     return Table("Errors", ("rows of", "number", *kinds), tuple(rows), why=(_LEGEND,))
 
@@ -192,12 +187,6 @@ def not_reproduced(fitted: servers.Fit) -> list[str]:
         for target in fitted.targets
         if (error := fitted.median_error(target)) > _POOR
     ]
-
-
-def _slices(rows: Sequence[servers.Measurement], errors: Array) -> Iterator[tuple[str, Array]]:
-    labels = [servers.GROUPS["subject"](row) for row in rows]
-    for label in sorted(set(labels)):
-        yield label, errors[np.array([name == label for name in labels])]
 
 
 def _line(errors: Array) -> tuple[str, ...]:
@@ -215,20 +204,16 @@ def _middle(errors: Array, *, sign: bool = False) -> str:
 def left_out_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]]) -> Table:
     """Errors of rows that fits to the others predict, by what was left out, and how many are in intervals of 80 %."""
     heads = (f"{target}: {what}" for target in fitted.targets for what in ("error", "in 80 %"))
-    rows = [
-        (f"without {WITHOUT[by]}", str(len(folds[by])), *_left_out_cells(fitted, folds, by))
-        for by in servers.GROUPS
-        if folds.get(by)
-    ]
+    rows = []
+    for by in filter(folds.get, servers.GROUPS):
+        cells = [f"without {WITHOUT[by]}", str(len(folds[by]))]
+        for index in range(len(fitted.targets)):
+            groups = servers.held_out(folds, by, index)
+            share = servers.coverage(groups)
+            cells.append(_middle(np.abs(servers.joined(groups))) if groups else "-")
+            cells.append(f"{100 * share:.0f} %" if math.isfinite(share) else "-")
+        rows.append(tuple(cells))
     return Table("Left out", ("rows", "groups", *heads), tuple(rows), why=("intervals are made from the other groups",))
-
-
-def _left_out_cells(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]], by: Unlike) -> Iterator[str]:
-    for index in range(len(fitted.targets)):
-        groups = servers.held_out(folds, by, index)
-        share = servers.coverage(groups)
-        yield _middle(np.abs(servers.joined(groups))) if groups else "-"
-        yield f"{100 * share:.0f} %" if math.isfinite(share) else "-"
 
 
 def _amount(name: str, value: float) -> str:

@@ -82,7 +82,7 @@ def assumed_rounds(row: Measurement) -> str:
 
 
 def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | None:
-    """Who proposes, how many tokens, how many a round brings, and what of that was assumed; None without speculation."""
+    """Proposer, its tokens, tokens of a round, and what of that was assumed; None without speculation."""
     if not row.speculates:
         return None
     if row.speculation == "suspected":
