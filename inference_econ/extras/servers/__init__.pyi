@@ -13,6 +13,7 @@ from .accuracy import days_of as days_of
 from .accuracy import layout_of as layout_of
 from .accuracy import thinned as thinned
 from .accuracy import version_of as version_of
+from .fit import CONSTANTS as CONSTANTS
 from .fit import GROUPS as GROUPS
 from .fit import Fit as Fit
 from .fit import Fold as Fold
@@ -25,7 +26,6 @@ from .measurements import MeasuredServer as MeasuredServer
 from .measurements import Measurement as Measurement
 from .measurements import Skipped as Skipped
 from .measurements import read_run as read_run
-from .problem import CONSTANTS as CONSTANTS
 from .profile_file import Provenance as Provenance
 from .profile_file import profile as profile
 from .result_files import RESULT_ENDINGS as RESULT_ENDINGS

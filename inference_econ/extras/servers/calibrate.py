@@ -13,9 +13,8 @@ from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.extras.servers import measurements
 from inference_econ.extras.servers.accuracy import chosen, thinned
-from inference_econ.extras.servers.fit import GROUPS, Fit, Fold, all_folds, coverage, fit, held_out
+from inference_econ.extras.servers.fit import CONSTANTS, GROUPS, Fit, Fold, all_folds, coverage, fit, held_out
 from inference_econ.extras.servers.measurements import MeasuredServer, Measurement, Skipped
-from inference_econ.extras.servers.problem import CONSTANTS
 from inference_econ.inputs import MOST_DEPLOYMENTS, USUAL_CONSTANTS, Unlike, catalog, value_of
 from inference_econ.inputs.engine import profiles
 from inference_econ.records.plain import attributes, finite_or_none

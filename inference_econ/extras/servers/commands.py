@@ -181,7 +181,7 @@ def calibrate(
     rows than constants, as of one point of a load test, only levels are fitted (--levels).
     """
     from inference_econ.extras.servers.calibrate import base_of
-    from inference_econ.extras.servers.levels.own import own_profile
+    from inference_econ.extras.servers.levels import own_profile
     from inference_econ.extras.servers.pages import run_vs_prediction
 
     if path is not None and not path.endswith((".yaml", ".yml")):

@@ -14,7 +14,6 @@ from inference_econ._types import Array
 from inference_econ.engine import formats, has_experts
 from inference_econ.extras.servers import accuracy, fit
 from inference_econ.extras.servers.measurements import Measurement
-from inference_econ.extras.servers.problem import CONSTANTS
 from inference_econ.inputs.engine import profiles
 
 #: How times are written, for the sake of readers: unit and seconds.
@@ -132,7 +131,7 @@ def profile(
 
 def _quantity(name: str, value: float) -> float | str:
     """A constant with four digits, a time with its unit."""
-    if CONSTANTS[name].unit != "s":
+    if fit.CONSTANTS[name].unit != "s":
         return _four_digits(value)
     unit, size = next((unit for unit in _TIMES if value >= unit[1]), _TIMES[-1])
     return f"{value / size:.4g} {unit}"

@@ -979,3 +979,27 @@ def _one_of(row: Cells, column: str, allowed: tuple[str, ...], usual: str) -> An
     if word not in allowed:
         raise UnusableRowError(f"{column} must be {', '.join(allowed[:-1])} or {allowed[-1]}, got {word!r}")
     return word
+
+
+#: Requests of InferenceMAX are as long as 0.8 to 1.0 of what rows say, evenly: the mean [1].
+MEAN_LENGTH = 0.9
+#: Longest less shortest of these lengths over the mean [1].
+SPREAD = 0.2 / MEAN_LENGTH
+#: Its runs have so many times as many requests as there are at a time [1].
+ROUNDS = 10
+#: What is read into its rows.
+SHORTER = "lengths are 0.9 of the nominal ones: uniform from 0.8 to 1.0"
+
+
+def speculation(text: str) -> str:
+    """``none``, ``unrecorded``, or what was recorded.
+
+    Examples
+    --------
+    >>> speculation("none (closed division)"), speculation(""), speculation("MTP3")
+    ('none', 'unrecorded', 'MTP3')
+    """
+    lower = text.lower()
+    if lower in ("0", "no") or lower.startswith(("none", "no ", "off", "false")):
+        return "none"
+    return "unrecorded" if lower in ("", "nan") or lower.startswith(("not stated", "unknown")) else text

@@ -1,25 +1,35 @@
-"""One small reader for each kind of file: columns to measurements."""
+"""Tables of measurements: which kind a file is, one small reader for each kind, and what rows say of each other."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, TypeGuard
 
+from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import _record
 from inference_econ.extras.servers.measurements._record import (
+    MEAN_LENGTH,
     RESULTS,
+    ROUNDS,
+    SHORTER,
+    SPREAD,
     Cells,
     Load,
     Measurement,
     Skipped,
     UnusableRowError,
     cache_format,
+    check_version,
     chip_count,
     compiled,
+    days_of,
     degrees,
     described,
     first_number,
@@ -28,8 +38,11 @@ from inference_econ.extras.servers.measurements._record import (
     pool,
     positive,
     replicas,
+    speculation,
 )  # fmt: skip
-from inference_econ.inputs import catalog
+from inference_econ.extras.servers.measurements._reports import MeasuredServer, read_report
+from inference_econ.extras.servers.result_files import RESULT_ENDINGS
+from inference_econ.inputs import catalog, plugins, read_text
 from inference_econ.inputs.models.acceptance import Prompts
 
 _SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
@@ -57,20 +70,6 @@ _TOKENS = (
 _PER_ACCELERATOR = re.compile(r"(?:/|per[ _])(?:gpu|accelerator|chip|device)", re.IGNORECASE)
 _COUNT_PER_ACCELERATOR = re.compile(r"(\d+(?:\.\d+)?) *(tokens)? */ *gpu", re.IGNORECASE)
 _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
-
-
-def speculation(text: str) -> str:
-    """``none``, ``unrecorded``, or what was recorded.
-
-    Examples
-    --------
-    >>> speculation("none (closed division)"), speculation(""), speculation("MTP3")
-    ('none', 'unrecorded', 'MTP3')
-    """
-    lower = text.lower()
-    if lower in ("0", "no") or lower.startswith(("none", "no ", "off", "false")):
-        return "none"
-    return "unrecorded" if lower in ("", "nan") or lower.startswith(("not stated", "unknown")) else text
 
 
 def load_of(text: str) -> Load:
@@ -125,16 +124,6 @@ def _value(row: Cells, accelerators: int) -> dict[str, Any]:
     speed = value if is_per_accelerator else value / accelerators
     tpot = {} if harmonised is None else {"tpot_seconds": harmonised * 1e-3}
     return {f"{tokens}_tokens_per_second_per_accelerator": speed, "statistic": "mean", **tpot}
-
-
-#: Requests of InferenceMAX are as long as 0.8 to 1.0 of what rows say, evenly: the mean [1].
-MEAN_LENGTH = 0.9
-#: Longest less shortest of these lengths over the mean [1].
-SPREAD = 0.2 / MEAN_LENGTH
-#: Its runs have so many times as many requests as there are at a time [1].
-ROUNDS = 10
-#: What is read into its rows.
-SHORTER = "lengths are 0.9 of the nominal ones: uniform from 0.8 to 1.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,3 +454,161 @@ def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
     tokens = None if lengths is None else lengths.tokens.get(int(fixed["drafts"]))
     steps = tokens or 1.0
     return replace(row, tokens_per_round=tokens, wait_steps=row.wait_steps * steps, held_steps=row.held_steps * steps)
+
+
+#: The shipped files that hold measurements of servers; the others are of kernels, collectives, prices and the like.
+SHIPPED = (
+    "serving_points",
+    "inferencemax_aggregated",
+    "poisson_load_a100",
+    "decode_points",
+    "throughput_points",
+    "ttft_points",
+)
+
+
+def shipped(datasets: Iterable[str] = SHIPPED) -> list[Measurement | Skipped]:
+    """Every row of the measurements that come with the package.
+
+    Parameters
+    ----------
+    datasets : iterable of str
+        Which of :data:`SHIPPED`.
+    """
+    return [row for name in datasets for row in read(catalog.server_files()[name])]
+
+
+def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measurement | Skipped]:
+    """Every measurement of a file: CSV with the columns of a shipped kind, or the result of a load generator.
+
+    Parameters
+    ----------
+    path : path or str
+        The file; its name without suffix becomes the dataset. Further columns do no harm. What does not end in .csv
+        is read as a result, see :func:`read_report`.
+    server : MeasuredServer, optional
+        What the server was; needed for results only, where they do not say it themselves.
+
+    Returns
+    -------
+    list of Measurement or Skipped
+        In the order of the file; impossible values and unknown names are skipped rows, not errors.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, its columns are those of no kind, or a result comes without its deployment.
+    """
+    file = Path(path)
+    if file.suffix.lower() in RESULT_ENDINGS and _foreign(file) is None:
+        return read_report(file, MeasuredServer() if server is None else server)
+    kind, measured = rows(file)
+    if kind.final:
+        return measured
+    suspected = suspect_speculation(measured)
+    return mark_spoilt([with_tokens(row) if isinstance(row, Measurement) else row for row in suspected])
+
+
+def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurement | Skipped]]:
+    """Which of some kinds of CSV file one is, and what each of its rows says by itself.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, its columns are those of no kind, or it has nothing else.
+    """
+    header, lines = _table(path)
+    kind = _kind(path, header, kinds)
+    if not lines:
+        raise InputError(f"{path}: only column names; one line for each measurement is needed")
+    # Thousands of rows ask about the same models and chips, and nothing is changed of them.
+    with catalog.uncopied():
+        return kind, [
+            _measurement(kind, path.stem, number, line, cells) for number, (line, cells) in enumerate(lines, start=1)
+        ]
+
+
+def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
+    """Which kind of CSV file one is, in words, and the text of its rows by column, in the order of :func:`read`.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or its columns are those of no kind.
+    """
+    header, rows = _table(Path(path))
+    return _kind(Path(path), header, KINDS).title, [cells for _, cells in rows]
+
+
+def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[str, str]) -> Measurement | Skipped:
+    row = Cells(cells)
+    name = row.text("id") or f"row {number}"
+    try:
+        common = {
+            "id": name,
+            "dataset": dataset,
+            "source": row.text("source_id") or row.text("source"),
+            "quality": row.text("quality"),
+            "tier": row.text("tier"),
+            "days": days_of(row),
+        }
+        measurement = kind.read(row, common)
+        check_version(measurement.engine, measurement.engine_version)
+        ranks = (measurement.tp or 0) * (measurement.dp or 0)
+        if ranks and (measurement.ep or 0) > ranks:
+            raise UnusableRowError(f"ep {measurement.ep} is more than the {ranks} ranks of a stage")
+        if all(getattr(measurement, result) is None for result in RESULTS):
+            raise UnusableRowError("nothing is measured")
+    except UnusableRowError as error:
+        return Skipped(name, dataset, str(error), line)
+    return measurement
+
+
+def _foreign(path: Path) -> list[dict[str, str]] | None:
+    """The rows that the reader of a plug-in has for a file; None if none knows it.
+
+    Raises
+    ------
+    InputError
+        If a reader fails, or gives what are no rows.
+    """
+    for reader in plugins.readers():
+        try:
+            rows = reader.read(read_text(path, encoding="utf-8-sig"))
+            if rows is not None:
+                return [{str(name): str(value) for name, value in row.items()} for row in rows]
+        except InputError:
+            raise
+        except Exception as error:  # code of others fails as it likes
+            raise InputError(f"{path}: the reader of the plug-in {reader.origin} fails ({error!r})") from error
+    return None
+
+
+def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """Column names, without space and in lower case, and the rows, each after the line on which it begins."""
+    foreign = _foreign(path)
+    if foreign is not None:
+        return list(dict.fromkeys(name for row in foreign for name in row)), list(enumerate(foreign, start=1))
+    try:
+        reader = csv.reader(io.StringIO(read_text(path, encoding="utf-8-sig"), newline=""), strict=True)
+        header, start, lines = [column.strip().lower() for column in next(reader, [])], reader.line_num + 1, []
+        for line in reader:
+            if any(cell.strip() for cell in line):
+                lines.append((start, dict(zip(header, line, strict=False))))
+            start = reader.line_num + 1
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+    if not any(header):
+        raise InputError(f"{path}: empty; a line of column names and one line for each measurement are needed")
+    return header, lines
+
+
+def _kind(path: Path, header: Sequence[str], kinds: Sequence[Kind]) -> Kind:
+    missing = [[column for column in kind.columns if column not in header] for kind in kinds]
+    nearest = min(range(len(kinds)), key=lambda index: len(missing[index]) / len(kinds[index].columns))
+    if not missing[nearest]:
+        return kinds[nearest]
+    raise InputError(
+        f"{path}:1: its columns are those of no known kind of measurements; nearest to it are {kinds[nearest].title}, "
+        f"of which it lacks {', '.join(missing[nearest])}"
+    )

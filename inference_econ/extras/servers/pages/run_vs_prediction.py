@@ -14,8 +14,14 @@ from inference_econ.answers.launching.plan import UNITS, PlanPart
 from inference_econ.answers.notes import WITHOUT
 from inference_econ.extras import servers
 from inference_econ.extras.servers.calibrate import Calibrated, shown_folds
-from inference_econ.extras.servers.levels.observed import QUANTITIES, places_of, shared_of
-from inference_econ.extras.servers.levels.own import OwnProfile, known_entries, known_shared
+from inference_econ.extras.servers.levels import (
+    QUANTITIES,
+    OwnProfile,
+    known_entries,
+    known_shared,
+    places_of,
+    shared_of,
+)
 from inference_econ.inputs import MeasuredLevels, Unlike, percent, value_of
 from inference_econ.records.plain import attributes
 from inference_econ.records.texts import PART_NAMES, digits, prefixed

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import Accuracy, ComparedPoint, Report, panels
-from inference_econ.extras.servers.pages import by_engine, servers
+from inference_econ.extras.servers.pages import servers
 from inference_econ.extras.servers.validation._report import accuracies_of, accuracy_of, parts_of
-from inference_econ.extras.servers.validation.servers import NOTES
-from inference_econ.extras.servers.validation.validated import Validated
+from inference_econ.extras.servers.validation.servers import NOTES, Validated
 from inference_econ.records.plain import Frame
 from inference_econ.records.texts import digits
 from inference_econ.report.page import AnswerPage, Block, Pieces, Remarks, Table
@@ -119,7 +118,7 @@ class ValidationPage(AnswerPage[Validated]):
         shown = []
         for report in self.answer.servers:
             shown += servers.tables(report, self.keys)
-            if not servers.is_few(report) and (intervals := by_engine.held(report)).rows:
+            if not servers.is_few(report) and (intervals := servers.held(report)).rows:
                 shown.append(intervals)
         return shown if self.answer.beyond is None else [*shown, servers.beyond(self.answer.beyond)]
 

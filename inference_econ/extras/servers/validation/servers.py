@@ -7,21 +7,23 @@ import os
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from functools import cache
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from inference_econ import _work
+from inference_econ._shown import Shown
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import measurements
+from inference_econ.extras.servers import measurements, validation
 from inference_econ.extras.servers.accuracy import Accuracy, by_group, calibration_behind, deployment_key, was_fitted
 from inference_econ.extras.servers.fit import by_chance
 from inference_econ.extras.servers.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.result_files import RESULT_ENDINGS
-from inference_econ.extras.servers.validation._report import ComparedPoint
-from inference_econ.extras.servers.validation.bound import Violation
+from inference_econ.extras.servers.validation import SERVERS
+from inference_econ.extras.servers.validation._report import ComparedPoint, Report
+from inference_econ.extras.servers.validation.bound import Violation, violations
 from inference_econ.extras.servers.validation.rows import (
     QUANTITIES,
     REPEATED,
@@ -35,7 +37,7 @@ from inference_econ.extras.servers.validation.rows import (
 from inference_econ.inputs import Assumptions, ErrorSpread, catalog, known_misfits
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.inputs.engine import profiles
-from inference_econ.records.plain import attributes
+from inference_econ.records.plain import Frame, attributes, frame_of, spreadsheet_cell
 from inference_econ.records.texts import ENGINE_NAMES
 
 #: What the prediction of a row takes at most, about [s].
@@ -486,3 +488,100 @@ def _left_out(profile: Assumptions | None, name: str, fitted: Iterable[InputRow]
     runs = runs_of(row for row in fitted if row.measurement is not None and getattr(row.measurement, field))
     chance = by_chance(runs) if runs else None
     return {"rows": spread.own or spread.rows, "inside": spread.covered, "width": spread.width, "by_chance": chance}
+
+
+@dataclass(frozen=True, repr=False)
+class Validated(Shown):
+    """Predictions of measured servers, and of other measurements, under one or several sets of assumptions.
+
+    Attributes
+    ----------
+    servers : tuple of Servers
+        Every row with what is predicted for it, for each set of assumptions.
+    datasets : sequence of (str, str or None)
+        Datasets that are not of servers by name, each with the file that replaces it.
+    assumptions : sequence of str
+        Presets that these are predicted under; those of each dataset by default.
+    bound : bool
+        Whether measurements that beat the preset ``ideal`` are wanted under other assumptions, too.
+    """
+
+    page = "extras.servers.pages.validate:ValidationPage"
+
+    servers: tuple[Servers, ...]
+    datasets: Sequence[tuple[str, str | None]] = ()
+    assumptions: Sequence[str] = ()
+    bound: bool = False
+
+    @cached_property
+    def others(self) -> Sequence[Report]:
+        """Reports of the datasets that are not of servers, which take their time when they are first asked for."""
+        return [validation.validate(name, file=file, assumptions=self.assumptions) for name, file in self.datasets]
+
+    @cached_property
+    def beyond(self) -> Sequence[Violation] | None:
+        """Measurements that are faster than the preset ``ideal`` lets them be; None where that is not asked."""
+        if not self.servers or not (self.bound or any(report.assumptions == "ideal" for report in self.servers)):
+            return None
+        return violations(self.servers[0].rows)
+
+    def record(self, keys: Sequence[str] = ()) -> list[dict[str, object]]:
+        """Return one record per comparison.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            What errors of servers are grouped by.
+        """
+        records = [{**servers_record(report, keys), "intervals": held_record(report)} for report in self.servers]
+        records += [] if self.beyond is None else [bound_record(self.beyond)]
+        return [*records, *(report.record() for report in self.others)]
+
+    def records(self) -> list[dict[str, object]]:
+        """Return one record per row of servers, with several assumptions block after block; else of other datasets."""
+        return [line for report in self.servers for line in lines(report)] or [
+            point for report in self.others for point in report.records()
+        ]
+
+    def to_frame(self) -> Frame:
+        """One line per row of servers, or of the other datasets if none of servers is wanted, with ten digits.
+
+        Predictions are in the units of their files, with the ends of their intervals of 80 %, or with the reason why
+        there is none.
+        """
+        records = self.records()
+        columns = list(dict.fromkeys(name for record in records for name in record))
+        return frame_of([[spreadsheet_cell(record.get(name)) for name in columns] for record in records], columns)
+
+
+def validate(
+    data: str | Path | Sequence[str | Path] = (),
+    *,
+    assumptions: str | Sequence[str] = (),
+    server: MeasuredServer | None = None,
+) -> Validated:
+    """Hold predictions against measured servers (``inference_econ.validate``).
+
+    Parameters
+    ----------
+    data : str, Path or sequence of these
+        Files of measurements, results of load generators, or names of shipped files; all of these by default.
+    assumptions : str or sequence of str
+        Presets by name or path; by default the profile of each row's engine and chip.
+    server : MeasuredServer, optional
+        What results of load generators do not say of the server.
+
+    Returns
+    -------
+    Validated
+        Errors, coverage and the rows that could not be compared.
+
+    Raises
+    ------
+    InputError
+        If a file or a name cannot be used.
+    """
+    sources = [data] if isinstance(data, (str, Path)) else list(data) or list(SERVERS)
+    names: list[str | None] = [assumptions] if isinstance(assumptions, str) else list(assumptions) or [None]
+    files = read(sources, server)
+    return Validated(tuple(held(files, name) for name in names))
