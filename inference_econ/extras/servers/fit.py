@@ -65,9 +65,7 @@ class Target:
 #: products of 16 bits 0.65 to 0.85 of the peak (scenarios/measured/kernels.csv).
 with Path(__file__).with_name("constants.csv").open(encoding="utf-8", newline="") as _table:
     CONSTANTS: Mapping[str, Constant] = {
-        row["constant"]: Constant(
-            float(row["low"]), float(row["high"]), float(row["start"]), float(row["spread"]), row["unit"]
-        )
+        row["constant"]: Constant(*(float(row[name]) for name in ("low", "high", "start", "spread")), row["unit"])
         for row in csv.DictReader(_table)
     }
 TARGETS: Mapping[str, Target] = {
@@ -91,9 +89,9 @@ def with_constants(base: Assumptions, names: Sequence[str], values: Sequence[flo
 def log_ratios(predictions: Sequence[Prediction], targets: Sequence[str]) -> Array:
     """ln(predicted / measured) [1], shape (rows, targets); NaN where one of the two is missing."""
     fields = [TARGETS[target].field for target in targets]
-    return np.array([[_log_ratio(prediction, field) for field in fields] for prediction in predictions]).reshape(
-        -1, len(fields)
-    )
+    pairs = [(getattr(each, field), getattr(each.measurement, field)) for each in predictions for field in fields]
+    ratios = [math.log(ours / real) if ours and real and math.isfinite(ours) else math.nan for ours, real in pairs]
+    return np.array(ratios).reshape(-1, len(fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,23 +238,13 @@ def problem_of(
         )
     limits = [CONSTANTS[name] for name in names]
     low, high = (np.log([getattr(limit, side) for limit in limits]) for side in ("low", "high"))
-    centre = np.log([_value(base, name) for name in names])
+    centre = np.log([float(value_of(base, name) or CONSTANTS[name].start) for name in names])
     # Without trust in the base, nothing but the bounds holds a constant that the rows do not see.
     spreads = np.minimum(prior * np.array([limit.spread for limit in limits]), 1e3)
     groups = [(row.engine, row.model, row.hardware) for row in usable]
     counts = Counter(groups)
     shares = np.array([counts[group] ** -0.5 for group in groups])
     return FitProblem(tuple(usable), tuple(names), base, tuple(targets), centre, spreads, low, high, shares)
-
-
-def _value(base: Assumptions, name: str) -> float:
-    value = value_of(base, name)
-    return float(value or CONSTANTS[name].start)
-
-
-def _log_ratio(prediction: Prediction, field: str) -> float:
-    ours, theirs = getattr(prediction, field), getattr(prediction.measurement, field)
-    return math.log(ours / theirs) if ours and theirs and math.isfinite(ours) else math.nan
 
 
 #: A constant is known if the rows bring its variance below this share of the one it had before, or if nothing was

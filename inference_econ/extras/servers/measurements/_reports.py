@@ -490,11 +490,6 @@ def generator_of(run: Json) -> Generator | None:
     return next((generator for generator in GENERATORS if generator.matches(run)), None)
 
 
-def written_by() -> str:
-    """Writers of all forms, for messages."""
-    return "; ".join(f"{generator.title}: {generator.mark}" for generator in GENERATORS)
-
-
 #: A sample: name, labels, value; a time after it is left out.
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+([-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|Inf|NaN))(?:\s+-?\d+)?\s*$")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -534,17 +529,6 @@ def is_scrape(text: str) -> bool:
     """Whether a text is one of these, by its first words."""
     start = text.lstrip()[:4096]
     return start.startswith(("# HELP", "# TYPE")) or any(f"{engine}:" in start for engine in _ENGINES)
-
-
-def read_scrape(text: str) -> BenchmarkRun:
-    """Return what a server did since it was started, on average, and how many requests it holds now.
-
-    Raises
-    ------
-    UnusableRowError
-        If a line cannot be read, several models are served, or nothing was completed yet.
-    """
-    return _run(scrape(text))
 
 
 def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
@@ -731,7 +715,8 @@ def _runs(path: Path) -> list[Json | str]:
     if not runs or not all(isinstance(run, dict) for run in runs):
         raise InputError(f"{path}: a JSON object, or a list of them, is needed")
     if not all(generator_of(run) for run in runs if not isinstance(run, str)):
-        raise InputError(f"{path}: no result of a known load generator; known by their keys: {written_by()}")
+        known = "; ".join(f"{generator.title}: {generator.mark}" for generator in GENERATORS)
+        raise InputError(f"{path}: no result of a known load generator; known by their keys: {known}")
     return runs
 
 
@@ -748,7 +733,7 @@ def _json(path: Path, text: str) -> Any:
 
 def _report_run(data: Json | str) -> BenchmarkRun:
     if isinstance(data, str):
-        return read_scrape(data)
+        return _run(scrape(data))
     generator = generator_of(data)
     assert generator is not None
     try:

@@ -23,6 +23,7 @@ from inference_econ.extras.servers.measurements._record import (
     Cells,
     Load,
     Measurement,
+    RecordedPool,
     Skipped,
     UnusableRowError,
     cache_format,
@@ -30,14 +31,9 @@ from inference_econ.extras.servers.measurements._record import (
     chip_count,
     compiled,
     days_of,
-    degrees,
     described,
-    first_number,
     format_name,
-    layout,
-    pool,
     positive,
-    replicas,
     speculation,
 )  # fmt: skip
 from inference_econ.extras.servers.measurements._reports import MeasuredServer, read_report
@@ -67,9 +63,22 @@ _TOKENS = (
     ("output", ("output", "decode", "generat")),
     ("total", ("total",)),
 )
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _PER_ACCELERATOR = re.compile(r"(?:/|per[ _])(?:gpu|accelerator|chip|device)", re.IGNORECASE)
 _COUNT_PER_ACCELERATOR = re.compile(r"(\d+(?:\.\d+)?) *(tokens)? */ *gpu", re.IGNORECASE)
 _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
+
+
+def first_number(text: str) -> float | None:
+    """The number that a text begins with, if any.
+
+    Examples
+    --------
+    >>> first_number("10 req/s offered"), first_number("unknown")
+    (10.0, None)
+    """
+    match = _NUMBER.match(text.strip())
+    return None if match is None else float(match[0])
 
 
 def load_of(text: str) -> Load:
@@ -146,6 +155,125 @@ class Kind:
     columns: tuple[str, ...]
     read: Callable[[Cells, Mapping[str, Any]], Measurement]
     final: bool = False
+
+
+#: Degrees that a run was started with, in ids like ``..._c64_tp8_ep8_937``.
+_STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
+
+
+def layout(row: Cells, prefix: str = "", *, concurrency: float | None = None) -> tuple[RecordedPool, tuple[str, ...]]:
+    """The layout in the columns of aiconfigurator, those of one pool if they have a prefix.
+
+    Parameters
+    ----------
+    row : Row
+        With ``tp_size``, and ``pp_size``, ``attention_dp_size``, ``moe_tp_size``, ``moe_ep_size`` as far as recorded.
+    prefix : str
+        ``prefill_`` or ``decode_``.
+    concurrency : float, optional
+        Requests of the whole server at a time; a ``batch_size`` below it is that of one attention rank [1].
+
+    Returns
+    -------
+    Pool, tuple of str
+        A single worker, and what was read into it: attention-DP is filled in from the experts' degrees, or from the
+        batch of one rank, if it is not recorded.
+
+    Notes
+    -----
+    The collection multiplies tp by ep where a run had both: its ``tp8_ep8`` on one machine of eight GPUs says
+    ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 ranks of attention. The same measurements stand in the same file with 8.
+    """
+    tp = row.count(f"{prefix}tp_size")
+    pp = row.whole(f"{prefix}pp_size") or 1
+    dp = row.whole(f"{prefix}attention_dp_size")
+    moe_tp, ep = row.whole(f"{prefix}moe_tp_size") or 1, row.whole(f"{prefix}moe_ep_size")
+    width = moe_tp * (ep or 1)
+    remarks: list[str] = []
+    if dp is None:
+        dp, batch = 1, row.number("batch_size")
+        groups = concurrency / batch if concurrency and batch else 1.0
+        if width > tp and width % tp == 0:
+            dp = width // tp
+        elif groups > 1 and groups == round(groups) and tp % round(groups) == 0:
+            tp, dp = tp // round(groups), round(groups)
+        if dp > 1:
+            remarks.append(f"attention-DP {dp} is inferred")
+    started_with = _STARTED_WITH.search(row.text("id"))
+    is_product = started_with is None or int(started_with[1]) != width
+    if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and is_product:
+        remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
+        tp, dp = (ep, 1) if dp == 1 else (1, ep)
+    return RecordedPool(workers=1, tp=tp, dp=dp, pp=pp, ep=ep), tuple(remarks)
+
+
+def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
+    """Number of servers that shared the requests of an aggregated row, and what was read into it.
+
+    Where attention is recorded as not data-parallel, a ``batch_size`` below the concurrency is that of one of several
+    servers.
+    """
+    batch = row.number("batch_size")
+    if row.whole("attention_dp_size") != 1 or batch is None or batch >= concurrency:
+        return 1, ()
+    copies = concurrency / batch
+    if copies != round(copies):
+        raise UnusableRowError(
+            f"{concurrency:g} requests at a time are no multiple of batch_size {batch:g}: how many servers there were "
+            "is not recorded"
+        )
+    return round(copies), (f"{round(copies)} servers: batch_size {batch:g} of {concurrency:g} requests at a time",)
+
+
+def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[RecordedPool, tuple[str, ...]]:
+    """One pool of a disaggregated server, and what was read into it.
+
+    Parameters
+    ----------
+    row : Row
+        With the columns of that prefix.
+    prefix : str
+        ``prefill_`` or ``decode_``.
+    concurrency : float, optional
+        Requests that are in the pool at a time [1]: with the batch of one attention rank they give the number of
+        workers, for want of a recorded one.
+    """
+    single, remarks = layout(row, prefix)
+    workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
+    if workers is None and concurrency is not None and batch is not None:
+        workers = max(round(concurrency / (batch * single.dp * single.pp)), 1)
+        remarks = (*remarks, f"{prefix}num_workers {workers} is inferred from the batch of one")
+    return replace(single, workers=workers), remarks
+
+
+def degrees(row: Cells, accelerators: int | None) -> dict[str, Any]:
+    """Degrees in the columns ``n_gpus``, ``tp``, ``pp``, ``ep`` and ``dp``.
+
+    Parameters
+    ----------
+    row : Row
+        Of a file of points.
+    accelerators : int or None
+        What the name of the hardware says ("8x H100"), for want of ``n_gpus`` [1].
+
+    Returns
+    -------
+    dict
+        Accelerators and degrees, with dp filled in if tp is recorded, for replicas as for attention-DP.
+    """
+    tp, pp, ep, dp = (row.whole(column) for column in ("tp", "pp", "ep", "dp"))
+    total = row.whole("n_gpus") or accelerators
+    if tp is None:
+        if total is None:
+            raise UnusableRowError("the number of accelerators is not recorded")
+        return {"accelerators": total, "tp": None, "dp": dp, "pp": pp, "ep": ep}
+    pp = pp or 1
+    total = total or tp * pp * (dp or 1)
+    if dp is None and total % (tp * pp) == 0:
+        dp = total // (tp * pp)
+    if tp * pp * (dp or 1) != total:
+        raise UnusableRowError(f"tp {tp} x pp {pp} x dp {dp or 1} are not the {total} accelerators")
+    return {"accelerators": total, "tp": tp, "dp": dp, "pp": pp, "ep": ep}
 
 
 def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:

@@ -350,16 +350,6 @@ def version_told(row: Measurement) -> str:
     return row.engine_version or row.ran
 
 
-def _captured(row: Measurement, facts: inputs.EngineVersion | None, assumptions: inputs.Assumptions) -> float:
-    """Tokens of the largest step with prompts that is captured in pieces: as told, or by default [tokens]."""
-    if row.captured_tokens is not None:
-        return row.captured_tokens
-    if facts is None or facts.prompt_graphs is None:
-        return 0.0
-    step = row.step_tokens or assumptions.serving.prefill_chunk
-    return facts.prompt_graphs.tokens(step, latent=inputs.catalog.model(row.model).has_latents)
-
-
 def facts_of(row: Measurement) -> inputs.EngineVersion | None:
     """Facts of the engine of a row; None where nobody counted its kernels."""
     if row.engine not in inputs.catalog.names("engines") or row.compiled:
@@ -443,7 +433,11 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
     if assumptions.host.engine is not None and facts is not None:
         changes["host.engine"] = f"{row.engine} {facts.version}"
     if assumptions.host.captured_tokens and row.engine in inputs.catalog.names("engines"):
-        changes["host.captured_tokens"] = _captured(row, facts, assumptions)
+        # Tokens of the largest step with prompts that is captured in pieces: as told, or by default.
+        captured, graphs = row.captured_tokens, facts and facts.prompt_graphs
+        if captured is None and graphs:
+            captured = graphs.tokens(row.step_tokens or assumptions.serving.prefill_chunk, latent=model.has_latents)
+        changes["host.captured_tokens"] = captured or 0.0
     if not row.two_batch:
         changes["network.two_batch_overlap"] = "never"
     if row.even_routing:

@@ -116,14 +116,14 @@ def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool 
     served = [server for file in files for server in file.found]
     only = None if assumptions is None else _with(catalog.assumptions(assumptions), levels=levels)
 
-    def usual(hardware: str, engine: str) -> Assumptions:
-        return of_hardware(hardware, engine, levels=levels)
+    def under(row: Measurement) -> Assumptions:
+        return only or of_hardware(row.hardware, row.engine, levels=levels)
 
     behind = None if only is None else calibration_behind(only)
     usable = [server for server in served if isinstance(server, Measurement)]
     _work.check(f"{len(usable):,} measured servers", seconds=_ROW_SECONDS * len(usable), smaller="datasets")
     processes = os.cpu_count() or 1
-    predictions = iter(predict(usable, lambda row: only or usual(row.hardware, row.engine), processes=processes))
+    predictions = iter(predict(usable, under, processes=processes))
     kept = {id(server) for server in measurements.distinct(usable)}
     numbers: Counter[str] = Counter()
     rows = []
@@ -133,24 +133,22 @@ def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool 
         if isinstance(server, Skipped):
             rows.append(InputRow(*place, None, None, server.reason, ""))
         else:
-            prediction, under = next(predictions), only or usual(server.hardware, server.engine)
+            prediction, assumed = next(predictions), under(server)
             apart = REPEATED if id(server) not in kept else f"{SPOILT}{server.spoilt}" if server.spoilt else ""
             if server.speculates and apart != REPEATED:
                 apart = f"{SPECULATION}{server.speculation}"
-            fitted = was_fitted(server, behind if only else calibration_behind(under))
-            rows.append(InputRow(*place, server, prediction, prediction.skipped, apart, under, fitted))
+            fitted = was_fitted(server, behind if only else calibration_behind(assumed))
+            rows.append(InputRow(*place, server, prediction, prediction.skipped, apart, assumed, fitted))
     return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows), tuple(files))
 
 
 @cache
 def of_hardware(hardware: str, engine: str, *, levels: bool = True) -> Assumptions:
-    """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine."""
-    return _profile(profiles.name_for(catalog.hardware(hardware).generation, engine), levels=levels)
+    """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine.
 
-
-@cache
-def _profile(name: str, *, levels: bool) -> Assumptions:
-    """The catalogue copies what it gives; these are only looked at."""
+    The catalogue copies what it gives; these are only looked at.
+    """
+    name = profiles.name_for(catalog.hardware(hardware).generation, engine)
     return _with(catalog.assumptions(name), levels=levels)
 
 
@@ -187,7 +185,7 @@ def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ())
         if value is not None and row.measurement is not None:
             names.append("\0".join(GROUPS[key](row.measurement) for key in by))
             measured.append(value)
-            predicted.append(float("nan") if guess is None else guess)
+            predicted.append(guess)
     by_name = by_group(names, measured, predicted)
     ordered = sorted(by_name.items(), key=lambda item: -item[1].rows)
     return {tuple(name.split("\0")) if by else (): errors for name, errors in ordered}
@@ -234,17 +232,14 @@ def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Compare
         unit = "tokens/s" if quantity.field.endswith("per_accelerator") else "s"
         points = [
             ComparedPoint(
-                id=row.id,
-                series=GROUPS[by](row.measurement),
-                subject=row.measurement.model,
-                assumptions=report.assumptions,
-                unit=unit,
-                measured=row.measured(quantity),
-                predicted=row.predicted(quantity),
+                id=row.id, series=GROUPS[by](server), subject=server.model, assumptions=report.assumptions,
+                unit=unit, measured=measured, predicted=predicted,
             )
             for row in report.counted()
-            if row.measurement is not None and row.measured(quantity) and row.predicted(quantity)
-        ]
+            if (server := row.measurement) is not None
+            and (measured := row.measured(quantity))
+            and (predicted := row.predicted(quantity))
+        ]  # fmt: skip
         if points:
             pictures.append((quantity.title, points))
     return pictures
