@@ -262,6 +262,10 @@ def specs(model: str, hardware: str) -> tuple[inputs.ModelSpec, inputs.HardwareS
     return inputs.catalog.model(model), inputs.catalog.hardware(hardware)
 
 
+#: Numbers of rows; None or NaN where there is none.
+Numbers = npt.ArrayLike | Sequence[float | None]
+
+
 class Accuracy(NamedTuple):
     """Errors of some predictions; None where there are none.
 
@@ -292,7 +296,7 @@ class Accuracy(NamedTuple):
         return {**self._asdict(), "coverage": self.coverage}
 
 
-def log_errors(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Array:
+def log_errors(measured: Numbers, predicted: Numbers) -> Array:
     """Natural logarithm of predicted over measured, which treats half and double alike.
 
     Parameters
@@ -315,7 +319,7 @@ def log_errors(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Array:
     >>> log_errors([10.0, 10.0], [10.0, float("inf")])
     array([ 0., nan])
     """
-    real, guess = np.asarray(measured, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    real, guess = np.array(measured, dtype=np.float64), np.array(predicted, dtype=np.float64)
     if real.shape != guess.shape or real.ndim != 1:
         raise InputError(f"measured and predicted must be lists of equal length, got {real.shape} and {guess.shape}")
     wrong = ~np.isnan(real) & ~(np.isfinite(real) & (real > 0))
@@ -325,7 +329,7 @@ def log_errors(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Array:
     return np.log(np.where(usable, guess, np.nan) / real)
 
 
-def accuracy(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Accuracy:
+def accuracy(measured: Numbers, predicted: Numbers) -> Accuracy:
     """Errors of predictions; see :func:`log_errors` for parameters and errors.
 
     Examples
@@ -343,7 +347,7 @@ def accuracy(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Accuracy:
     return Accuracy(every.size, errors.size, *map(float, statistics))
 
 
-def by_group(groups: Sequence[str], measured: npt.ArrayLike, predicted: npt.ArrayLike) -> dict[str, Accuracy]:
+def by_group(groups: Sequence[str], measured: Numbers, predicted: Numbers) -> dict[str, Accuracy]:
     """Accuracy of each group, in the order in which they first appear; see :func:`accuracy`.
 
     Parameters

@@ -65,7 +65,9 @@ class Target:
 #: products of 16 bits 0.65 to 0.85 of the peak (scenarios/measured/kernels.csv).
 with Path(__file__).with_name("constants.csv").open(encoding="utf-8", newline="") as _table:
     CONSTANTS: Mapping[str, Constant] = {
-        row["constant"]: Constant(*(float(row[name]) for name in ("low", "high", "start", "spread")), row["unit"])
+        row["constant"]: Constant(
+            **{name: float(row[name]) for name in ("low", "high", "start", "spread")}, unit=row["unit"]
+        )
         for row in csv.DictReader(_table)
     }
 TARGETS: Mapping[str, Target] = {

@@ -142,7 +142,7 @@ def observed(rows: Sequence[Measurement], assumptions: Callable[[Group], inputs.
 
     def all_predicted(decode: float, prefill: float) -> list[Prediction]:
         """Predictions with the same level for everything that was measured of a group."""
-        tried = {}
+        tried: dict[Group | None, inputs.Assumptions] = {}
         for group, base in profiles_of.items():
             assert group is not None
             levels = inputs.MeasuredLevels(

@@ -198,7 +198,7 @@ def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
     return None if value is None else positive(value, name) * factor
 
 
-def numbers(run: Json, **paths: str) -> dict[str, float]:
+def numbers(run: Json, **paths: str) -> dict[str, Any]:
     """Fields of a run by where their numbers are; see :func:`optional`."""
     return {field: value for field, path in paths.items() if (value := optional(run, path)) is not None}
 

@@ -86,7 +86,7 @@ def load_of(text: str) -> Load:
     return next((load for load, words in _LOADS if any(word in text.lower() for word in words)), "unknown")
 
 
-def _demand(row: Cells, load: Load, accelerators: int) -> dict[str, float | None]:
+def _demand(row: Cells, load: Load, accelerators: int) -> dict[str, Any]:
     """Concurrency of the whole deployment, or the offered rate."""
     text = row.text("batch_or_concurrency")
     number = first_number(text)

@@ -434,7 +434,8 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
         changes["host.engine"] = f"{row.engine} {facts.version}"
     if assumptions.host.captured_tokens and row.engine in inputs.catalog.names("engines"):
         # Tokens of the largest step with prompts that is captured in pieces: as told, or by default.
-        captured, graphs = row.captured_tokens, facts and facts.prompt_graphs
+        graphs = facts and facts.prompt_graphs
+        captured: float | None = row.captured_tokens
         if captured is None and graphs:
             captured = graphs.tokens(row.step_tokens or assumptions.serving.prefill_chunk, latent=model.has_latents)
         changes["host.captured_tokens"] = captured or 0.0
