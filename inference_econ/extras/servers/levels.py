@@ -23,7 +23,6 @@ from inference_econ.extras.servers.fit import log_ratios
 from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.deployed import version_told
 from inference_econ.extras.servers.prediction.predict import Prediction, predict
-from inference_econ.inputs import LEVELS_FORM, MeasuredLevel, MeasuredLevels, Quantity, Unseen, catalog, constants_of
 from inference_econ.inputs.engine import profiles
 
 #: What levels are fitted to, and which of these the level of a kind of step is told by first.
@@ -325,16 +324,16 @@ def levels_data(
     group: Group,
     entries: Entries,
     spreads: Spreads,
-    errors: Mapping[Unseen, Mapping[Quantity, Any]],
+    errors: Mapping[inputs.Unseen, Mapping[inputs.Quantity, Any]],
     *,
     date: str,
     shared: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The levels of one group as plain data of :class:`inference_econ.inputs.MeasuredLevels`."""
     return {
-        "form": LEVELS_FORM,
+        "form": inputs.LEVELS_FORM,
         "profile": group.profile,
-        "constants": constants_of(group.profile),
+        "constants": inputs.constants_of(group.profile),
         "engine": group.engine,
         "date": date,
         "rows": sum(entry.rows for part, entry in entries.items() if len(part) == 1),
@@ -369,12 +368,12 @@ def entries_of(group: Group, rows: Sequence[Observed], levels: Levels) -> dict[t
     }
 
 
-def known_shared(group: Group, file: MeasuredLevels) -> dict[Name, float]:
+def known_shared(group: Group, file: inputs.MeasuredLevels) -> dict[Name, float]:
     """Levels of all models that a file says."""
     return {(Group(group.engine, ""), 0, SHARED): level.decode for level in file.shared}
 
 
-def known_entries(file: MeasuredLevels) -> dict[tuple[Any, ...], CorrectionEntry]:
+def known_entries(file: inputs.MeasuredLevels) -> dict[tuple[Any, ...], CorrectionEntry]:
     """The levels of a file."""
     entries: dict[tuple[Any, ...], CorrectionEntry] = {}
     for subject in file.subjects:
@@ -390,7 +389,7 @@ def known_entries(file: MeasuredLevels) -> dict[tuple[Any, ...], CorrectionEntry
     return entries
 
 
-def _entry(level: MeasuredLevel) -> CorrectionEntry:
+def _entry(level: inputs.MeasuredLevel) -> CorrectionEntry:
     return CorrectionEntry(level.rows, level.decode, level.prefill)
 
 
@@ -456,34 +455,36 @@ def own_profile(rows: Sequence[Measurement], *, date: str) -> OwnProfile:
     groups = list(dict.fromkeys(group_of(row) for row in rows))
     group = groups[0] if len(groups) == 1 else None
     if group is None:
-        names = ", ".join(name for name in catalog.names("assumptions") if name.count("_") and "profiles/" in name)
+        names = ", ".join(
+            name for name in inputs.catalog.names("assumptions") if name.count("_") and "profiles/" in name
+        )
         of = ", ".join(dict.fromkeys(f"{row.engine or 'no named engine'} on {row.hardware}" for row in rows)) or "none"
         raise InputError(
             f"levels are of one engine on one generation of chips that have a profile ({names}); the rows are of {of}: "
             "name the engine with --engine, or choose rows with --where"
         )
-    shipped, today = catalog.assumptions(group.profile), catalog.engine(group.engine).at().version
+    shipped, today = inputs.catalog.assumptions(group.profile), inputs.catalog.engine(group.engine).at().version
     # A run that does not say its version is of the one that answers are about.
     dated = [row if row.engine_version or row.ran else replace(row, engine_version=today) for row in rows]
-    alone = catalog.as_fitted(group.profile)
+    alone = inputs.catalog.as_fitted(group.profile)
     seen = observed(dated, lambda _: alone)
     if not seen:
         raise InputError("no row has a TPOT or a TTFT that can be predicted; see inference-econ validate")
     assert shipped.levels is not None
     levels = own_levels(shipped.levels, group, seen, date=date)
-    levelled = alone.model_copy(update={"levels": MeasuredLevels.build(levels, origin=group.profile)})
+    levelled = alone.model_copy(update={"levels": inputs.MeasuredLevels.build(levels, origin=group.profile)})
     measured = [row.row for row in seen]
     before = log_ratios(predict(measured, lambda _: shipped), QUANTITIES)
     after = log_ratios(predict(measured, lambda _: levelled), QUANTITIES)
     return OwnProfile(group, levels, tuple(measured), before, after)
 
 
-def own_levels(shipped: MeasuredLevels, group: Group, rows: Sequence[Observed], *, date: str) -> dict[str, Any]:
+def own_levels(shipped: inputs.MeasuredLevels, group: Group, rows: Sequence[Observed], *, date: str) -> dict[str, Any]:
     """Levels of one's own servers beside those of a file, as plain data.
 
     Parameters
     ----------
-    shipped : MeasuredLevels
+    shipped : inputs.MeasuredLevels
         Of servers that others have measured.
     group : Group
         Whose profile.

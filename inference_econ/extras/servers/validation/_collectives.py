@@ -102,12 +102,13 @@ def _fitted(measured: MeasuredCollective, assumed: inputs.Assumptions) -> bool:
     key = assumed.exceptional(measured.chip)
     excepted = "network.collectives" in inputs.exceptions_of(assumed, key)
     place = f"per_family.{key}.network.collectives." if excepted else "network.collectives."
-    for field, source in assumed.sources.items():
-        if field.startswith(place) and source.kind == "derived" and "all-reduce" in source.where:
-            files = re.findall(r"\((\w+/comm/\w+|\w+_results)\)", source.where)
-            if measured.line.text("op") == "all_reduce" and any(file in measured.line.text("source") for file in files):
-                return True
-    return False
+    derived = [
+        source for field, source in assumed.sources.items() if field.startswith(place) and source.kind == "derived"
+    ]
+    texts = [source.where for source in derived if "all-reduce" in source.where]
+    files = [file for text in texts for file in re.findall(r"\((\w+/comm/\w+|\w+_results)\)", text)]
+    line = measured.line
+    return line.text("op") == "all_reduce" and any(file in line.text("source") for file in files)
 
 
 def _measured(line: NumberedRow) -> MeasuredCollective:

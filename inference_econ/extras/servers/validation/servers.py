@@ -316,11 +316,9 @@ def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]
 def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
     """Measurements that beat the bound as plain data."""
     beyond = [
-        attributes(violation.row, "id dataset")
-        | {"quantity": violation.quantity.name}
-        | attributes(violation, "measured bound factor")
-        | {"diagnosis": violation.why}
-        for violation in violations
+        attributes(each.row, "id dataset")
+        | {"quantity": each.quantity.name, **attributes(each, "measured bound factor"), "diagnosis": each.why}
+        for each in violations
     ]
     return {"dataset": "bound", "beyond": beyond}
 
@@ -342,12 +340,11 @@ def lines(report: Servers) -> Iterator[dict[str, object]]:
         line["assumptions"] = of_row if report.assumptions == BY_HARDWARE else report.assumptions
         for unit in units:
             for name, field in _LATENCIES.items():
-                heading = f"{name}_{unit}"
-                line |= _cells(row, heading, field, _UNITS[unit]) if unit == unit_of_file else _empty(heading)
+                line |= _cells(row, f"{name}_{unit}", field if unit == unit_of_file else "", _UNITS[unit])
         for name, field in _RATES.items():
             line |= _cells(row, name, field, 1.0)
         if points:
-            line |= _empty("value") if value is None else _value(row, *value)
+            line |= _cells(row, "value", "", 1.0) if value is None else _value(row, *value)
             line["unit"] = "" if value is None else value[1]
         skipped = bool(row.skipped)
         line |= {
@@ -359,19 +356,12 @@ def lines(report: Servers) -> Iterator[dict[str, object]]:
 
 
 def _cells(row: InputRow, name: str, field: str, factor: float) -> dict[str, float | None]:
-    value = None if row.prediction is None else getattr(row.prediction, field)
-    measured = None if row.measurement is None else getattr(row.measurement, field)
-    where = row.interval(field)
-    return {
-        f"measured_{name}": None if measured is None else factor * measured,
-        f"predicted_{name}": None if value is None else factor * value,
-        f"predicted_{name}_low": None if where is None else factor * where.low,
-        f"predicted_{name}_high": None if where is None else factor * where.high,
-    }
-
-
-def _empty(name: str) -> dict[str, float | None]:
-    return dict.fromkeys((f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high"))))
+    """What was measured and predicted under a field, and the ends of its interval; nothing without a field."""
+    where = row.interval(field) if field else None
+    ends = (None, None) if where is None else (where.low, where.high)
+    values = (getattr(row.measurement, field, None), getattr(row.prediction, field, None), *ends)
+    names = (f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high")))
+    return {name: None if value is None else factor * value for name, value in zip(names, values, strict=True)}
 
 
 def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
@@ -388,7 +378,7 @@ def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
         low, high = "predicted_value_low", "predicted_value_high"
         times[low], times[high] = times[high], times[low]
         return {name: None if time is None else 1.0 / time for name, time in times.items()}
-    return _empty("value")
+    return _cells(row, "value", "", 1.0)
 
 
 def reasons_outside(report: Servers, row: InputRow) -> list[str]:
