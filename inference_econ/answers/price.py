@@ -194,39 +194,26 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sheet(Deployment, Shown):
-    """The bill of a deployment, and what a million tokens of each kind cost.
-
-    Attributes
-    ----------
-    tokens_per_hour : dict of str to float
-        By kind (:data:`KINDS`) [1/h]; of a saturated service what it completes.
-    average : dict of str to float
-        Dollars per million tokens by kind; with ``tokens_per_hour`` they add up to the bill [USD per 1e6 tokens].
-    marginal : dict of str to float
-        The same on instances whose slots are all taken: what further tokens cost once they need further instances
-        [USD per 1e6 tokens].
-    targets : Targets
-        What is promised.
-    usual : UsualSpeed or None
-        Whose speed that is where nobody promised one.
-    pick : Pick or None
-        How the deployment was chosen; None if it was given.
-    api : mapping of str to float or None
-        What somebody charges, by kind of token, if that is compared [USD per 1e6 tokens].
-    offer : Offer or None
-        Whose recorded offer that is; None if it was typed.
-    """
+    """The bill of a deployment, and what a million tokens of each kind cost."""
 
     page = "report.questions.price:PricePage"
 
     tokens_per_hour: Mapping[str, float] = field(kw_only=True)
+    """Tokens by kind (:data:`KINDS`) [1/h]; what a saturated service completes."""
     average: Mapping[str, float] = field(kw_only=True)
+    """Cost by kind; with ``tokens_per_hour`` it adds up to the bill [USD per 1e6 tokens]."""
     marginal: Mapping[str, float] = field(kw_only=True)
+    """Cost by kind on full instances, where further tokens need further instances [USD per 1e6 tokens]."""
     targets: Targets = field(default_factory=Targets)
+    """SLOs."""
     usual: UsualSpeed | None = None
+    """Reference speed that is assumed without an SLO."""
     pick: Pick | None = None
+    """Rule that chose the deployment; None if it was given."""
     api: Mapping[str, float] | None = None
+    """Price of an API by kind of token, if that is compared [USD per 1e6 tokens]."""
     offer: Offer | None = None
+    """Recorded offer of that API; None if the price was typed."""
 
     __repr__ = Shown.__repr__
 

@@ -24,31 +24,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of text under a head, ready to be shown.
-
-    Attributes
-    ----------
-    title : str
-        Above the table.
-    columns : tuple of str
-        The head; units are part of it.
-    rows : tuple of tuple of str
-        One text per column.
-    notes : tuple of str
-        Below the table: what a reader must know to use the answer, warnings above all; a short line or two.
-    why : tuple of str
-        What the numbers rest on: assumptions, intervals, definitions, who can start what. A terminal shows it when it
-        is asked for.
-    least : tuple of str
-        Columns that a narrow terminal may leave out, the least important first.
-    """
+    """Rows of text under a head, ready to be shown."""
 
     title: str
+    """Above the table."""
     columns: tuple[str, ...]
+    """The head; units are part of it."""
     rows: tuple[tuple[str, ...], ...]
+    """One text per column."""
     notes: tuple[str, ...] = ()
+    """Below the table: warnings and what a reader needs to use the result, in a short line or two."""
     why: tuple[str, ...] = ()
+    """Basis of the numbers: assumptions, intervals, definitions, engines. A terminal shows it on request."""
     least: tuple[str, ...] = ()
+    """Columns that a narrow terminal may leave out, the least important first."""
 
     @property
     def every_note(self) -> tuple[str, ...]:
@@ -112,59 +101,40 @@ Pieces = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """A line that a terminal draws with characters, upwards on a logarithmic axis.
-
-    Attributes
-    ----------
-    x, y : sequence of float
-        Equally long.
-    x_label, y_label : str
-        Units are part of the labels.
-    """
+    """A line that a terminal draws with characters, upwards on a logarithmic axis."""
 
     x: Sequence[float]
+    """Positions across."""
     y: Sequence[float]
+    """Values, as many as ``x``."""
     x_label: str
+    """Label across, with its unit."""
     y_label: str
+    """Label of the values, with its unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareBar:
-    """Parts of a whole that a terminal shows as one bar.
-
-    Attributes
-    ----------
-    parts : mapping of str to float
-        By name, in one unit.
-    """
+    """Parts of a whole that a terminal shows as one bar."""
 
     parts: Mapping[str, float]
+    """Parts by name, in one unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remarks:
-    """Remarks on the basis of all tables; a terminal shows them when it is asked to.
-
-    Attributes
-    ----------
-    lines : sequence of str
-        One sentence or more each.
-    """
+    """Remarks on the basis of all tables; a terminal shows them when it is asked to."""
 
     lines: Sequence[str]
+    """One sentence or more each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The answer in some lines above or below all tables, quiet or not.
-
-    Attributes
-    ----------
-    lines : sequence of str
-        One sentence or more each.
-    """
+    """The answer in some lines above or below all tables, quiet or not."""
 
     lines: Sequence[str]
+    """One sentence or more each."""
 
 
 #: What a terminal shows one below the other; quiet ones show tables only.
@@ -292,15 +262,10 @@ class Page(ABC):
 
 @dataclass(frozen=True)
 class AnswerPage(Page, Generic[Answer]):
-    """Page of an answer, which knows its question.
-
-    Attributes
-    ----------
-    answer : answer
-        What is shown.
-    """
+    """Page of an answer, which knows its question."""
 
     answer: Answer
+    """The result that the page shows."""
 
     def record(self) -> object:
         """The answer as plain data."""

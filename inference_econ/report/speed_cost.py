@@ -101,15 +101,10 @@ _SHOWN = 14
 
 @dataclass(frozen=True)
 class CurvePage(AnswerPage[Front]):
-    """Page of a frontier, whether its points are services or decode steps.
-
-    Attributes
-    ----------
-    y : str
-        What is held against speed.
-    """
+    """Page of a frontier, whether its points are services or decode steps."""
 
     y: Metric = "cost"
+    """Metric over speed."""
 
     def setups(self) -> Sequence[Setup]:
         """Setup of the preferred point."""
@@ -347,40 +342,27 @@ def _summary(front: Choosable[Any]) -> FrontierSummary | None:
 
 
 class SimilarServer(NamedTuple):
-    """Speed and cost of a measured server.
-
-    Attributes
-    ----------
-    engine, dataset : str
-        What served, and the file of the measurement.
-    tokens_per_second_per_user : float
-        One over the TPOT [tokens/s].
-    tokens_per_second_per_accelerator : float
-        Output tokens: as measured, or by Little's law from the requests in flight and their latencies [tokens/s].
-    """
+    """Speed and cost of a measured server."""
 
     engine: str
+    """Engine of the server."""
     dataset: str
+    """File of the measurement."""
     tokens_per_second_per_user: float
+    """Inverse of the TPOT [tokens/s]."""
     tokens_per_second_per_accelerator: float
+    """Output tokens: as measured, or by Little's law from concurrency and latencies [tokens/s]."""
 
 
 class MeasuredLine(NamedTuple):
-    """A line of a picture that measured servers may be like.
-
-    Attributes
-    ----------
-    label : str
-        Of the line.
-    setup : Setup
-        What is served, on what, how; under other assumptions the same servers are shown.
-    lengths : tuple of float
-        Mean input and output tokens of requests [tokens].
-    """
+    """A line of a picture that measured servers may be like."""
 
     label: str
+    """Label of the line."""
     setup: Setup
+    """Model, GPU and formats. The servers are the same under all assumptions."""
     lengths: tuple[float, float]
+    """Mean input and output tokens of requests [tokens]."""
 
     def dollars_per_million_output_tokens(self, server: SimilarServer) -> float:
         """The whole bill over output tokens, at the price of the line [USD per 1e6 tokens]."""

@@ -14,29 +14,22 @@ from decimal import ROUND_HALF_UP, Decimal
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One published cell beside ours.
-
-    Attributes
-    ----------
-    item, row, column : str
-        Scenario, series and column.
-    printed : str
-        As published, digits included.
-    ours : float
-        Ours, unrounded.
-    match : bool
-        Ours rounds to what was printed.
-    note : str
-        How it was rounded, or why it does not match.
-    """
+    """One published cell beside ours."""
 
     item: str
+    """Scenario."""
     row: str
+    """Series."""
     column: str
+    """Column."""
     printed: str
+    """As published, digits included."""
     ours: float
+    """Our value, unrounded."""
     match: bool
+    """True if our value rounds to the printed one."""
     note: str
+    """How the publication rounded, or why the values differ."""
 
     @classmethod
     def of(cls, item: str, row: str, column: str, printed: str, ours: float) -> Cell:
@@ -50,21 +43,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellRow:
-    """One row of numbers.
-
-    Attributes
-    ----------
-    names : tuple of (str or int)
-        What the row is about, one per name column.
-    values : tuple of (float or str)
-        One per value column: a number, or words where there is none.
-    printed : mapping of str to str
-        What a publication printed, by value column, digits included.
-    """
+    """One row of numbers."""
 
     names: tuple[str | int, ...]
+    """Subject of the row, one per name column."""
     values: tuple[float | str, ...]
+    """One per value column: a number, or words where there is none."""
     printed: Mapping[str, str] = field(default_factory=dict)
+    """Printed value by value column, digits included."""
 
     @property
     def label(self) -> str:
@@ -74,28 +60,20 @@ class CellRow:
 
 @dataclass(frozen=True, slots=True)
 class CellTable:
-    """Numbers in rows and columns, some of them with what was printed for them.
-
-    Attributes
-    ----------
-    title : str
-        Above the table.
-    names, columns : tuple of str
-        Heads of the columns that name a row, and of those with values; units are part of them.
-    rows : tuple of CellRow
-        As many names and values as columns.
-    notes : tuple of str
-        Below the table.
-    errors : bool
-        Show by how much each printed value is missed, for publications whose digits no model meets.
-    """
+    """Numbers in rows and columns, some of them with what was printed for them."""
 
     title: str
+    """Above the table."""
     names: tuple[str, ...]
+    """Heads of the columns that name a row."""
     columns: tuple[str, ...]
+    """Heads of the columns with values; units are part of them."""
     rows: tuple[CellRow, ...]
+    """As many names and values as columns."""
     notes: tuple[str, ...] = ()
+    """Below the table."""
     errors: bool = False
+    """Show the difference from each printed value, for publications whose digits no model meets."""
 
     def cells(self, item: str) -> list[Cell]:
         """Every printed cell beside ours."""
@@ -150,46 +128,34 @@ class CellTable:
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """One line of a chart; values that are NaN are gaps.
-
-    Attributes
-    ----------
-    label : str
-        What the legend says.
-    x, y : sequence of float
-        Equally long.
-    points : bool
-        Draw points instead of a line.
-    """
+    """One line of a chart; values that are NaN are gaps."""
 
     label: str
+    """Label in the legend."""
     x: Sequence[float]
+    """Positions across."""
     y: Sequence[float]
+    """Values, as many as ``x``."""
     points: bool = False
+    """Draw points instead of a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines over one pair of axes.
-
-    Attributes
-    ----------
-    title, x_label, y_label : str
-        Units are part of the labels.
-    lines : tuple of Line
-        Lines of one label have one colour in all charts of an answer.
-    logarithmic : str
-        Axes that are logarithmic: "", "x", "y" or "xy".
-    marks : mapping of str to float
-        Vertical lines by what the legend says of them.
-    """
+    """Lines over one pair of axes."""
 
     title: str
+    """Above the chart."""
     x_label: str
+    """Label across, with its unit."""
     y_label: str
+    """Label of the values, with its unit."""
     lines: tuple[ChartLine, ...]
+    """Lines of one label have one color in all charts of a result."""
     logarithmic: str = "xy"
+    """Axes that are logarithmic: "", "x", "y" or "xy"."""
     marks: Mapping[str, float] = field(default_factory=dict)
+    """Positions of vertical lines by their label in the legend."""
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON; gaps are None."""
@@ -235,18 +201,11 @@ def _off_by(ours: float, printed: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Answer of tables and charts.
-
-    Attributes
-    ----------
-    tables : tuple of CellTable
-        Numbers, and what was printed for them.
-    charts : tuple of Chart
-        Lines over what differs.
-    basis : tuple
-        Setups or specifications that the numbers rest on.
-    """
+    """Answer of tables and charts."""
 
     tables: tuple[CellTable, ...]
+    """Numbers, with the printed ones."""
     charts: tuple[Chart, ...]
+    """Lines over what differs."""
     basis: tuple[object, ...]
+    """Setups or specifications that the numbers rest on."""

@@ -22,28 +22,20 @@ _EIGHTS, _SIXTEENS = 256, 16
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Parts of the memory of one accelerator that are taken before the first request comes [B].
-
-    Attributes
-    ----------
-    total : float
-        All of it [B].
-    usable : float
-        What weights, workspace and cache may fill [B].
-    weights, workspace : float
-        Weights; activations of the largest step, and what the engine keeps besides [B].
-    request : float
-        Cache of one request as long as any may be [B].
-    graphs : float
-        Captured graphs, which lie beside what is usable [B].
-    """
+    """Parts of the memory of one accelerator that are taken before the first request comes [B]."""
 
     total: float
+    """All of it [B]."""
     usable: float
+    """Room for weights, workspace and cache [B]."""
     weights: float
+    """Weights [B]."""
     workspace: float
+    """Activations of the largest step, and what the engine reserves [B]."""
     request: float
+    """Cache of one request of the greatest length [B]."""
     graphs: float
+    """Captured graphs, outside the usable memory [B]."""
 
     @property
     def cache(self) -> float:

@@ -50,28 +50,20 @@ UNITS: dict[Measure, tuple[str, str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One predicted number.
-
-    Attributes
-    ----------
-    measure : str
-        ``ttft`` [s], ``tpot`` [s], ``e2e`` (to the last token) [s] or ``throughput`` [output tokens/s].
-    statistic : str
-        ``mean``, or a percentile of requests such as ``p95``.
-    value : float
-        Predicted.
-    low, high : float or None
-        Interval; None where nobody knows it.
-    promised : float or None
-        What was promised of this very number; None if nothing was.
-    """
+    """One predicted number."""
 
     measure: Measure
+    """``ttft`` [s], ``tpot`` [s], ``e2e`` (to the last token) [s] or ``throughput`` [output tokens/s]."""
     statistic: str
+    """``mean``, or a percentile of requests such as ``p95``."""
     value: float
+    """Predicted value."""
     low: float | None = None
+    """Lower end of its interval; None if it is unknown."""
     high: float | None = None
+    """Upper end of its interval; None if it is unknown."""
     promised: float | None = None
+    """SLO of this number; None without one."""
 
     @property
     def name(self) -> str:
@@ -96,21 +88,14 @@ def _digits(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OfferedLoad:
-    """Load that a run offers to one address.
-
-    Attributes
-    ----------
-    requests_per_second : float or None
-        Rate [1/s], or None for a constant number under way.
-    concurrency : int or None
-        Requests under way all the time [1], or None for a rate.
-    arrival_scv : float
-        Burstiness of a rate, 1 if Poisson [1].
-    """
+    """Load that a run offers to one address."""
 
     requests_per_second: float | None = None
+    """Rate [1/s], or None for a constant concurrency."""
     concurrency: int | None = None
+    """Concurrent requests [1], or None for a rate."""
     arrival_scv: float = 1.0
+    """Burstiness of a rate, 1 if Poisson [1]."""
 
     @property
     def requests(self) -> int:
@@ -128,21 +113,14 @@ class OfferedLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadTestRun:
-    """A run of a load generator.
-
-    Attributes
-    ----------
-    options : EngineOptions
-        What its command understands.
-    command : str
-        ``vllm bench serve``, ``aiperf profile`` or ``guidellm run``.
-    arguments : mapping
-        Options with their values.
-    """
+    """A run of a load generator."""
 
     options: EngineOptions
+    """Options that its command knows."""
     command: str
+    """``vllm bench serve``, ``aiperf profile`` or ``guidellm run``."""
     arguments: Mapping[str, Any]
+    """Options with their values."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -344,24 +322,16 @@ ENGINES = ("vllm", "sglang", "trtllm", "llama_cpp", "mlx")
 
 @dataclass(frozen=True, slots=True)
 class PlanPart:
-    """Some equal instances of a deployment.
-
-    Attributes
-    ----------
-    service : Service
-        One of them.
-    replicas : int
-        How many there are [1].
-    role : str
-        What they do.
-    slots : int or None
-        Requests under way in each at most [1]; None for as many as its memory holds.
-    """
+    """Some equal instances of a deployment."""
 
     service: Service
+    """One instance."""
     replicas: int
+    """Number of instances [1]."""
     role: Role = "both"
+    """Role of the instances."""
     slots: int | None = None
+    """Maximum concurrent requests of an instance [1]; None for as many as its memory holds."""
 
 
 @dataclass(frozen=True, slots=True)

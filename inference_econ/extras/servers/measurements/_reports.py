@@ -13,23 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inference_econ.errors import InputError
-from inference_econ.extras.servers.measurements._record import (
-    MEAN_LENGTH,
-    ROUNDS,
-    SHORTER,
-    SPREAD,
-    Load,
-    Measurement,
-    Skipped,
-    UnusableRowError,
-    cache_format,
-    described,
-    format_name,
-    hardware_name,
-    model_name,
-    positive,
-    speculation,
-)
+from inference_econ.extras.servers.measurements import _record
+from inference_econ.extras.servers.measurements._record import Load, Measurement, Skipped, UnusableRowError
 from inference_econ.inputs import foreign_yaml, read_text
 from inference_econ.inputs.workload import percentiles
 
@@ -154,15 +139,15 @@ def by_statistic(measure: str, values: Json, name: str, factor: float = 1.0) -> 
         if value is not None:
             with suppress(InputError):  # no statistic that we know
                 ours = percentiles.percentile(_OTHER_WORDS.get(theirs, theirs))
-                latencies[measure, ours] = positive(value, name.format(theirs)) * factor
+                latencies[measure, ours] = _record.positive(value, name.format(theirs)) * factor
     return latencies
 
 
 def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, Any]:
     """Load of a run, as fields of a run: at a rate, with a constant number of them under way, or all at once."""
-    cap = None if concurrency in (None, "", 0, math.inf) else positive(concurrency, "concurrency")
+    cap = None if concurrency in (None, "", 0, math.inf) else _record.positive(concurrency, "concurrency")
     if rate not in (None, "", 0) and str(rate).lower() not in ("inf", "infinity"):
-        rate_asked = positive(rate, "request_rate")
+        rate_asked = _record.positive(rate, "request_rate")
         return {"load": "rate", "requests_per_second": rate_asked, "concurrency": cap, "requests": requests}
     load = "batch" if cap is None else "concurrency"
     return {"load": load, "concurrency": requests if cap is None else cap, "requests": requests}
@@ -185,7 +170,7 @@ def needed(run: Json, key: str) -> float:
     """
     if run.get(key) is None:
         raise UnusableRowError(f"{key} is missing")
-    return positive(run[key], key)
+    return _record.positive(run[key], key)
 
 
 def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
@@ -195,7 +180,7 @@ def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
     if isinstance(value, dict):
         block, value = value, value.get("avg", value.get("mean"))
         factor *= 1.0 if value is None else _unit(name, block)
-    return None if value is None else positive(value, name) * factor
+    return None if value is None else _record.positive(value, name) * factor
 
 
 def numbers(run: Json, **paths: str) -> dict[str, Any]:
@@ -435,12 +420,12 @@ def _inferencex(run: Json) -> BenchmarkRun:
     return BenchmarkRun(
         latencies=_flat(run, "_ttft", "_tpot", "_e2el"),
         **{field: rate * tp for field, rate in rates.items()},
-        isl=needed(run, "isl") * MEAN_LENGTH,
-        osl=needed(run, "osl") * MEAN_LENGTH,
-        spread=SPREAD,
-        **offered(None, needed(run, "conc"), ROUNDS * needed(run, "conc")),
-        speculation=speculation(str(run.get("spec_decoding") or run.get("mtp") or "")),
-        remarks=(SHORTER,),
+        isl=needed(run, "isl") * _record.MEAN_LENGTH,
+        osl=needed(run, "osl") * _record.MEAN_LENGTH,
+        spread=_record.SPREAD,
+        **offered(None, needed(run, "conc"), _record.ROUNDS * needed(run, "conc")),
+        speculation=_record.speculation(str(run.get("spec_decoding") or run.get("mtp") or "")),
+        remarks=(_record.SHORTER,),
         told=MeasuredServer(
             model=str(run.get("model") or ""),
             hardware=str(run.get("hw") or run.get("device") or "").partition("-")[0],
@@ -663,11 +648,11 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
             raise InputError(f"{degree} must be at least 1, got {value}")
     try:
         if server.hardware:
-            hardware_name(server.hardware)
+            _record.hardware_name(server.hardware)
         if server.model:
-            model_name(server.model)
+            _record.model_name(server.model)
         for text in (server.weights, server.kv):
-            format_name(text)
+            _record.format_name(text)
     except UnusableRowError as error:
         raise InputError(
             f"{error}; 'inference-econ hardware' and 'inference-econ models' list what there is"
@@ -749,7 +734,7 @@ def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -
         if not (server.hardware or told.hardware):
             raise InputError(f"{path}: results do not say what they were measured on; give --hardware, --tp and so on")
         chip, formats = server.hardware or told.hardware, server.weights or told.weights or None
-        fields = described(server.model or told.model, chip, formats, server.engine or told.engine)
+        fields = _record.described(server.model or told.model, chip, formats, server.engine or told.engine)
     except UnusableRowError as error:
         return Skipped(name, path.stem, str(error))
     tp, dp, pp = (getattr(server, degree) or getattr(told, degree) or 1 for degree in ("tp", "dp", "pp"))
@@ -765,7 +750,7 @@ def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -
         dp=dp,
         pp=pp,
         ep=server.ep or told.ep,
-        kv=cache_format(format_name(server.kv), fields["hardware"]),
+        kv=_record.cache_format(_record.format_name(server.kv), fields["hardware"]),
         isl=_known(run.isl),
         osl=_known(run.osl),
         statistic="median" if middle == "p50" else "mean",

@@ -14,28 +14,7 @@ from typing import Any, TypeGuard
 
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import _record
-from inference_econ.extras.servers.measurements._record import (
-    MEAN_LENGTH,
-    RESULTS,
-    ROUNDS,
-    SHORTER,
-    SPREAD,
-    Cells,
-    Load,
-    Measurement,
-    RecordedPool,
-    Skipped,
-    UnusableRowError,
-    cache_format,
-    check_version,
-    chip_count,
-    compiled,
-    days_of,
-    described,
-    format_name,
-    positive,
-    speculation,
-)  # fmt: skip
+from inference_econ.extras.servers.measurements._record import Cells, Measurement, Skipped, UnusableRowError
 from inference_econ.extras.servers.measurements._reports import MeasuredServer, read_report
 from inference_econ.extras.servers.result_files import RESULT_ENDINGS
 from inference_econ.inputs import catalog, plugins, read_text
@@ -50,7 +29,7 @@ _LATENCIES = (
     ("request_seconds", ("e2e", "end-to-end", "end to end", "batch_latency", "request")),
 )
 #: How the kind of load is written, the most telling words first.
-_LOADS: tuple[tuple[Load, tuple[str, ...]], ...] = (
+_LOADS: tuple[tuple[_record.Load, tuple[str, ...]], ...] = (
     ("saturated", ("max_throughput", "mlperf_offline", "saturat")),
     ("limited", ("mlperf_server", "mlperf_interactive", "sla")),
     ("rate", ("rate", "poisson", "open_loop", "open loop")),
@@ -81,12 +60,12 @@ def first_number(text: str) -> float | None:
     return None if match is None else float(match[0])
 
 
-def load_of(text: str) -> Load:
+def load_of(text: str) -> _record.Load:
     """Load of a row, from the words for it."""
     return next((load for load, words in _LOADS if any(word in text.lower() for word in words)), "unknown")
 
 
-def _demand(row: Cells, load: Load, accelerators: int) -> dict[str, Any]:
+def _demand(row: Cells, load: _record.Load, accelerators: int) -> dict[str, Any]:
     """Concurrency of the whole deployment, or the offered rate."""
     text = row.text("batch_or_concurrency")
     number = first_number(text)
@@ -95,7 +74,7 @@ def _demand(row: Cells, load: Load, accelerators: int) -> dict[str, Any]:
             raise UnusableRowError(f"batch_or_concurrency {text!r} has no rate")
         cap = _CAP.search(text)
         most = None if cap is None else float(cap[1] or cap[2])
-        return {"concurrency": most, "requests_per_second": positive(number, "batch_or_concurrency")}
+        return {"concurrency": most, "requests_per_second": _record.positive(number, "batch_or_concurrency")}
     per_accelerator = _COUNT_PER_ACCELERATOR.search(text)
     if per_accelerator is not None:
         number = float(per_accelerator[1]) * accelerators
@@ -104,7 +83,7 @@ def _demand(row: Cells, load: Load, accelerators: int) -> dict[str, Any]:
             return {"concurrency": None if isl is None else number / isl}
     elif number is None and load in ("batch", "concurrency"):
         raise UnusableRowError(f"batch_or_concurrency {text!r} has no number")
-    return {"concurrency": None if number is None else positive(number, "batch_or_concurrency")}
+    return {"concurrency": None if number is None else _record.positive(number, "batch_or_concurrency")}
 
 
 def _value(row: Cells, accelerators: int) -> dict[str, Any]:
@@ -161,7 +140,9 @@ class Kind:
 _STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
 
 
-def layout(row: Cells, prefix: str = "", *, concurrency: float | None = None) -> tuple[RecordedPool, tuple[str, ...]]:
+def layout(
+    row: Cells, prefix: str = "", *, concurrency: float | None = None
+) -> tuple[_record.RecordedPool, tuple[str, ...]]:
     """The layout in the columns of aiconfigurator, those of one pool if they have a prefix.
 
     Parameters
@@ -204,7 +185,7 @@ def layout(row: Cells, prefix: str = "", *, concurrency: float | None = None) ->
     if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and is_product:
         remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
         tp, dp = (ep, 1) if dp == 1 else (1, ep)
-    return RecordedPool(workers=1, tp=tp, dp=dp, pp=pp, ep=ep), tuple(remarks)
+    return _record.RecordedPool(workers=1, tp=tp, dp=dp, pp=pp, ep=ep), tuple(remarks)
 
 
 def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
@@ -225,7 +206,7 @@ def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
     return round(copies), (f"{round(copies)} servers: batch_size {batch:g} of {concurrency:g} requests at a time",)
 
 
-def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[RecordedPool, tuple[str, ...]]:
+def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[_record.RecordedPool, tuple[str, ...]]:
     """One pool of a disaggregated server, and what was read into it.
 
     Parameters
@@ -298,7 +279,7 @@ def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
     return Measurement(
         **common,
         **fields,
-        **described(row.text("model_path"), row.text("system"), written, engine, row.text("backend_version")),
+        **_record.described(row.text("model_path"), row.text("system"), written, engine, row.text("backend_version")),
         isl=row.needed("isl"),
         osl=row.needed("osl"),
         load="concurrency",
@@ -317,26 +298,26 @@ def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
     isl, osl, concurrency = (row.needed(column) for column in ("isl", "osl", "concurrency"))
     return Measurement(
         **common,
-        **described(row.text("hf_model"), row.text("hardware"), written, row.text("framework")),
+        **_record.described(row.text("hf_model"), row.text("hardware"), written, row.text("framework")),
         accelerators=tp,
         tp=1 if apart else tp,
         dp=tp if apart else 1,
         pp=1,
         ep=row.whole("ep"),
-        isl=MEAN_LENGTH * isl,
-        osl=MEAN_LENGTH * osl,
+        isl=_record.MEAN_LENGTH * isl,
+        osl=_record.MEAN_LENGTH * osl,
         load="concurrency",
         concurrency=concurrency,
-        requests=ROUNDS * concurrency,
-        spread=SPREAD,
+        requests=_record.ROUNDS * concurrency,
+        spread=_record.SPREAD,
         ttft_seconds=row.number("median_ttft_s"),
         tpot_seconds=row.number("median_tpot_s"),
         request_seconds=row.number("median_e2e_s"),
         output_tokens_per_second_per_accelerator=row.number("output_tok_per_s_per_gpu"),
         input_tokens_per_second_per_accelerator=row.number("input_tok_per_s_per_gpu"),
         total_tokens_per_second_per_accelerator=row.number("total_tok_per_s_per_gpu"),
-        speculation=speculation(row.words("spec_decoding")),
-        remarks=(SHORTER,),
+        speculation=_record.speculation(row.words("spec_decoding")),
+        remarks=(_record.SHORTER,),
     )
 
 
@@ -344,7 +325,9 @@ def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """One server under Poisson arrivals: medians in ms by offered rate."""
     accelerators = row.count("gpus")
     output = row.number("tps_output")
-    server = described(row.text("model"), row.text("hardware"), row.text("precision") or None, row.text("engine"))
+    server = _record.described(
+        row.text("model"), row.text("hardware"), row.text("precision") or None, row.text("engine")
+    )
     return Measurement(
         **common,
         **server | {"prefill_first": False},
@@ -370,8 +353,8 @@ def point(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """Collected points: one metric, value and unit a row."""
     if row.text("quality").upper() == "D":
         raise UnusableRowError("quality D: second-hand, or known to be wrong")
-    layout = degrees(row, chip_count(row.text("hardware")))
-    load, kv = load_of(row.text("batch_kind")), format_name(row.text("kv_dtype"))
+    layout = degrees(row, _record.chip_count(row.text("hardware")))
+    load, kv = load_of(row.text("batch_kind")), _record.format_name(row.text("kv_dtype"))
     isl, osl = row.number("isl"), row.number("osl")
     demand = _demand(row, load, layout["accelerators"])
     measured = _value(row, layout["accelerators"])
@@ -381,20 +364,20 @@ def point(row: Cells, common: Mapping[str, Any]) -> Measurement:
     if isl is None:
         raise UnusableRowError("isl is not recorded")
     written, engine = row.text("weight_dtype") or None, row.text("engine")
-    server = described(row.text("model"), row.text("hardware"), written, engine)
+    server = _record.described(row.text("model"), row.text("hardware"), written, engine)
     return Measurement(
         **common,
         **server,
         **layout,
         **demand,
         **measured,
-        kv=cache_format(kv, server["hardware"]),
+        kv=_record.cache_format(kv, server["hardware"]),
         isl=isl,
         osl=osl,
         context=isl if is_context else None,
         load=load,
-        compiled=compiled(server["engine"], server["engine_version"]),
-        speculation=speculation(row.words("spec_decode")),
+        compiled=_record.compiled(server["engine"], server["engine_version"]),
+        speculation=_record.speculation(row.words("spec_decode")),
     )
 
 
@@ -451,7 +434,7 @@ _sweep = attrgetter(*_SERVER, "engine_version", "source", "days", "isl", "osl", 
 _configuration = attrgetter(*_TRAFFIC, "concurrency", *_LAYOUT, "accelerators", "weights", "spread")
 _description = attrgetter(*_TRAFFIC, *_LAYOUT, "prefill", "decode", "weights", "kv", "requests_per_second")
 #: Of rows that repeat each other.
-_repeat = attrgetter("model", "hardware", "isl", "osl", "load", "concurrency", "requests_per_second", *RESULTS)
+_repeat = attrgetter("model", "hardware", "isl", "osl", "load", "concurrency", "requests_per_second", *_record.RESULTS)
 #: Speculation of rows that a plain step may stand for.
 _PLAIN = ("none", "unrecorded")
 
@@ -678,14 +661,14 @@ def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[s
             "source": row.text("source_id") or row.text("source"),
             "quality": row.text("quality"),
             "tier": row.text("tier"),
-            "days": days_of(row),
+            "days": _record.days_of(row),
         }
         measurement = kind.read(row, common)
-        check_version(measurement.engine, measurement.engine_version)
+        _record.check_version(measurement.engine, measurement.engine_version)
         ranks = (measurement.tp or 0) * (measurement.dp or 0)
         if ranks and (measurement.ep or 0) > ranks:
             raise UnusableRowError(f"ep {measurement.ep} is more than the {ranks} ranks of a stage")
-        if all(getattr(measurement, result) is None for result in RESULTS):
+        if all(getattr(measurement, result) is None for result in _record.RESULTS):
             raise UnusableRowError("nothing is measured")
     except UnusableRowError as error:
         return Skipped(name, dataset, str(error), line)
