@@ -129,11 +129,6 @@ class FitProblem:
     shares: Array
 
     @property
-    def start(self) -> Array:
-        """Where the search begins, inside of the bounds, shape (n,)."""
-        return np.clip(self.centre, self.low + 1e-3, self.high - 1e-3)
-
-    @property
     def scatters(self) -> Array:
         """Usual errors, shape (rows, targets)."""
         wide = np.array([_MEAN_TTFT if row.statistic == "mean" else 1.0 for row in self.rows])
@@ -378,7 +373,8 @@ def fit(
     _work.check(work, seconds=_SECONDS * count * (len(names) + 1), smaller="rows")
     steps = _STEPS * (len(names) + 2)
     meter = Meter(progress, steps + 2 * len(names))
-    logs = problem.solve(problem.start, _STEPS, meter)
+    start = np.clip(problem.centre, problem.low + 1e-3, problem.high - 1e-3)
+    logs = problem.solve(start, _STEPS, meter)
     errors = problem.errors(logs)
     jacobian = problem.jacobian(logs, errors, Meter(None, 1))
     weighted = problem.weighted_jacobian(errors, jacobian)

@@ -13,15 +13,8 @@ from inference_econ._types import Array
 from inference_econ.answers.launching.plan import UNITS, PlanPart
 from inference_econ.answers.notes import WITHOUT
 from inference_econ.extras import servers
+from inference_econ.extras.servers import levels
 from inference_econ.extras.servers.calibrate import Calibrated, shown_folds
-from inference_econ.extras.servers.levels import (
-    QUANTITIES,
-    OwnProfile,
-    known_entries,
-    known_shared,
-    places_of,
-    shared_of,
-)
 from inference_econ.inputs import MeasuredLevels, Unlike, percent, value_of
 from inference_econ.records.plain import attributes
 from inference_econ.records.texts import PART_NAMES, digits, prefixed
@@ -232,11 +225,11 @@ class OwnLevelsPage(Page):
 
     Attributes
     ----------
-    fitted : OwnProfile
+    fitted : levels.OwnProfile
         Levels, with errors before and after.
     """
 
-    fitted: OwnProfile
+    fitted: levels.OwnProfile
 
     def tables(self) -> Sequence[Table]:
         """Each deployment with its level, and how far off predictions are before and after."""
@@ -246,7 +239,7 @@ class OwnLevelsPage(Page):
                 str(line["rows"]),
                 f"{line['decode']:.2f}",
                 f"{line['prefill']:.2f}",
-                *(_off(line[f"{quantity}_{when}"]) for quantity in QUANTITIES for when in ("before", "after")),
+                *(_off(line[f"{quantity}_{when}"]) for quantity in levels.QUANTITIES for when in ("before", "after")),
             )
             for line in self._lines()
         )
@@ -264,13 +257,13 @@ class OwnLevelsPage(Page):
     def _lines(self) -> list[dict[str, Any]]:
         fitted = self.fitted
         file = MeasuredLevels.build(fitted.levels, origin="levels")
-        entries, shared = known_entries(file), known_shared(fitted.group, file)
+        entries, shared = levels.known_entries(file), levels.known_shared(fitted.group, file)
         parts: dict[Any, list[int]] = {}
         for index, row in enumerate(fitted.rows):
-            parts.setdefault(places_of(row), []).append(index)
+            parts.setdefault(levels.places_of(row), []).append(index)
         lines = []
         for (decode, prefill), which in parts.items():
-            beside = sum(shared.get(name, 0.0) for name in shared_of(fitted.group, fitted.rows[which[0]]))
+            beside = sum(shared.get(name, 0.0) for name in levels.shared_of(fitted.group, fitted.rows[which[0]]))
             line: dict[str, Any] = {
                 "model": decode.subject[0],
                 "hardware": decode.subject[1],
@@ -280,7 +273,7 @@ class OwnLevelsPage(Page):
                 "prefill": math.exp(entries[tuple(prefill)].prefill),
             }
             for when, errors in (("before", fitted.before), ("after", fitted.after)):
-                for column, quantity in enumerate(QUANTITIES):
+                for column, quantity in enumerate(levels.QUANTITIES):
                     finite = sorted(error for error in errors[which, column].tolist() if math.isfinite(error))
                     line[f"{quantity}_{when}"] = math.expm1(finite[len(finite) // 2]) if finite else None
             lines.append(line)

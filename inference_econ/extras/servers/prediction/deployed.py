@@ -11,20 +11,11 @@ from functools import cache
 
 import numpy as np
 
-from inference_econ import inputs
+from inference_econ import engine, inputs
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated import pools as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.engine import (
-    InstanceGrid,
-    Plans,
-    Setup,
-    Speculation,
-    WholeLayouts,
-    has_experts,
-    indivisible,
-    needed_memory,
-)
+from inference_econ.engine import Plans, Setup, Speculation, has_experts, indivisible, needed_memory
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import Measurement, RecordedPool, is_number
 from inference_econ.formulas.speculation import expected_tokens_by_position
@@ -261,7 +252,7 @@ def candidates(row: Measurement, assumptions: inputs.Assumptions) -> list[Servic
     requests, chips = _requests(row), row.accelerators
     setup = _setup(row, requests, _cut(assumptions, assumptions.layout.tensor_layouts[-1:]))
     sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
-    grid = InstanceGrid(sizes, np.ones(1), WholeLayouts(pipeline=True))
+    grid = engine.InstanceGrid(sizes, np.ones(1), engine.WholeLayouts(pipeline=True))
     layouts = every_service(setup, requests, grid, speculation_of(row))
     most = _most_sequences(row, setup) * layouts.plans.accelerators / layouts.plans.attention_ranks
     return [
@@ -359,13 +350,13 @@ def facts_of(row: Measurement) -> inputs.EngineVersion | None:
 
 
 @cache
-def _facts_at(engine: str, version: str, day: date | None, *, old: bool) -> inputs.EngineVersion | None:
+def _facts_at(name: str, version: str, day: date | None, *, old: bool) -> inputs.EngineVersion | None:
     """Facts at a version of an engine; nothing of an ``old`` one that is not known.
 
     A row that does not say a version, or that of something around the engine, has what held on its day, and without a
     day what holds today; where kernels were not counted yet, what holds where they first were.
     """
-    spec = inputs.catalog.engine(engine)
+    spec = inputs.catalog.engine(name)
     counted = next((entry for entry in spec.versions if entry.kernels), None)
     if counted is None:
         return None
