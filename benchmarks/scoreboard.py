@@ -26,9 +26,9 @@ import numpy as np
 from inference_econ.extras.servers import GROUPS, Fit, Measurement, accuracy, chosen, conditions, validation
 from inference_econ.extras.servers import fit as holdout
 from inference_econ.extras.servers.accuracy import was_fitted
+from inference_econ.extras.servers.fit import CONSTANTS, Meter, problem_of, with_constants
 from inference_econ.extras.servers.measurements import shipped
 from inference_econ.extras.servers.prediction.predict import predict
-from inference_econ.extras.servers.problem import CONSTANTS, Meter, problem_of, with_constants
 from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.inputs import Assumptions, catalog, value_of
 from inference_econ.inputs.engine import profiles

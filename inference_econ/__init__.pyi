@@ -63,8 +63,8 @@ from .extras.papers.prefill import prefill as prefill
 from .extras.servers.calibrate import Calibrated as Calibrated
 from .extras.servers.calibrate import calibrate as calibrate
 from .extras.servers.measurements import MeasuredServer as MeasuredServer
-from .extras.servers.validation.validated import Validated as Validated
-from .extras.servers.validation.validated import validate as validate
+from .extras.servers.validation.servers import Validated as Validated
+from .extras.servers.validation.servers import validate as validate
 from .extras.sweeps.page import load_sweep as load_sweep
 from .extras.sweeps.page import sweep as sweep
 from .extras.sweeps.stored import Sweep as Sweep

@@ -17,8 +17,7 @@ from benchmarks.validation.by_engine import links, overview
 from benchmarks.validation.cost_tables import tables as cost_tables
 from benchmarks.validation.overheads import Overhead, overheads
 from inference_econ.extras import servers
-from inference_econ.extras.servers.pages.by_engine import held
-from inference_econ.extras.servers.pages.servers import LEGEND, SPECULATING, beyond, coverage, errors, missing
+from inference_econ.extras.servers.pages.servers import LEGEND, SPECULATING, beyond, coverage, errors, held, missing
 from inference_econ.extras.servers.validation.servers import BY_NAME, NOTES
 from inference_econ.inputs import catalog
 from inference_econ.report.page import Table

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from inference_econ.extras.servers import Accuracy, InputRow, Measurement, Quantity, Servers, by_chance, overall, scores
-from inference_econ.extras.servers.pages.by_engine import of_chance
-from inference_econ.extras.servers.pages.servers import share_inside
+from inference_econ.extras.servers.pages.servers import of_chance, share_inside
 from inference_econ.extras.servers.validation.servers import BY_NAME
 from inference_econ.inputs import Assumptions, ErrorSpread, Unlike, catalog, percent
 from inference_econ.inputs import Quantity as Fitted

@@ -11,20 +11,21 @@ from data.levels.left_out import error_spreads
 from data.levels.spreads import spreads_of
 from inference_econ._types import Array
 from inference_econ.extras.servers.accuracy import is_poor
-from inference_econ.extras.servers.levels.observed import (
+from inference_econ.extras.servers.fit import log_ratios
+from inference_econ.extras.servers.levels import (
     QUANTITIES,
     Group,
     Levels,
     Observed,
     Spreads,
+    entries_of,
     level_of,
+    levels_data,
     observed,
     pooled,
 )
-from inference_econ.extras.servers.levels.own import entries_of, levels_data
 from inference_econ.extras.servers.measurements import Measurement, Skipped, distinct
 from inference_econ.extras.servers.prediction.predict import predict
-from inference_econ.extras.servers.problem import log_ratios
 from inference_econ.inputs import Assumptions, MeasuredLevels, Quantity, Unseen, catalog, known_misfits
 
 #: Date of levels that no file says.

@@ -10,10 +10,9 @@ import numpy as np
 from data.levels.fitted import UNDATED, file_of, profiles_with
 from data.levels.spreads import folds
 from inference_econ._types import Array
-from inference_econ.extras.servers.levels.observed import QUANTITIES, Group, Observed, Spreads, blocks, pooled
-from inference_econ.extras.servers.levels.own import own_levels
+from inference_econ.extras.servers.fit import log_ratios
+from inference_econ.extras.servers.levels import QUANTITIES, Group, Observed, Spreads, blocks, own_levels, pooled
 from inference_econ.extras.servers.prediction.predict import predict
-from inference_econ.extras.servers.problem import log_ratios
 from inference_econ.inputs import Assumptions, MeasuredLevels, catalog
 
 #: Points of a curve that is worth holding all but one of [1].

@@ -9,9 +9,8 @@ import numpy as np
 
 from data.levels.spreads import folds
 from inference_econ._types import Array
-from inference_econ.extras.servers.fit import coverage, error_quantiles, joined, without_misfits
-from inference_econ.extras.servers.levels.observed import Group, Observed, Spreads, known_part, level_of, pooled
-from inference_econ.extras.servers.problem import log_ratios
+from inference_econ.extras.servers.fit import coverage, error_quantiles, joined, log_ratios, without_misfits
+from inference_econ.extras.servers.levels import Group, Observed, Spreads, known_part, level_of, pooled
 from inference_econ.inputs import Quantity, Unseen
 
 #: What errors are counted of.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.extras.servers.levels.observed import (
+from inference_econ.extras.servers.levels import (
     DEPTHS,
     LEAST,
     SHARED,

@@ -15,7 +15,7 @@ from pathlib import Path
 from data.measurements.facts import PUBLISHED
 from data.measurements.tables import collected
 from inference_econ.extras.servers.measurements import Days, Measurement, RecordedPool, Skipped, cells
-from inference_econ.extras.servers.measurements._record import BETWEEN, POOLS, columns
+from inference_econ.extras.servers.measurements._record import BETWEEN, POOLS
 from inference_econ.inputs import catalog
 
 #: Published tables of servers: name of the dataset to its file. That under Poisson load comes with the package as well:
@@ -29,6 +29,19 @@ TABLES = {
 } | {"poisson_load_a100": catalog.measured_files()["poisson_load_a100"]}
 #: Units of the latencies of a kind of table.
 _UNITS = {"whole servers": "ms", "InferenceMAX runs": "s", "Poisson load": "ms"}
+
+
+#: Columns that are no fields: the number and the unit of what was published, and why a row is no measurement.
+_BESIDE = ("value", "unit", "unusable")
+
+
+def columns() -> tuple[str, ...]:
+    """Return every column: the fields of a measurement in their order, a pool's with its name before them."""
+    names: list[str] = []
+    for entry in fields(Measurement):
+        parts = [f"_{part.name}" for part in fields(RecordedPool)] if entry.name in POOLS else [""]
+        names += [f"{entry.name}{part}" for part in parts if entry.name != "dataset"]
+    return (*names, *_BESIDE)
 
 
 def table(path: Path) -> str:

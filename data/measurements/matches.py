@@ -10,7 +10,7 @@ from itertools import pairwise, permutations
 from data.measurements.inferencex import is_run
 from data.measurements.recipes import Recipe
 from inference_econ.extras.servers.measurements import Measurement, RecordedPool, Skipped
-from inference_econ.extras.servers.measurements._tables import MEAN_LENGTH
+from inference_econ.extras.servers.measurements._record import MEAN_LENGTH
 
 #: Runs of one recipe agree in the time between tokens better than this; see ``_collections._FASTER`` of the package.
 _APART = 1.1

@@ -10,7 +10,8 @@ from functools import cache
 from data.measurements.facts import RunPoint, SpeculatingRuns, speculation_of_runs
 from data.measurements.inferencex import is_run
 from inference_econ.extras.servers.measurements import Measurement, Skipped
-from inference_econ.extras.servers.measurements._tables import MEAN_LENGTH, with_tokens
+from inference_econ.extras.servers.measurements._record import MEAN_LENGTH
+from inference_econ.extras.servers.measurements._tables import with_tokens
 
 #: What the facts of runs are asked about: a collection that says nothing, or too little.
 _OPEN = ("unrecorded", "suspected", "MTP", "mtp")

@@ -16,17 +16,13 @@ from data.measurements.recipes import recipes
 from data.measurements.speculation import resolved
 from inference_econ.engine import has_experts
 from inference_econ.extras.servers.measurements import Cells, Measurement, Skipped, UnusableRowError, is_number
-from inference_econ.extras.servers.measurements._files import rows
-from inference_econ.extras.servers.measurements._record import written_format
+from inference_econ.extras.servers.measurements._record import MEAN_LENGTH, ROUNDS, SHORTER, SPREAD, written_format
 from inference_econ.extras.servers.measurements._tables import (
     KINDS,
-    MEAN_LENGTH,
-    ROUNDS,
-    SHORTER,
-    SPREAD,
     Kind,
     load_of,
     mark_spoilt,
+    rows,
     suspect_speculation,
 )
 from inference_econ.inputs import catalog, version_order

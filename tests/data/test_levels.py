@@ -11,7 +11,7 @@ import pytest
 from data.levels.fitted import usable
 from data.levels.left_out import UNSEEN, errors_left, left_out_levels
 from data.levels.spreads import spreads_of
-from inference_econ.extras.servers.levels.observed import level_of, pooled
+from inference_econ.extras.servers.levels import level_of, pooled
 from tests.extras.servers.levels.rows import SPREADS, measurement, observed
 
 

@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from inference_econ.extras.servers import Servers, by_chance, runs_of
-from inference_econ.extras.servers.pages import by_engine
+from inference_econ.extras.servers.pages import servers as by_engine
 from inference_econ.extras.servers.validation.servers import BY_NAME, held_record, slices
 from inference_econ.inputs import catalog
 from inference_econ.records.texts import ENGINE_NAMES

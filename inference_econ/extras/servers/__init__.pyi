@@ -13,6 +13,7 @@ from .accuracy import days_of as days_of
 from .accuracy import layout_of as layout_of
 from .accuracy import thinned as thinned
 from .accuracy import version_of as version_of
+from .fit import CONSTANTS as CONSTANTS
 from .fit import GROUPS as GROUPS
 from .fit import Fit as Fit
 from .fit import Fold as Fold
@@ -25,7 +26,6 @@ from .measurements import MeasuredServer as MeasuredServer
 from .measurements import Measurement as Measurement
 from .measurements import Skipped as Skipped
 from .measurements import read_run as read_run
-from .problem import CONSTANTS as CONSTANTS
 from .profile_file import Provenance as Provenance
 from .profile_file import profile as profile
 from .result_files import RESULT_ENDINGS as RESULT_ENDINGS
@@ -33,9 +33,8 @@ from .run_check import CheckedNumber as CheckedNumber
 from .run_check import Suspect as Suspect
 from .run_check import hold as hold
 from .run_check import suspects as suspects
-from .validation import ComparedPoint as ComparedPoint
-from .validation import Form as Form
-from .validation import Report as Report
+from .validation._report import ComparedPoint as ComparedPoint
+from .validation._report import Report as Report
 from .validation.bound import Violation as Violation
 from .validation.bound import violations as violations
 from .validation.rows import QUANTITIES as QUANTITIES

@@ -7,32 +7,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ import inputs
 from inference_econ._types import Array
 from inference_econ.engine import UNKNOWN, SetupLevels, Subject, has_experts, layout_key, subject_key
 from inference_econ.errors import InputError
-from inference_econ.extras.servers.measurements import (
-    FULL_LOADS,
-    Days,
-    Measurement,
-    RecordedPool,
-    Skipped,
-    distinct,
-)
-from inference_econ.inputs import (
-    Assumptions,
-    Calibration,
-    HardwareSpec,
-    MeasuredLevels,
-    ModelSpec,
-    Precision,
-    Unseen,
-    catalog,
-)
+from inference_econ.extras.servers import measurements
 
 #: Incomplete rows, or such as their software held back; and second-hand ones.
 _POOR = ("C", "D")
@@ -43,6 +28,7 @@ CHOICES = (
 )  # fmt: skip
 #: What a deployment is told by.
 _SAME = ("engine", "model", "hardware", "weights", "isl", "osl", "load", "tp", "dp", "pp", "ep", "prefill", "decode")
+_deployment = attrgetter(*_SAME)
 _POOL = ("workers", "tp", "dp", "pp", "ep")
 #: Hexadecimal digits that tell a deployment from a few thousand others [1].
 _DIGITS = 7
@@ -77,20 +63,20 @@ def conditions(text: str) -> tuple[Condition, ...]:
     return tuple(parsed)
 
 
-def fulfils(row: Measurement, where: Iterable[Condition]) -> bool:
+def fulfils(row: measurements.Measurement, where: Iterable[Condition]) -> bool:
     """Whether a row is as all conditions say."""
-    return all((_text(getattr(row, key)) in values) is not wrong for key, values, wrong in where)
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+    texts = ((getattr(row, key), values, wrong) for key, values, wrong in where)
+    return all(
+        ((f"{value:g}" if isinstance(value, float) else str(value).lower()) in values) is not wrong
+        for value, values, wrong in texts
+    )
 
 
 def chosen(
-    measured: Sequence[Measurement | Skipped],
+    measured: Sequence[measurements.Measurement | measurements.Skipped],
     where: Sequence[Condition] = (),
     without: Sequence[Sequence[Condition]] = (),
-) -> tuple[list[Measurement], Mapping[str, int]]:
+) -> tuple[list[measurements.Measurement], Mapping[str, int]]:
     """The rows that a fit shall look at, and how many are left out for which reason.
 
     Parameters
@@ -108,9 +94,9 @@ def chosen(
         Repeats, speculation, spoilt runs, disaggregated servers whose workers are not known, and rows of poor quality
         are left out, unless a condition asks for the quality.
     """
-    rows = [row for row in measured if isinstance(row, Measurement)]
+    rows = [row for row in measured if isinstance(row, measurements.Measurement)]
     reasons = Counter({"not understood": len(measured) - len(rows)})
-    once = distinct(rows)
+    once = measurements.distinct(rows)
     reasons["repeats another row"] = len(rows) - len(once)
     kept = []
     for row in once:
@@ -122,7 +108,7 @@ def chosen(
     return kept, {reason: count for reason, count in reasons.items() if count}
 
 
-def _reason(row: Measurement, where: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> str:
+def _reason(row: measurements.Measurement, where: Sequence[Condition], without: Sequence[Sequence[Condition]]) -> str:
     if not fulfils(row, where) or any(fulfils(row, excluded) for excluded in without):
         return "not asked for"
     if row.speculates:
@@ -133,50 +119,50 @@ def _reason(row: Measurement, where: Sequence[Condition], without: Sequence[Sequ
         return "of poor quality"
     if row.decode is not None and row.accelerators is None:
         return "workers not recorded"
-    if row.decode is None and row.tp is None and row.load not in FULL_LOADS:
+    if row.decode is None and row.tp is None and row.load not in measurements.FULL_LOADS:
         return "layout not recorded"
     return ""
 
 
-def is_poor(row: Measurement) -> bool:
+def is_poor(row: measurements.Measurement) -> bool:
     """Whether a row is incomplete, second-hand, or was held back by its software."""
     return row.quality in _POOR
 
 
-def thinned(rows: Sequence[Measurement], most: int) -> list[Measurement]:
+def thinned(rows: Sequence[measurements.Measurement], most: int) -> list[measurements.Measurement]:
     """At most so many deployments of those that were measured, evenly over the list; whole ones, as they cost alike."""
-    deployments = list(dict.fromkeys(_deployment(row) for row in rows))
+    deployments = list(dict.fromkeys(map(_deployment, rows)))
     if len(deployments) <= most:
         return list(rows)
     kept = {deployments[int(place)] for place in np.linspace(0, len(deployments) - 1, most).round()}
     return [row for row in rows if _deployment(row) in kept]
 
 
-def deployment_key(row: Measurement) -> str:
+def deployment_key(row: measurements.Measurement) -> str:
     """A short hash of the deployment of a row, whatever the file that it is in."""
     return hashlib.sha256(_named(row, _SAME).encode()).hexdigest()[:_DIGITS]
 
 
-def _named(record: Measurement | RecordedPool, fields: Iterable[str]) -> str:
+def _named(record: measurements.Measurement | measurements.RecordedPool, fields: Iterable[str]) -> str:
     """Fields with their names, so that new ones of a row change no key."""
     values = ((name, getattr(record, name)) for name in fields)
     return ", ".join(f"{name}={_written(value)}" for name, value in values if value is not None)
 
 
-def _written(value: str | float | RecordedPool) -> str:
-    if isinstance(value, RecordedPool):
+def _written(value: str | float | measurements.RecordedPool) -> str:
+    if isinstance(value, measurements.RecordedPool):
         return f"({_named(value, _POOL)})"
     return value if isinstance(value, str) else f"{float(value):.9g}"
 
 
-def calibration_behind(assumptions: Assumptions) -> Calibration | None:
+def calibration_behind(assumptions: inputs.Assumptions) -> inputs.Calibration | None:
     """Calibration that assumptions were fitted to, or the nearest that they extend; None if no fit is behind them."""
     while assumptions.calibration is None and assumptions.extends is not None:
-        assumptions = catalog.assumptions(assumptions.extends)
+        assumptions = inputs.catalog.assumptions(assumptions.extends)
     return assumptions.calibration
 
 
-def was_fitted(row: Measurement, behind: Calibration | None) -> bool | None:
+def was_fitted(row: measurements.Measurement, behind: inputs.Calibration | None) -> bool | None:
     """Whether assumptions were fitted to the deployment of a row.
 
     Parameters
@@ -195,25 +181,17 @@ def was_fitted(row: Measurement, behind: Calibration | None) -> bool | None:
         return False
     if not behind.deployments:
         return None
-    return deployment_key(row) in _split(behind.deployments)
+    # All keys are equally long, and nothing but a key is between blanks.
+    return deployment_key(row) in behind.deployments
 
 
-@cache
-def _split(keys: str) -> frozenset[str]:
-    return frozenset(keys.split())
-
-
-def _deployment(row: Measurement) -> tuple[object, ...]:
-    return tuple(getattr(row, name) for name in _SAME)
-
-
-def subject_of(row: Measurement) -> str:
+def subject_of(row: measurements.Measurement) -> str:
     """The :func:`subject_key` of a measurement."""
     model, hardware = specs(row.model, row.hardware)
     return subject_key(row.engine, hardware, model)
 
 
-def instance_chips(row: Measurement) -> float | None:
+def instance_chips(row: measurements.Measurement) -> float | None:
     """Accelerators of an instance, of the largest pool's if there are two; None if the layout is not recorded [1]."""
     if row.prefill is not None or row.decode is not None:
         pools = [pool for pool in (row.prefill, row.decode) if pool is not None]
@@ -221,18 +199,18 @@ def instance_chips(row: Measurement) -> float | None:
     return None if row.tp is None else float(row.tp * (row.dp or 1) * (row.pp or 1))
 
 
-def version_of(row: Measurement) -> str:
+def version_of(row: measurements.Measurement) -> str:
     """The engine of a measurement with its version, as far as they are recorded."""
     return f"{row.engine} {row.engine_version}".strip()
 
 
-def days_of(rows: Iterable[Measurement]) -> Days | None:
+def days_of(rows: Iterable[measurements.Measurement]) -> measurements.Days | None:
     """From the first to the last day on which some rows were measured; None if no date is recorded."""
     dated = [row.days for row in rows if row.days is not None]
-    return Days(min(day.since for day in dated), max(day.until for day in dated)) if dated else None
+    return measurements.Days(min(day.since for day in dated), max(day.until for day in dated)) if dated else None
 
 
-def layout_of(row: Measurement) -> str:
+def layout_of(row: measurements.Measurement) -> str:
     """The :func:`inference_econ.engine.layout_key` of an instance, or of both pools; empty if it is not recorded."""
     if row.prefill is not None and row.decode is not None:
         return "+".join(pool_key(pool) for pool in (row.prefill, row.decode))
@@ -243,24 +221,24 @@ def layout_of(row: Measurement) -> str:
     return layout_key(row.tp, groups, row.pp or 1)
 
 
-def pool_key(pool: RecordedPool) -> str:
+def pool_key(pool: measurements.RecordedPool) -> str:
     """The :func:`inference_econ.engine.layout_key` of a worker."""
     return layout_key(pool.tp, pool.dp, pool.pp)
 
 
-def requests_per_accelerator(row: Measurement) -> float | None:
+def requests_per_accelerator(row: measurements.Measurement) -> float | None:
     """Requests at a time, over all accelerators; None if one is not recorded, or left to chance [1]."""
     if row.load == "rate" or not row.concurrency or not row.accelerators:
         return None
     return row.concurrency / row.accelerators
 
 
-def unseen_of(row: Measurement, levels: MeasuredLevels | None) -> Unseen | None:
+def unseen_of(row: measurements.Measurement, levels: inputs.MeasuredLevels | None) -> inputs.Unseen | None:
     """Parts that levels of measured servers have not seen of a row that they are of; None if they say nothing of it."""
     if levels is None or row.engine != levels.engine:
         return None
     model, hardware = specs(row.model, row.hardware)
-    precision = Precision.of(model, row.weights)
+    precision = inputs.Precision.of(model, row.weights)
     levels_of_setup = SetupLevels.of(levels, model, hardware, precision, row.engine_version or row.ran)
     if levels_of_setup is None:
         return None
@@ -268,7 +246,7 @@ def unseen_of(row: Measurement, levels: MeasuredLevels | None) -> Unseen | None:
     return levels_of_setup.served(apart=row.decode is not None, speculates=row.speculates).unseen(layouts)
 
 
-def measured_subject(row: Measurement, levels: MeasuredLevels | None = None) -> Subject:
+def measured_subject(row: measurements.Measurement, levels: inputs.MeasuredLevels | None = None) -> Subject:
     """The :class:`Subject` of a measurement that is predicted with some levels."""
     chips, per_accelerator = instance_chips(row), requests_per_accelerator(row)
     together = None if chips is None or per_accelerator is None else per_accelerator * chips
@@ -279,9 +257,13 @@ def measured_subject(row: Measurement, levels: MeasuredLevels | None = None) -> 
 
 
 @cache
-def specs(model: str, hardware: str) -> tuple[ModelSpec, HardwareSpec]:
+def specs(model: str, hardware: str) -> tuple[inputs.ModelSpec, inputs.HardwareSpec]:
     """The catalogue copies what it gives; measurements are many and only looked at."""
-    return catalog.model(model), catalog.hardware(hardware)
+    return inputs.catalog.model(model), inputs.catalog.hardware(hardware)
+
+
+#: Numbers of rows; None or NaN where there is none.
+Numbers = npt.ArrayLike | Sequence[float | None]
 
 
 class Accuracy(NamedTuple):
@@ -314,7 +296,7 @@ class Accuracy(NamedTuple):
         return {**self._asdict(), "coverage": self.coverage}
 
 
-def log_errors(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Array:
+def log_errors(measured: Numbers, predicted: Numbers) -> Array:
     """Natural logarithm of predicted over measured, which treats half and double alike.
 
     Parameters
@@ -337,7 +319,7 @@ def log_errors(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Array:
     >>> log_errors([10.0, 10.0], [10.0, float("inf")])
     array([ 0., nan])
     """
-    real, guess = np.asarray(measured, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    real, guess = np.array(measured, dtype=np.float64), np.array(predicted, dtype=np.float64)
     if real.shape != guess.shape or real.ndim != 1:
         raise InputError(f"measured and predicted must be lists of equal length, got {real.shape} and {guess.shape}")
     wrong = ~np.isnan(real) & ~(np.isfinite(real) & (real > 0))
@@ -347,7 +329,7 @@ def log_errors(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Array:
     return np.log(np.where(usable, guess, np.nan) / real)
 
 
-def accuracy(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Accuracy:
+def accuracy(measured: Numbers, predicted: Numbers) -> Accuracy:
     """Errors of predictions; see :func:`log_errors` for parameters and errors.
 
     Examples
@@ -361,17 +343,11 @@ def accuracy(measured: npt.ArrayLike, predicted: npt.ArrayLike) -> Accuracy:
     if not errors.size:
         return Accuracy(every.size, 0, None, None, None, None)
     sizes = np.abs(errors)
-    return Accuracy(
-        every.size,
-        errors.size,
-        float(np.median(sizes)),
-        float(np.mean(sizes)),
-        float(np.quantile(sizes, 0.9)),
-        float(np.mean(errors)),
-    )
+    statistics = np.median(sizes), np.mean(sizes), np.quantile(sizes, 0.9), np.mean(errors)
+    return Accuracy(every.size, errors.size, *map(float, statistics))
 
 
-def by_group(groups: Sequence[str], measured: npt.ArrayLike, predicted: npt.ArrayLike) -> dict[str, Accuracy]:
+def by_group(groups: Sequence[str], measured: Numbers, predicted: Numbers) -> dict[str, Accuracy]:
     """Accuracy of each group, in the order in which they first appear; see :func:`accuracy`.
 
     Parameters

@@ -13,9 +13,8 @@ from inference_econ._shown import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.extras.servers import measurements
 from inference_econ.extras.servers.accuracy import chosen, thinned
-from inference_econ.extras.servers.fit import GROUPS, Fit, Fold, all_folds, coverage, fit, held_out
+from inference_econ.extras.servers.fit import CONSTANTS, GROUPS, Fit, Fold, all_folds, coverage, fit, held_out
 from inference_econ.extras.servers.measurements import MeasuredServer, Measurement, Skipped
-from inference_econ.extras.servers.problem import CONSTANTS
 from inference_econ.inputs import MOST_DEPLOYMENTS, USUAL_CONSTANTS, Unlike, catalog, value_of
 from inference_econ.inputs.engine import profiles
 from inference_econ.records.plain import attributes, finite_or_none
@@ -52,14 +51,15 @@ class Calibrated(Shown):
             "base": fitted.base.name,
             "base_median_errors": _medians(fitted, fitted.base_errors),
             "left_out_errors": [
-                {
-                    **attributes(fold, "by left_out"),
-                    "rows": len(fold.rows),
-                    "median_errors": _medians(fitted, fold.errors),
-                }
+                attributes(fold, "by left_out")
+                | {"rows": len(fold.rows), "median_errors": _medians(fitted, fold.errors)}
                 for fold in shown_folds(self.folds)
             ],
-            "coverage_of_80_percent": {target: self._covered(target) for target in fitted.targets},
+            # Shares of rows in intervals of 80 % that were made without their group, by what was left out.
+            "coverage_of_80_percent": {
+                target: {by: finite_or_none(coverage(held_out(self.folds, by, index))) for by in GROUPS}
+                for index, target in enumerate(fitted.targets)
+            },
         }
 
     def records(self) -> list[dict[str, Any]]:
@@ -78,11 +78,6 @@ class Calibrated(Shown):
             }
             for name, value, error, unknown in columns
         ]
-
-    def _covered(self, target: str) -> dict[str, float | None]:
-        """Share of rows inside of intervals of 80 % that were made without their group, by what was left out."""
-        index = self.fitted.targets.index(target)
-        return {by: finite_or_none(coverage(held_out(self.folds, by, index))) for by in GROUPS}
 
 
 def shown_folds(folds: Mapping[Unlike, Sequence[Fold]]) -> list[Fold]:

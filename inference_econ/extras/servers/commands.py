@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,12 +14,12 @@ from inference_econ import inputs, report
 from inference_econ.errors import InputError
 from inference_econ.extras import servers
 from inference_econ.extras.servers import validation
+from inference_econ.extras.servers.result_files import RESULT_ENDINGS
 from inference_econ.records import files
 from inference_econ.report import saved_services
 from inference_econ.requests import Request
 
 if TYPE_CHECKING:
-    from inference_econ.answers.launching.plan import PlanPart
     from inference_econ.extras.servers.pages import run_vs_prediction
     from inference_econ.report.page import Page
 
@@ -29,28 +30,19 @@ Others = list[tuple[str, str | None]]
 
 def _sorted(arguments: Sequence[str]) -> tuple[list[str], Others]:
     """Files of servers, and other datasets with the file that follows each; if none is named, all."""
-    servers: list[str] = []
-    others: Others = []
-    before = ""
-    for argument in arguments:
-        if argument in validation.SERVERS:
-            servers.append(argument)
-        elif argument in validation.DATASETS:
-            others.append((argument, None))
-        elif _is_path(argument) and before in validation.DATASETS:
-            others[-1] = (before, argument)
-        elif _is_path(argument):
-            servers.append(argument)
-        else:
-            validation.dataset(argument)
-        before = argument
     if not arguments:
         return list(validation.SERVERS), [(name, None) for name in validation.DATASETS]
+    servers: list[str] = []
+    others: Others = []
+    for before, argument in pairwise(("", *arguments)):
+        is_path = argument.lower().endswith((".csv", *RESULT_ENDINGS)) or Path(argument).name != argument
+        if argument in validation.SERVERS or (is_path and before not in validation.DATASETS):
+            servers.append(argument)
+        elif is_path and argument not in validation.DATASETS:
+            others[-1] = (before, argument)
+        else:
+            others.append((validation.dataset(argument).name, None))
     return servers, others
-
-
-def _is_path(text: str) -> bool:
-    return text.lower().endswith((".csv", *servers.RESULT_ENDINGS)) or Path(text).name != text
 
 
 #: Options that say which run is held to which deployment, and how that is shown.
@@ -127,6 +119,8 @@ def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_pr
     InputError
         If there is not one result, or it is of another load than the answer.
     """
+    from inference_econ.answers.deployments.candidates import engine_of
+    from inference_econ.answers.launching.instance import LaunchDegrees
     from inference_econ.extras.servers.pages import run_vs_prediction
 
     if len(results) != 1:
@@ -136,47 +130,30 @@ def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_pr
     parts = saved_services.parts(saved, chosen)
     replicas = 1 if len(parts) > 1 else parts[0].replicas
     run = servers.read_run(results[0])
+    part = parts[-1]
     try:
-        held = servers.hold(chosen.expected, chosen.load, replicas, parts[-1].service, run)
+        held = servers.hold(chosen.expected, chosen.load, replicas, part.service, run)
     except InputError as error:
         raise InputError(f"{results[0]} against {path}: {error}", error.option) from error
-    suspects = _suspects(chosen, parts[-1], held)
-    return run_vs_prediction.AgainstPage(
-        f"{results[0]} against {path}", parts, held, suspects, _calibrate(results[0], saved, parts[-1])
-    )
-
-
-def _suspects(
-    chosen: report.deployment_reader.Chosen, part: PlanPart, held: Sequence[servers.CheckedNumber]
-) -> Sequence[servers.Suspect]:
-    """Parts of a step that could explain a TPOT of the median, or the mean, outside its interval."""
+    # Parts of a step that could explain a TPOT of the median, or the mean, outside its interval.
     outside = [entry for entry in held if entry.expected.measure == "tpot" and entry.inside is False]
-    if not outside:
-        return ()
-    return servers.suspects(part.service, chosen.in_flight / part.replicas, outside[0])
-
-
-def _calibrate(result: str, saved: ie.SavedAnswer, part: PlanPart) -> str:
-    """Command line that fits levels to the run; constants, of which it determines one at most, stay where they were."""
-    from inference_econ.answers.deployments.candidates import engine_of
-    from inference_econ.answers.launching.instance import LaunchDegrees
-
-    service, degrees = part.service, LaunchDegrees.of(part.service)
-    question = saved.options
+    suspects = servers.suspects(part.service, chosen.in_flight / part.replicas, outside[0]) if outside else ()
+    # What fits levels to the run; constants, of which it determines one at most, stay where they were.
+    degrees, question, precision = LaunchDegrees.of(part.service), saved.options, part.service.setup.precision
     named = {
         "--hardware": question.get("decode_on") or question["hardware"],
         "--model": question["model"],
-        "--engine": engine_of(service.setup).partition(" ")[0],
-        "--weights": service.setup.precision.weights,
-        "--kv": service.setup.precision.kv,
+        "--engine": engine_of(part.service.setup).partition(" ")[0],
+        "--weights": precision.weights,
+        "--kv": precision.kv,
         "--tp": degrees.tp,
         "--dp": degrees.dp,
         "--pp": degrees.pp,
         "--ep": degrees.ep,
     }
-    words = ["inference-econ", "calibrate", result]
-    words += [str(word) for name, value in named.items() if value not in (1, "") for word in (name, value)]
-    return shlex.join([*words, "-o", "mine.yaml"])
+    words = [str(word) for name, value in named.items() if value not in (1, "") for word in (name, value)]
+    command = shlex.join(["inference-econ", "calibrate", results[0], *words, "-o", "mine.yaml"])
+    return run_vs_prediction.AgainstPage(f"{results[0]} against {path}", parts, held, suspects, command)
 
 
 def calibrate(
@@ -204,14 +181,17 @@ def calibrate(
     rows than constants, as of one point of a load test, only levels are fitted (--levels).
     """
     from inference_econ.extras.servers.calibrate import base_of
-    from inference_econ.extras.servers.levels.own import own_profile
+    from inference_econ.extras.servers.levels import own_profile
     from inference_econ.extras.servers.pages import run_vs_prediction
 
     if path is not None and not path.endswith((".yaml", ".yml")):
         raise InputError(f"{path}: a profile is written as YAML; end the name in .yaml (the tables are printed)")
     if reference != "user" and reference not in inputs.catalog.references():
         raise InputError(f"reference: {reference!r} is no key of references.bib; 'user' stands for your own data")
-    changes = _assumption_changes(request.changes)
+    changes = tuple(change.removeprefix("assumptions.") for change in request.changes)
+    for change in request.changes:
+        if not change.startswith("assumptions."):
+            raise InputError(f"--set {change}: only assumptions can be changed here; write assumptions.FIELD=VALUE")
     measured = _Measured.of(data, where, without, most, saved_services.measured_server(request, engine))
     source = ", ".join(data) + (f" where {', '.join(where)}" if where else "")
     source += f", without {'; '.join(without)}" if without else ""
@@ -224,7 +204,7 @@ def calibrate(
             )
         mine = own_profile(measured.rows, date=date.today().isoformat())
         profile = None if path is None else mine.file(name or "own levels", description, reference, source)
-        page, notes = run_vs_prediction.OwnLevelsPage(mine), measured.left_out_notes()
+        page, notes = run_vs_prediction.OwnLevelsPage(mine), measured.notes(None, most)
     else:
         preset = base or base_of(measured.rows)
         assumptions, constants = inputs.catalog.assumptions(preset, changes=changes), _words(names)
@@ -253,14 +233,14 @@ def calibrate(
 class _Measured(NamedTuple):
     """Measurements that were read, and what becomes of them."""
 
-    read: list[servers.Measurement | servers.Skipped]
-    """Every row of the files."""
     rows: list[servers.Measurement]
     """Rows that can be fitted and are wanted."""
     left_out: Mapping[str, int]
     """Number of other rows by reason [1]."""
     used: list[servers.Measurement]
     """Rows of :attr:`rows` that are fitted: thinned if there are many."""
+    first_skipped: str
+    """The first row that cannot be understood, its line, and why; empty if there is none."""
 
     @classmethod
     def of(
@@ -273,7 +253,11 @@ class _Measured(NamedTuple):
         unwanted = [servers.conditions(text) for text in without]
         read = read_all(data, server)
         rows, left_out = servers.chosen(read, wanted, unwanted)
-        return cls(read, rows, left_out, servers.thinned(rows, most))
+        first, skipped = next((row for row in read if isinstance(row, servers.Skipped)), None), ""
+        if first is not None:
+            line = "" if first.line is None else f", line {first.line}"
+            skipped = f"the first, {first.id} of {first.dataset}{line}: {first.reason}"
+        return cls(rows, left_out, servers.thinned(rows, most), skipped)
 
     @property
     def why_few(self) -> str:
@@ -283,22 +267,12 @@ class _Measured(NamedTuple):
         text = "; left out: " + ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
         return f"{text} ({self.first_skipped})" if self.first_skipped else text
 
-    @property
-    def first_skipped(self) -> str:
-        """The first row that cannot be understood, its line, and why; empty if there is none."""
-        first = next((row for row in self.read if isinstance(row, servers.Skipped)), None)
-        if first is None:
-            return ""
-        line = "" if first.line is None else f", line {first.line}"
-        return f"the first, {first.id} of {first.dataset}{line}: {first.reason}"
-
-    def left_out_notes(self) -> list[str]:
-        """Notes on rows that cannot be fitted, or are not wanted."""
-        return [f"left out: {count} rows: {reason}" for reason, count in self.left_out.items()]
-
-    def notes(self, fitted: servers.Fit, most: int) -> list[str]:
-        """Notes on rows that were not fitted."""
-        rows, used, notes = len(self.rows), len(self.used), self.left_out_notes()
+    def notes(self, fitted: servers.Fit | None, most: int) -> list[str]:
+        """Notes on rows that cannot be fitted, or are not wanted, and on those that this fit left out."""
+        rows, used = len(self.rows), len(self.used)
+        notes = [f"left out: {count} rows: {reason}" for reason, count in self.left_out.items()]
+        if fitted is None:
+            return notes
         if self.first_skipped:
             notes.append(f"not understood: {self.first_skipped}")
         if used < rows:
@@ -310,12 +284,3 @@ class _Measured(NamedTuple):
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _assumption_changes(changes: tuple[str, ...]) -> tuple[str, ...]:
-    fields = []
-    for change in changes:
-        if not change.startswith("assumptions."):
-            raise InputError(f"--set {change}: only assumptions can be changed here; write assumptions.FIELD=VALUE")
-        fields.append(change.removeprefix("assumptions."))
-    return tuple(fields)

@@ -3,52 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
+from inference_econ import inputs
 from inference_econ._types import Array
 from inference_econ.engine import formats, has_experts
-from inference_econ.extras.servers.accuracy import (
-    calibration_behind,
-    days_of,
-    deployment_key,
-    instance_chips,
-    layout_of,
-    requests_per_accelerator,
-    subject_of,
-    version_of,
-)
-from inference_econ.extras.servers.fit import (
-    BASE_GROUPS,
-    GROUPS,
-    Fit,
-    Fold,
-    Groups,
-    coverage,
-    error_quantiles,
-    held_out,
-    joined,
-    no_narrower,
-    own_errors,
-    without_misfits,
-)
+from inference_econ.extras.servers import accuracy, fit
 from inference_econ.extras.servers.measurements import Measurement
-from inference_econ.extras.servers.problem import CONSTANTS
-from inference_econ.inputs import (
-    LEVELS,
-    Assumptions,
-    Axis,
-    ErrorSpread,
-    Quantity,
-    Unlike,
-    catalog,
-    exceptions_of,
-    parsed_value,
-    percent,
-)
 from inference_econ.inputs.engine import profiles
 
 #: How times are written, for the sake of readers: unit and seconds.
@@ -88,7 +53,9 @@ class Provenance:
     description: str = ""
 
 
-def profile(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], provenance: Provenance) -> dict[str, Any]:
+def profile(
+    fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]], provenance: Provenance
+) -> dict[str, Any]:
     """A fit as a preset.
 
     Parameters
@@ -114,17 +81,24 @@ def profile(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], provenance: Pro
     pairs = [change.partition("=") for change in provenance.changes]
     settings = {key.strip(): value.strip() for key, _, value in pairs if key.strip() not in fitted.names}
     constants = {name: _quantity(name, value) for name, value in zip(fitted.names, fitted.values, strict=True)}
-    values = {name: parsed_value(text, name) for name, text in settings.items()}
+    values = {name: inputs.parsed_value(text, name) for name, text in settings.items()}
+    # Families whose own value would hide a fitted one have none.
+    exceptions = {
+        f"per_family.{family}.{name}": None
+        for family in fitted.base.per_family
+        for name in inputs.exceptions_of(fitted.base, family)
+        if name in fitted.names
+    }
     # Record of the measurements, the errors of predictions, and what the rows do not determine.
-    before = calibration_behind(fitted.base)
-    deployments = {*map(deployment_key, fitted.rows), *(() if before is None else before.deployments.split())}
-    days = days_of(fitted.rows)
+    before = accuracy.calibration_behind(fitted.base)
+    deployments = {*map(accuracy.deployment_key, fitted.rows), *(() if before is None else before.deployments.split())}
+    days = accuracy.days_of(fitted.rows)
     names = {
         "engines": [row.engine or "unknown" for row in fitted.rows],
         "models": [row.model for row in fitted.rows],
         "hardware": [row.hardware for row in fitted.rows],
-        "families": [catalog.hardware(row.hardware).family for row in fitted.rows],
-        "weights": [formats(catalog.model(row.model), row.weights) for row in fitted.rows],
+        "families": [inputs.catalog.hardware(row.hardware).family for row in fitted.rows],
+        "weights": [formats(inputs.catalog.model(row.model), row.weights) for row in fitted.rows],
     }
     parts = {
         "date": provenance.date,
@@ -133,9 +107,9 @@ def profile(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], provenance: Pro
         **{key: sorted(set(values)) for key, values in names.items()},
         **_ranges(fitted.rows),
         "errors": _errors(fitted, folds),
-        "subjects": sorted(set(map(subject_of, fitted.rows))),
-        "versions": sorted({version_of(row) for row in fitted.rows if row.engine_version}),
-        "layouts": sorted(set(filter(None, map(layout_of, fitted.rows)))),
+        "subjects": sorted(set(map(accuracy.subject_of, fitted.rows))),
+        "versions": sorted({accuracy.version_of(row) for row in fitted.rows if row.engine_version}),
+        "layouts": sorted(set(filter(None, map(accuracy.layout_of, fitted.rows)))),
         "parallel": parallel(fitted.rows),
         "left_out": _left_out(fitted, folds),
         "unseen": _unseen(fitted, folds),
@@ -149,7 +123,7 @@ def profile(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], provenance: Pro
         "extends": provenance.extends,
         "name": provenance.name,
         "description": provenance.description or default,
-        **_nested({**values, **constants, **_exceptions(fitted.base, fitted.names)}),
+        **_nested({**values, **constants, **exceptions}),
         "calibration": {name: part for name, part in parts.items() if part or name not in optional},
         "sources": _sources(fitted, settings, provenance),
     }
@@ -157,7 +131,7 @@ def profile(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], provenance: Pro
 
 def _quantity(name: str, value: float) -> float | str:
     """A constant with four digits, a time with its unit."""
-    if CONSTANTS[name].unit != "s":
+    if fit.CONSTANTS[name].unit != "s":
         return _four_digits(value)
     unit, size = next((unit for unit in _TIMES if value >= unit[1]), _TIMES[-1])
     return f"{value / size:.4g} {unit}"
@@ -165,16 +139,6 @@ def _quantity(name: str, value: float) -> float | str:
 
 def _four_digits(value: float) -> float:
     return float(f"{value:.4g}")
-
-
-def _exceptions(base: Assumptions, names: Sequence[str]) -> dict[str, None]:
-    """Families whose own value would hide a fitted one, and that they have none."""
-    return {
-        f"per_family.{family}.{name}": None
-        for family in base.per_family
-        for name in exceptions_of(base, family)
-        if name in names
-    }
 
 
 def _nested(values: Mapping[str, object]) -> dict[str, Any]:
@@ -189,32 +153,26 @@ def _nested(values: Mapping[str, object]) -> dict[str, Any]:
     return nested
 
 
-def _sources(fitted: Fit, settings: Mapping[str, str], provenance: Provenance) -> dict[str, dict[str, str]]:
+def _sources(fitted: fit.Fit, settings: Mapping[str, str], provenance: Provenance) -> dict[str, dict[str, str]]:
     """Where every value comes from."""
-
-    def source(where: str, kind: str) -> dict[str, str]:
-        return {"ref": provenance.reference, "where": where, "kind": kind}
-
-    errors = zip(fitted.names, fitted.log_errors, fitted.unknown, strict=True)
+    texts = {name: f"set before the fit: {name} = {text}" for name, text in settings.items()}
+    for name, error, doubt in zip(fitted.names, fitted.log_errors, fitted.unknown, strict=True):
+        error_text = f"standard error {inputs.percent(error)}{doubt and f'; {doubt}'}"
+        texts[name] = f"fitted with the others, see calibration; {error_text}"
     rows = f"fitted to {len(fitted.rows)} rows of {provenance.data}"
+    texts["calibration"] = f"{rows}: their range, and errors of fits that left some out"
+    kinds = dict.fromkeys(settings, "assumed")
     return {
-        **{name: source(f"set before the fit: {name} = {text}", "assumed") for name, text in settings.items()},
-        **{
-            name: source(
-                f"fitted with the others, see calibration; standard error {percent(error)}{doubt and f'; {doubt}'}",
-                "derived",
-            )
-            for name, error, doubt in errors
-        },
-        "calibration": source(f"{rows}: their range, and errors of fits that left some out", "derived"),
+        name: {"ref": provenance.reference, "where": text, "kind": kinds.get(name, "derived")}
+        for name, text in texts.items()
     }
 
 
-def parallel(rows: Sequence[Measurement]) -> dict[Axis, list[str]]:
+def parallel(rows: Sequence[Measurement]) -> dict[inputs.Axis, list[str]]:
     """Models whose instances were cut along each axis; without experts, groups are instances of their own."""
-    models: dict[Axis, set[str]] = {"dp": set(), "pp": set(), "ep": set()}
+    models: dict[inputs.Axis, set[str]] = {"dp": set(), "pp": set(), "ep": set()}
     for row in rows:
-        model = catalog.model(row.model)
+        model = inputs.catalog.model(row.model)
         for axis, names in models.items():
             if (getattr(row, axis) or 1) > 1 and (axis == "pp" or has_experts(model)):
                 names.add(model.name)
@@ -224,11 +182,11 @@ def parallel(rows: Sequence[Measurement]) -> dict[Axis, list[str]]:
 def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
     """From the least to the most that was measured."""
     values: dict[str, list[float | None]] = {
-        "parameters": [float(catalog.model(row.model).total_parameters) for row in rows],
+        "parameters": [float(inputs.catalog.model(row.model).total_parameters) for row in rows],
         "isl": [row.isl for row in rows],
         "osl": [row.osl for row in rows],
-        "requests_per_accelerator": [requests_per_accelerator(row) for row in rows],
-        "accelerators": [instance_chips(row) for row in rows],
+        "requests_per_accelerator": [accuracy.requests_per_accelerator(row) for row in rows],
+        "accelerators": [accuracy.instance_chips(row) for row in rows],
     }
     measured = {key: [value for value in numbers if value] or [1.0] for key, numbers in values.items()}
     return {
@@ -237,66 +195,76 @@ def _ranges(rows: Sequence[Measurement]) -> dict[str, dict[str, float]]:
     }
 
 
-def _errors(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> dict[str, dict[str, Any]]:
+def _errors(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]) -> dict[str, dict[str, Any]]:
     """By what was left out and target; the fewer groups there are, the nearer to what the base knows."""
-    before = calibration_behind(fitted.base)
-    errors_by_kind: dict[Unlike, dict[Quantity, ErrorSpread]] = {} if before is None else before.errors
+    before = accuracy.calibration_behind(fitted.base)
+    errors_by_kind: dict[inputs.Unlike, dict[inputs.Quantity, inputs.ErrorSpread]] = (
+        {} if before is None else before.errors
+    )
     errors = {
         by: {
             target: spread
             for index, target in enumerate(fitted.targets)
-            if (spread := _spread(fitted, index, by, folds, errors_by_kind.get(by, {}).get(cast("Quantity", target))))
+            if (
+                spread := _spread(
+                    fitted, index, by, folds, errors_by_kind.get(by, {}).get(cast("inputs.Quantity", target))
+                )
+            )
         }
-        for by in GROUPS
+        for by in fit.GROUPS
     }
     return {by: spreads for by, spreads in errors.items() if spreads}
 
 
 def _spread(
-    fitted: Fit, target: int, by: Unlike, folds: Mapping[Unlike, Sequence[Fold]], before: ErrorSpread | None
+    fitted: fit.Fit,
+    target: int,
+    by: inputs.Unlike,
+    folds: Mapping[inputs.Unlike, Sequence[fit.Fold]],
+    before: inputs.ErrorSpread | None,
 ) -> dict[str, Any]:
     """Errors of a target without what rows have in common; empty if nothing says how large they are."""
-    groups, base = held_out(folds, by, target), None if before is None else before.quantiles
+    groups, base = fit.held_out(folds, by, target), None if before is None else before.quantiles
     if groups:
-        few = len(without_misfits(groups)) < BASE_GROUPS
-        share = coverage(groups, base)
-        return _described(fitted, target, groups, error_quantiles(groups, base), before if few else None, share)
+        few = len(fit.without_misfits(groups)) < fit.BASE_GROUPS
+        share = fit.coverage(groups, base)
+        return _described(fitted, target, groups, fit.error_quantiles(groups, base), before if few else None, share)
     if before is None and by != "traffic":
         return {}
     # Nothing could be left out.
-    runs = held_out(folds, "traffic", target) or own_errors(fitted, target)
+    runs = fit.held_out(folds, "traffic", target) or fit.own_errors(fitted, target)
     together = [[run for group in runs for run in group]]
     if before is None:
-        return _described(fitted, target, together, error_quantiles(together))
-    quantiles = no_narrower(together, before.quantiles)
-    behind: ErrorSpread | None = before
+        return _described(fitted, target, together, fit.error_quantiles(together))
+    quantiles = fit.no_narrower(together, before.quantiles)
+    behind: inputs.ErrorSpread | None = before
     if quantiles is not None:
         # The base has the interval of 80 % if it is as wide, but for digits that are not written.
-        low, high = LEVELS.index(0.1), LEVELS.index(0.9)
+        low, high = inputs.LEVELS.index(0.1), inputs.LEVELS.index(0.9)
         widths = (levels[high] - levels[low] for levels in (before.quantiles, quantiles))
         behind = before if math.isclose(*widths, abs_tol=3e-4) else None
     return _described(fitted, target, together, quantiles, behind)
 
 
 def _described(
-    fitted: Fit,
+    fitted: fit.Fit,
     target: int,
-    groups: Groups,
+    groups: fit.Groups,
     quantiles: tuple[float, ...] | None,
-    behind: ErrorSpread | None = None,
+    behind: inputs.ErrorSpread | None = None,
     covered: float = math.nan,
 ) -> dict[str, Any]:
     """Description of a target; where its interval is mostly that of the base, with the base's rows and groups."""
     count = int(np.isfinite(fitted.errors[:, target]).sum())
     if quantiles is None or (count < _ENOUGH and len(fitted.targets) > 1):
         return {}
-    errors, kept = joined(groups), without_misfits(groups)
+    errors, kept = fit.joined(groups), fit.without_misfits(groups)
     rows, parts = (count, len(kept)) if behind is None else (behind.rows, behind.groups)
     spread = {
         "rows": rows,
         "own": None if behind is None else count,
         "groups": parts,
-        "misfits": errors.size - joined(kept).size or None,
+        "misfits": errors.size - fit.joined(kept).size or None,
         "median": round(float(np.median(np.abs(errors))), 4),
         "p90": round(float(np.quantile(np.abs(errors), 0.9)), 4),
         "covered": round(covered, 3) if math.isfinite(covered) else None,
@@ -305,36 +273,35 @@ def _described(
     return {name: value for name, value in spread.items() if value is not None}
 
 
-def _left_out(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> list[dict[str, Any]]:
+def _rounded(fitted: fit.Fit, errors: Array, statistic: Callable[[Array], Any]) -> dict[str, float]:
+    """A statistic of the sizes of the errors of each target that has any [1]."""
+    columns = zip(fitted.targets, np.abs(errors).T, strict=True)
+    return {target: round(float(statistic(column)), 3) for target, column in columns if np.isfinite(column).any()}
+
+
+def _left_out(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]) -> list[dict[str, Any]]:
     """Errors of each group without which the others were fitted."""
-    groups = []
-    for fold in (fold for by in ("hardware", "model", "subject") for fold in folds.get(by, ())):
-        columns = {target: fold.errors[:, index] for index, target in enumerate(fitted.targets)}
-        medians = {
-            target: round(float(np.nanmedian(np.abs(errors))), 3)
-            for target, errors in columns.items()
-            if np.isfinite(errors).any()
-        }
-        if medians:
-            groups.append({"by": fold.by, "name": fold.left_out, "rows": len(fold.rows), "medians": medians})
-    return groups
+    kinds: tuple[inputs.Unlike, ...] = ("hardware", "model", "subject")
+    return [
+        {"by": fold.by, "name": fold.left_out, "rows": len(fold.rows), "medians": medians}
+        for fold in (fold for by in kinds for fold in folds.get(by, ()))
+        if (medians := _rounded(fitted, fold.errors, np.nanmedian))
+    ]
 
 
-def _unseen(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> list[dict[str, Any]]:
+def _unseen(fitted: fit.Fit, folds: Mapping[inputs.Unlike, Sequence[fit.Fold]]) -> list[dict[str, Any]]:
     """Errors by engine and generation of chips, of fits without the subject of each row."""
     errors: dict[tuple[str, str], list[Array]] = {}
     for fold in folds.get("subject", ()):
         first = fold.rows[0]
-        generation = profiles.generation_of(catalog.hardware(first.hardware))
+        generation = profiles.generation_of(inputs.catalog.hardware(first.hardware))
         if first.engine and generation:
-            errors.setdefault((first.engine, generation), []).append(np.abs(fold.errors))
+            errors.setdefault((first.engine, generation), []).append(fold.errors)
     entries = []
-    for (engine, generation), parts in sorted(errors.items()):
+    for (engine, generation), parts in sorted(errors.items(), key=lambda item: item[0]):
         sizes = np.concatenate(parts)
-        columns = {target: sizes[:, index] for index, target in enumerate(fitted.targets)}
-        columns = {target: column for target, column in columns.items() if np.isfinite(column).any()}
-        medians = {target: round(float(np.nanmedian(column)), 3) for target, column in columns.items()}
-        p90s = {target: round(float(np.nanquantile(column, 0.9)), 3) for target, column in columns.items()}
+        medians = _rounded(fitted, sizes, np.nanmedian)
+        p90s = _rounded(fitted, sizes, lambda column: np.nanquantile(column, 0.9))
         entry = {"engine": engine, "generation": generation, "rows": len(sizes), "medians": medians, "p90s": p90s}
         entries.append(entry)
     return entries

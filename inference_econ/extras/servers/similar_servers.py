@@ -32,11 +32,17 @@ def servers_like(setup: Setup, isl: float, osl: float) -> list[SimilarServer]:
     list of MeasuredServer
         Of aggregated servers without speculation, one for each row that says what both speeds were.
     """
-    return [
-        server
-        for row in _rows()
-        if _near(row.isl, isl) and _near(row.osl, osl) and _same(row, setup) and (server := _server(row)) is not None
-    ]
+    model, formats, servers = setup.model, _formats(setup.precision), []
+    for row in _rows():
+        lengths = ((row.isl, isl), (row.osl, osl))
+        if any(has is None or max(has, wanted) > ALIKE * min(has, wanted) for has, wanted in lengths):
+            continue
+        speed = row.output_tokens_per_second_per_accelerator or row.closed_loop_rate
+        measured = specs(row.model, row.hardware)
+        same = model.name == measured[0].name and (model, setup.hardware) == measured
+        if same and _formats(Precision.of(model, row.weights)) == formats and speed is not None and row.tpot_seconds:
+            servers.append(SimilarServer(row.engine, row.dataset, 1.0 / row.tpot_seconds, speed))
+    return servers
 
 
 @cache
@@ -46,25 +52,6 @@ def _rows() -> Sequence[Measurement]:
     return [row for row in rows if row.tpot_seconds and row.decode is None]
 
 
-def _near(measured: float | None, wanted: float) -> bool:
-    return measured is not None and wanted <= ALIKE * measured and measured <= ALIKE * wanted
-
-
-def _same(row: Measurement, setup: Setup) -> bool:
-    """Whether model, chip and formats of the weights are those of a setup."""
-    model, hardware = specs(row.model, row.hardware)
-    if setup.model.name != model.name or (setup.model, setup.hardware) != (model, hardware):
-        return False
-    return _formats(Precision.of(model, row.weights)) == _formats(setup.precision)
-
-
 def _formats(precision: Precision) -> list[str]:
     """Formats of the weights and of the experts, where both kinds of 16 bits are as fast."""
     return [dtype.replace("fp16", "bf16") for dtype in (precision.weights, precision.experts)]
-
-
-def _server(row: Measurement) -> SimilarServer | None:
-    speed = row.output_tokens_per_second_per_accelerator or row.closed_loop_rate
-    if speed is None or not row.tpot_seconds:
-        return None
-    return SimilarServer(row.engine, row.dataset, 1.0 / row.tpot_seconds, speed)

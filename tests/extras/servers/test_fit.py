@@ -36,10 +36,9 @@ from inference_econ.extras.servers.accuracy import (
     requests_per_accelerator,
     was_fitted,
 )
-from inference_econ.extras.servers.fit import Fold, all_folds, cross_validated, fit, own_errors
+from inference_econ.extras.servers.fit import TARGETS, Fold, all_folds, cross_validated, fit, own_errors, with_constants
 from inference_econ.extras.servers.measurements import Days, RecordedPool
 from inference_econ.extras.servers.prediction.predict import predict
-from inference_econ.extras.servers.problem import TARGETS, with_constants
 from inference_econ.inputs import Assumptions, Unlike, catalog, yaml_text
 from inference_econ.inputs.presets.assumptions import field_names
 

@@ -13,8 +13,8 @@ from inference_econ.engine import interval, outside
 from inference_econ.engine.uncertainty import unlike
 from inference_econ.extras.servers import CONSTANTS, Measurement, chosen, conditions, measurements, thinned
 from inference_econ.extras.servers.accuracy import deployment_key, measured_subject
+from inference_econ.extras.servers.fit import log_ratios
 from inference_econ.extras.servers.prediction.predict import predict
-from inference_econ.extras.servers.problem import log_ratios
 from inference_econ.inputs import Source, catalog, value_of
 from inference_econ.inputs.engine import profiles
 

@@ -1,9 +1,5 @@
 """What other packages may use; see ``__init__.py``."""
 
-from ._files import SHIPPED as SHIPPED
-from ._files import cells as cells
-from ._files import read as read
-from ._files import shipped as shipped
 from ._record import FULL_LOADS as FULL_LOADS
 from ._record import Cells as Cells
 from ._record import Days as Days
@@ -26,4 +22,8 @@ from ._reports import read_report as read_report
 from ._reports import read_run as read_run
 from ._reports import scrape as scrape
 from ._reports import window as window
+from ._tables import SHIPPED as SHIPPED
+from ._tables import cells as cells
 from ._tables import distinct as distinct
+from ._tables import read as read
+from ._tables import shipped as shipped

@@ -8,7 +8,7 @@ import math
 import re
 from calendar import monthrange
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,6 @@ _ZERO = ("0", "0.0")
 _MOST = 1e6
 #: Nothing is measured beyond these, and errors of it would overflow, in any unit.
 _SMALLEST, _LARGEST = 1e-15, 1e15
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 class UnusableRowError(Exception):
@@ -126,18 +125,6 @@ def positive(text: str | float, name: str) -> float:
     return value
 
 
-def first_number(text: str) -> float | None:
-    """The number that a text begins with, if any.
-
-    Examples
-    --------
-    >>> first_number("10 req/s offered"), first_number("unknown")
-    (10.0, None)
-    """
-    match = _NUMBER.match(text.strip())
-    return None if match is None else float(match[0])
-
-
 _COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*]\s*(?=[A-Za-z])|(?:\s|(?<=\d))[x*]\s*(\d{1,4})\s*$", re.IGNORECASE)
 #: A size that people give differs from what a program sees by this much at most (192 GB and 180 GiB of a B200).
 _MEMORY_TOLERANCE = 0.12
@@ -189,9 +176,9 @@ def hardware_name(text: str) -> str:
         return text
     chips = _chips()
     for spelling in dict.fromkeys((text, without_parentheses(text))):
-        words, memory = _chip_words(spelling)
-        if f"{words} {memory}" in chips:
-            return chips[f"{words} {memory}"]
+        words, memory, key = _chip_words(spelling)
+        if memory is not None and key in chips:
+            return chips[key]
         if words in chips:
             # A size is in units of 1e9 bytes or of 2^30.
             hbm = catalog.hardware(chips[words]).hbm_bytes
@@ -235,9 +222,7 @@ def check_version(engine: str, version: str) -> None:
     """
     if engine in catalog.names("engines") and is_number(version):
         try:
-            # Thousands of rows ask; nothing is changed of what they look at.
-            with catalog.uncopied():
-                catalog.engine(engine).check(version)
+            catalog.engine(engine).check(version)
         except InputError as error:
             raise UnusableRowError(str(error)) from None
 
@@ -279,7 +264,7 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
         If the text names no known format.
     """
     written = _written(text, model, hardware)
-    native = _native(model)
+    native = _most_weights(model)
     if written is None:
         # What is published in 16 bits runs in those that the chip has.
         other = _in_other_bits(native, hardware)
@@ -293,14 +278,48 @@ def served(model: str, hardware: str, text: str) -> tuple[str, str | None]:
     return model, None if spellings.alike(written, native) else written
 
 
+def described(model: str, hardware: str, formats: str | None, engine: str, version: str = "") -> dict[str, Any]:
+    """Model, chip, format of the weights, engine and its version, and its way with prompts, as fields of a measurement.
+
+    Parameters
+    ----------
+    model, hardware, engine : str
+        As people write them.
+    formats : str, optional
+        See :func:`served`; None to take the one in the name of the model.
+    version : str
+        Of the engine; empty to take the one in its name.
+
+    Raises
+    ------
+    UnusableRowError
+        If a name is unknown.
+    """
+    chip = hardware_name(hardware)
+    base = model_name(model)
+    name, weights = served(base, chip, format_in_name(model) if formats is None else formats)
+    known, in_name = engine_name(engine)
+    first = prefill_first(known, version or in_name)
+    return {
+        "model": name, "hardware": chip, "weights": weights, "engine": known, "engine_version": version or in_name,
+        "prefill_first": first,
+    }  # fmt: skip
+
+
 def written_format(text: str, model: str, hardware: str) -> str:
     """The number format of the weights that a text names, or the one that most of a model is published in."""
-    return _written(text, model, hardware) or _native(model)
+    return _written(text, model, hardware) or _most_weights(model)
+
+
+def _most_weights(model: str) -> str:
+    """The format in which most of a model's weights are published."""
+    spec = catalog.model(model)
+    return spec.expert_weights or spec.weights
 
 
 def _in_other_bits(written: str, hardware: str) -> str:
     """The sixteen bits that a chip computes in, for those that it does not."""
-    units = _chip(hardware)[1]
+    units = catalog.hardware(hardware).dense_flops_per_second
     other = _SIXTEEN_BITS.get(written)
     return other if other is not None and written not in units and other in units else written
 
@@ -312,7 +331,7 @@ def cache_format(written: str | None, hardware: str) -> str | None:
     """
     if written is None:
         return None
-    units = _chip(hardware)[1]
+    units = catalog.hardware(hardware).dense_flops_per_second
     if written in EIGHT_BIT_FLOATS and "fp8" not in units and "int8" in units:
         return "int8"
     return _in_other_bits(written, hardware)
@@ -323,14 +342,11 @@ def _written(text: str, model: str, hardware: str) -> str | None:
     alternatives = [part for part in text.lower().split("/") if format_in(part) is not None]
     if not alternatives:
         return format_name(text)
-    vendor, units = _chip(hardware)
-    family = model.split("_", maxsplit=1)[0]
+    chip, family = catalog.hardware(hardware), model.split("_", maxsplit=1)[0]
     ours = [part for part in alternatives if family in part]
-    able = [part for part in alternatives if format_in(part) in units]
+    able = [part for part in alternatives if format_in(part) in chip.dense_flops_per_second]
     dtype = format_in((ours or able or alternatives)[0])
-    if dtype == "fp4":
-        return "mxfp4" if vendor == "AMD" else "nvfp4"
-    return dtype
+    return ("mxfp4" if chip.vendor == "AMD" else "nvfp4") if dtype == "fp4" else dtype
 
 
 def format_name(text: str) -> str | None:
@@ -370,20 +386,6 @@ def format_in_name(model: str) -> str:
     return dtype or ""
 
 
-@cache
-def _chip(name: str) -> tuple[str, frozenset[str]]:
-    """Vendor and maths units of a chip."""
-    spec = catalog.hardware(name)
-    return spec.vendor, frozenset(spec.dense_flops_per_second)
-
-
-@cache
-def _native(model: str) -> str:
-    """The format in which most of a model's weights are published."""
-    spec = catalog.model(model)
-    return spec.expert_weights or spec.weights
-
-
 def _unknown(what: str, text: str, names_by_spelling: Mapping[str, str]) -> str:
     """Message about a name that nobody knows: what it is like, and what can be done about it."""
     near = difflib.get_close_matches(plain(text.rsplit("/", 1)[-1]), names_by_spelling, n=5, cutoff=_ALIKE)
@@ -391,10 +393,11 @@ def _unknown(what: str, text: str, names_by_spelling: Mapping[str, str]) -> str:
     return f"unknown {what} {text!r}" + (f"; nearest: {names}" if names else "")
 
 
-def _chip_words(text: str) -> tuple[str, str | None]:
-    """The words that tell a chip from others, run together, and the size of its memory [GB]."""
-    words, memory = spellings.of_chip(_COUNT.sub("", text))
-    return "".join(words), memory
+def _chip_words(text: str) -> tuple[str, str | None, str]:
+    """The words that tell a chip from others, run together; the size of its memory [GB]; and both as a key."""
+    parts, memory = spellings.of_chip(_COUNT.sub("", text))
+    words = "".join(parts)
+    return words, memory, words if memory is None else f"{words} {memory}"
 
 
 @cache
@@ -404,15 +407,10 @@ def _chips() -> dict[str, str]:
     for name in catalog.names("hardware"):
         if "/" not in name:
             for spelling in (name, catalog.hardware(name).name):
-                names.setdefault(_chip_key(spelling), name)
+                names.setdefault(_chip_words(spelling)[2], name)
     for name, others in catalog.measured_names().hardware.items():
-        names |= dict.fromkeys(map(_chip_key, others), name)
+        names |= dict.fromkeys((_chip_words(spelling)[2] for spelling in others), name)
     return names
-
-
-def _chip_key(spelling: str) -> str:
-    words, memory = _chip_words(spelling)
-    return words if memory is None else f"{words} {memory}"
 
 
 #: A day, a month or a year, and the one that a span ends with: ``2026-04-17``, ``20260417``, ``2025-03..06``.
@@ -755,140 +753,8 @@ class Skipped:
     line: int | None = field(default=None, compare=False)
 
 
-#: Degrees that a run was started with, in ids like ``..._c64_tp8_ep8_937``.
-_STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
-
-
-def layout(row: Cells, prefix: str = "", *, concurrency: float | None = None) -> tuple[RecordedPool, tuple[str, ...]]:
-    """The layout in the columns of aiconfigurator, those of one pool if they have a prefix.
-
-    Parameters
-    ----------
-    row : Row
-        With ``tp_size``, and ``pp_size``, ``attention_dp_size``, ``moe_tp_size``, ``moe_ep_size`` as far as recorded.
-    prefix : str
-        ``prefill_`` or ``decode_``.
-    concurrency : float, optional
-        Requests of the whole server at a time; a ``batch_size`` below it is that of one attention rank [1].
-
-    Returns
-    -------
-    Pool, tuple of str
-        A single worker, and what was read into it: attention-DP is filled in from the experts' degrees, or from the
-        batch of one rank, if it is not recorded.
-
-    Notes
-    -----
-    The collection multiplies tp by ep where a run had both: its ``tp8_ep8`` on one machine of eight GPUs says
-    ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 ranks of attention. The same measurements stand in the same file with 8.
-    """
-    tp = row.count(f"{prefix}tp_size")
-    pp = row.whole(f"{prefix}pp_size") or 1
-    dp = row.whole(f"{prefix}attention_dp_size")
-    moe_tp, ep = row.whole(f"{prefix}moe_tp_size") or 1, row.whole(f"{prefix}moe_ep_size")
-    width = moe_tp * (ep or 1)
-    remarks: list[str] = []
-    if dp is None:
-        dp, batch = 1, row.number("batch_size")
-        groups = concurrency / batch if concurrency and batch else 1.0
-        if width > tp and width % tp == 0:
-            dp = width // tp
-        elif groups > 1 and groups == round(groups) and tp % round(groups) == 0:
-            tp, dp = tp // round(groups), round(groups)
-        if dp > 1:
-            remarks.append(f"attention-DP {dp} is inferred")
-    started_with = _STARTED_WITH.search(row.text("id"))
-    is_product = started_with is None or int(started_with[1]) != width
-    if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and is_product:
-        remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
-        tp, dp = (ep, 1) if dp == 1 else (1, ep)
-    return RecordedPool(workers=1, tp=tp, dp=dp, pp=pp, ep=ep), tuple(remarks)
-
-
-def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
-    """Number of servers that shared the requests of an aggregated row, and what was read into it.
-
-    Where attention is recorded as not data-parallel, a ``batch_size`` below the concurrency is that of one of several
-    servers.
-    """
-    batch = row.number("batch_size")
-    if row.whole("attention_dp_size") != 1 or batch is None or batch >= concurrency:
-        return 1, ()
-    copies = concurrency / batch
-    if copies != round(copies):
-        raise UnusableRowError(
-            f"{concurrency:g} requests at a time are no multiple of batch_size {batch:g}: how many servers there were "
-            "is not recorded"
-        )
-    return round(copies), (f"{round(copies)} servers: batch_size {batch:g} of {concurrency:g} requests at a time",)
-
-
-def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[RecordedPool, tuple[str, ...]]:
-    """One pool of a disaggregated server, and what was read into it.
-
-    Parameters
-    ----------
-    row : Row
-        With the columns of that prefix.
-    prefix : str
-        ``prefill_`` or ``decode_``.
-    concurrency : float, optional
-        Requests that are in the pool at a time [1]: with the batch of one attention rank they give the number of
-        workers, for want of a recorded one.
-    """
-    single, remarks = layout(row, prefix)
-    workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
-    if workers is None and concurrency is not None and batch is not None:
-        workers = max(round(concurrency / (batch * single.dp * single.pp)), 1)
-        remarks = (*remarks, f"{prefix}num_workers {workers} is inferred from the batch of one")
-    return replace(single, workers=workers), remarks
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedDegrees:
-    """Accelerators, and the degrees as far as they are recorded."""
-
-    accelerators: int
-    tp: int | None
-    dp: int | None
-    pp: int | None
-    ep: int | None
-
-
-def degrees(row: Cells, accelerators: int | None) -> RecordedDegrees:
-    """Degrees in the columns ``n_gpus``, ``tp``, ``pp``, ``ep`` and ``dp``.
-
-    Parameters
-    ----------
-    row : Row
-        Of a file of points.
-    accelerators : int or None
-        What the name of the hardware says ("8x H100"), for want of ``n_gpus`` [1].
-
-    Returns
-    -------
-    Degrees
-        With dp filled in if tp is recorded, for replicas as for attention-DP.
-    """
-    tp, pp, ep, dp = (row.whole(column) for column in ("tp", "pp", "ep", "dp"))
-    total = row.whole("n_gpus") or accelerators
-    if tp is None:
-        if total is None:
-            raise UnusableRowError("the number of accelerators is not recorded")
-        return RecordedDegrees(total, None, dp, pp, ep)
-    pp = pp or 1
-    total = total or tp * pp * (dp or 1)
-    if dp is None and total % (tp * pp) == 0:
-        dp = total // (tp * pp)
-    if tp * pp * (dp or 1) != total:
-        raise UnusableRowError(f"tp {tp} x pp {pp} x dp {dp or 1} are not the {total} accelerators")
-    return RecordedDegrees(total, tp, dp, pp, ep)
-
-
 #: Columns that a table of this kind has at least; the others are blank where they are missing.
 NEEDED = ("model", "hardware", "accelerators", "isl", "osl", "load", "concurrency", "ttft_seconds", "tpot_seconds")
-#: Columns that are no fields: the number and the unit of what was published, and why a row is no measurement.
-_BESIDE = ("value", "unit", "unusable")
 #: Between remarks in their column.
 BETWEEN = " | "
 POOLS = ("prefill", "decode")
@@ -905,15 +771,6 @@ _NUMBERS = {
 _NUMBERS |= {"isl": Cells.needed, "spread": Cells.amount}
 
 
-def columns() -> tuple[str, ...]:
-    """Return every column: the fields of a measurement in their order, a pool's with its name before them."""
-    names: list[str] = []
-    for entry in dataclasses.fields(Measurement):
-        parts = [f"_{part.name}" for part in dataclasses.fields(RecordedPool)] if entry.name in POOLS else [""]
-        names += [f"{entry.name}{part}" for part in parts if entry.name != "dataset"]
-    return (*names, *_BESIDE)
-
-
 def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """Return the measurement of a row.
 
@@ -925,28 +782,20 @@ def measurement(row: Cells, common: Mapping[str, Any]) -> Measurement:
     if reason := row.text("unusable"):
         raise UnusableRowError(reason)
     row.number("value")  # as it was published, for whoever shows it again
-    written, chip = row.text("model"), hardware_name(row.text("hardware"))
-    name = model_name(written)
+    written = row.text("model")
     # A name of the catalogue says nothing of a format that its weights would not have by themselves.
-    format_written = row.text("weights") or ("" if name == written else format_in_name(written))
-    name, weights = served(name, chip, format_written)
-    engine, version = engine_name(row.text("engine"))
-    version = row.text("engine_version") or version
-    first, whole = row.switch("prefill_first"), row.switch("compiled")
+    formats = row.text("weights") or ("" if written in catalog.names("models") else None)
+    server = described(written, row.text("hardware"), formats, row.text("engine"), row.text("engine_version"))
     numbers: dict[str, Any] = {column: read(row, column) for column, read in _NUMBERS.items()}
-    numbers["prefill_first"] = prefill_first(engine, version) if first is None else first
-    numbers["compiled"] = compiled(engine, version) if whole is None else whole
+    for column, usual in (("prefill_first", prefill_first), ("compiled", compiled)):
+        told = row.switch(column)
+        numbers[column] = usual(server["engine"], server["engine_version"]) if told is None else told
     remarks = row.text("remarks")
     return Measurement(
         **common,
-        **numbers | _layout(row),
-        engine=engine,
-        engine_version=version,
+        **server | numbers | _layout(row),
         ran=row.text("ran"),
-        model=name,
-        hardware=chip,
-        weights=weights,
-        kv=cache_format(format_name(row.text("kv")), chip),
+        kv=cache_format(format_name(row.text("kv")), server["hardware"]),
         load=_one_of(row, "load", get_args(Load), "unknown"),
         statistic=_one_of(row, "statistic", ("median", "mean"), "median"),
         speculation=row.words("speculation") or "unrecorded",
@@ -987,3 +836,27 @@ def _one_of(row: Cells, column: str, allowed: tuple[str, ...], usual: str) -> An
     if word not in allowed:
         raise UnusableRowError(f"{column} must be {', '.join(allowed[:-1])} or {allowed[-1]}, got {word!r}")
     return word
+
+
+#: Requests of InferenceMAX are as long as 0.8 to 1.0 of what rows say, evenly: the mean [1].
+MEAN_LENGTH = 0.9
+#: Longest less shortest of these lengths over the mean [1].
+SPREAD = 0.2 / MEAN_LENGTH
+#: Its runs have so many times as many requests as there are at a time [1].
+ROUNDS = 10
+#: What is read into its rows.
+SHORTER = "lengths are 0.9 of the nominal ones: uniform from 0.8 to 1.0"
+
+
+def speculation(text: str) -> str:
+    """``none``, ``unrecorded``, or what was recorded.
+
+    Examples
+    --------
+    >>> speculation("none (closed division)"), speculation(""), speculation("MTP3")
+    ('none', 'unrecorded', 'MTP3')
+    """
+    lower = text.lower()
+    if lower in ("0", "no") or lower.startswith(("none", "no ", "off", "false")):
+        return "none"
+    return "unrecorded" if lower in ("", "nan") or lower.startswith(("not stated", "unknown")) else text

@@ -13,23 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inference_econ.errors import InputError
-from inference_econ.extras.servers.measurements import _tables
-from inference_econ.extras.servers.measurements._record import (
-    Load,
-    Measurement,
-    Skipped,
-    UnusableRowError,
-    cache_format,
-    engine_name,
-    format_in_name,
-    format_name,
-    hardware_name,
-    model_name,
-    positive,
-    prefill_first,
-    served,
-)
-from inference_econ.extras.servers.measurements._tables import MEAN_LENGTH, ROUNDS, SHORTER, SPREAD
+from inference_econ.extras.servers.measurements import _record
+from inference_econ.extras.servers.measurements._record import Load, Measurement, Skipped, UnusableRowError
 from inference_econ.inputs import foreign_yaml, read_text
 from inference_econ.inputs.workload import percentiles
 
@@ -154,15 +139,15 @@ def by_statistic(measure: str, values: Json, name: str, factor: float = 1.0) -> 
         if value is not None:
             with suppress(InputError):  # no statistic that we know
                 ours = percentiles.percentile(_OTHER_WORDS.get(theirs, theirs))
-                latencies[measure, ours] = positive(value, name.format(theirs)) * factor
+                latencies[measure, ours] = _record.positive(value, name.format(theirs)) * factor
     return latencies
 
 
 def offered(rate: Any, concurrency: Any, requests: float | None) -> dict[str, Any]:
     """Load of a run, as fields of a run: at a rate, with a constant number of them under way, or all at once."""
-    cap = None if concurrency in (None, "", 0, math.inf) else positive(concurrency, "concurrency")
+    cap = None if concurrency in (None, "", 0, math.inf) else _record.positive(concurrency, "concurrency")
     if rate not in (None, "", 0) and str(rate).lower() not in ("inf", "infinity"):
-        rate_asked = positive(rate, "request_rate")
+        rate_asked = _record.positive(rate, "request_rate")
         return {"load": "rate", "requests_per_second": rate_asked, "concurrency": cap, "requests": requests}
     load = "batch" if cap is None else "concurrency"
     return {"load": load, "concurrency": requests if cap is None else cap, "requests": requests}
@@ -185,12 +170,22 @@ def needed(run: Json, key: str) -> float:
     """
     if run.get(key) is None:
         raise UnusableRowError(f"{key} is missing")
-    return positive(run[key], key)
+    return _record.positive(run[key], key)
 
 
-def optional(run: Json, key: str, factor: float = 1.0) -> float | None:
-    """A positive number, if a run has it."""
-    return None if run.get(key) is None else positive(run[key], key) * factor
+def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
+    """A positive number under keys with dots between, if any; of an object with a unit, its mean in base units."""
+    *_, name = keys = path.split(".")
+    value: Any = inside(run, *keys)
+    if isinstance(value, dict):
+        block, value = value, value.get("avg", value.get("mean"))
+        factor *= 1.0 if value is None else _unit(name, block)
+    return None if value is None else _record.positive(value, name) * factor
+
+
+def numbers(run: Json, **paths: str) -> dict[str, Any]:
+    """Fields of a run by where their numbers are; see :func:`optional`."""
+    return {field: value for field, path in paths.items() if (value := optional(run, path)) is not None}
 
 
 def anywhere(value: Any, keys: Iterable[str]) -> Any:
@@ -246,60 +241,24 @@ class Generator(NamedTuple):
         return any(all(has(run, key) for key in choice.split()) for choice in self.keys.split("|"))
 
 
-def _flat(run: Json, endings: Mapping[str, str], factor: float = 1.0) -> dict[tuple[str, str], float]:
+def _flat(run: Json, ttft: str, tpot: str, e2e: str, factor: float = 1.0) -> dict[tuple[str, str], float]:
     """Statistics under keys of their own, ``p99_ttft_ms``, by how those of a measure end."""
     latencies: dict[tuple[str, str], float] = {}
-    for measure, ending in endings.items():
+    for measure, ending in (("ttft", ttft), ("tpot", tpot), ("e2e", e2e)):
         values = {key.removesuffix(ending): value for key, value in run.items() if key.endswith(ending)}
         latencies |= by_statistic(measure, values, f"{{}}{ending}", factor)
     return latencies
 
 
-def _bench(run: Json) -> BenchmarkRun:
-    """``vllm bench serve`` and its relatives: flat keys, latencies in ms."""
-    completed = needed(run, "completed")
-    accepted = run.get("accept_length")
-    return BenchmarkRun(
-        latencies=_flat(run, {"ttft": "_ttft_ms", "tpot": "_tpot_ms", "e2e": "_e2el_ms"}, 1e-3),
-        throughput=optional(run, "output_throughput") or math.nan,
-        total_throughput=optional(run, "total_token_throughput"),
-        isl=needed(run, "total_input_tokens") / completed,
-        osl=needed(run, "total_output_tokens") / completed,
-        **offered(run.get("request_rate"), run.get("max_concurrency"), completed),
-        speculation="unrecorded" if accepted is None else f"{accepted} tokens accepted",
-        told=_told(run),
-    )
-
-
-def _told(run: Json) -> MeasuredServer:
-    """The model and the engine, as results name them that know of no more."""
-    return MeasuredServer(
-        model=str(anywhere(run, ("model_id", "model_names", "model_name", "model")) or ""),
-        engine=str(run.get("backend") or run.get("endpoint_type") or ""),
-    )
-
-
-def _aiperf(run: Json) -> BenchmarkRun:
-    """genai-perf and AIPerf: an object with a unit and statistics for each metric, and the settings."""
-    settings = run.get("input_config") or {}
-    requests = _mean(run, "request_count", factor=1.0)
-    return BenchmarkRun(
-        latencies=_in_units(run, "inter_token_latency"),
-        throughput=_mean(run, "output_token_throughput") or math.nan,
-        isl=_mean(run, "input_sequence_length") or math.nan,
-        osl=_mean(run, "output_sequence_length") or math.nan,
-        **offered(anywhere(settings, ("request_rate",)), anywhere(settings, ("concurrency",)), requests or 1.0),
-        told=_told(run),
-    )
-
-
-def _in_units(metrics: Json, tpot: str) -> dict[tuple[str, str], float]:
-    """Statistics of the measures, from an object with a unit and values for each metric."""
+def _blocks(
+    metrics: Json, tpot: str, factor: float | None = None, ttft: str = "time_to_first_token"
+) -> dict[tuple[str, str], float]:
+    """Statistics of the measures, from an object with values for each metric, and its unit where there is no factor."""
     latencies: dict[tuple[str, str], float] = {}
-    for measure, metric in (("ttft", "time_to_first_token"), ("tpot", tpot), ("e2e", "request_latency")):
+    for measure, metric in (("ttft", ttft), ("tpot", tpot), ("e2e", "request_latency")):
         block = metrics.get(metric)
         if isinstance(block, dict):
-            latencies |= by_statistic(measure, block, metric, _unit(metric, block))
+            latencies |= by_statistic(measure, block, metric, _unit(metric, block) if factor is None else factor)
     return latencies
 
 
@@ -310,30 +269,52 @@ def _unit(metric: str, block: Json) -> float:
     return _UNITS[unit]
 
 
-def _mean(run: Json, metric: str, factor: float | None = None) -> float | None:
-    """The mean of a metric, in base units."""
-    block = inside(run, metric)
-    value = block.get("avg", block.get("mean"))
-    if value is None:
-        return None
-    return positive(value, metric) * (_unit(metric, block) if factor is None else factor)
+def _told(run: Json) -> MeasuredServer:
+    """The model and the engine, as results name them that know of no more."""
+    return MeasuredServer(
+        model=str(anywhere(run, ("model_id", "model_names", "model_name", "model")) or ""),
+        engine=str(run.get("backend") or run.get("endpoint_type") or ""),
+    )
+
+
+def _bench(run: Json) -> BenchmarkRun:
+    """``vllm bench serve`` and its relatives: flat keys, latencies in ms."""
+    completed = needed(run, "completed")
+    accepted = run.get("accept_length")
+    return BenchmarkRun(
+        latencies=_flat(run, "_ttft_ms", "_tpot_ms", "_e2el_ms", 1e-3),
+        **numbers(run, throughput="output_throughput", total_throughput="total_token_throughput"),
+        isl=needed(run, "total_input_tokens") / completed,
+        osl=needed(run, "total_output_tokens") / completed,
+        **offered(run.get("request_rate"), run.get("max_concurrency"), completed),
+        speculation="unrecorded" if accepted is None else f"{accepted} tokens accepted",
+        told=_told(run),
+    )
+
+
+def _aiperf(run: Json) -> BenchmarkRun:
+    """genai-perf and AIPerf: an object with a unit and statistics for each metric, and the settings."""
+    settings, count = run.get("input_config") or {}, inside(run, "request_count")
+    requests = optional({"request_count": count.get("avg", count.get("mean"))}, "request_count")
+    return BenchmarkRun(
+        latencies=_blocks(run, "inter_token_latency"),
+        **numbers(run, throughput="output_token_throughput", isl="input_sequence_length", osl="output_sequence_length"),
+        **offered(anywhere(settings, ("request_rate",)), anywhere(settings, ("concurrency",)), requests or 1.0),
+        told=_told(run),
+    )
 
 
 def _guidellm(run: Json) -> BenchmarkRun:
     """GuideLLM: one entry of ``benchmarks``, whose inter-token latency is ours per token; its own has the first."""
     metrics = run["metrics"]
-
-    def successful(name: str) -> Json:
-        block = inside(metrics, name, "successful")
-        return {**inside(block, "percentiles"), **{word: block.get(word) for word in ("mean", "median")}}
-
     latencies: dict[tuple[str, str], float] = {}
     for measure, name, factor in (
         ("ttft", "time_to_first_token_ms", 1e-3),
         ("tpot", "inter_token_latency_ms", 1e-3),
         ("e2e", "request_latency", 1.0),
     ):
-        statistics = successful(name)
+        block = inside(metrics, name, "successful")
+        statistics = {**inside(block, "percentiles"), "mean": block.get("mean")}
         fields = {word: statistics.get(word) for word in ("mean", "p50", "p90", "p95", "p99")}
         latencies |= by_statistic(measure, fields, name, factor)
     strategy = inside(run, "config", "strategy") or inside(run, "args", "strategy")
@@ -342,11 +323,14 @@ def _guidellm(run: Json) -> BenchmarkRun:
     rate = strategy.get("rate") if kind in ("constant", "poisson") else None
     return BenchmarkRun(
         latencies=latencies,
-        throughput=optional(successful("output_tokens_per_second"), "mean") or math.nan,
-        total_throughput=optional(successful("tokens_per_second"), "mean"),
-        isl=optional(successful("prompt_token_count"), "mean") or math.nan,
-        osl=optional(successful("output_token_count"), "mean") or math.nan,
-        **offered(rate, streams, optional(inside(metrics, "request_totals"), "successful")),
+        **numbers(
+            metrics,
+            throughput="output_tokens_per_second.successful.mean",
+            total_throughput="tokens_per_second.successful.mean",
+            isl="prompt_token_count.successful.mean",
+            osl="output_token_count.successful.mean",
+        ),
+        **offered(rate, streams, optional(metrics, "request_totals.successful")),
         told=MeasuredServer(model=str(anywhere(run, ("backend_model", "model")) or "")),
     )
 
@@ -354,29 +338,26 @@ def _guidellm(run: Json) -> BenchmarkRun:
 def _inference_perf(run: Json) -> BenchmarkRun:
     """inference-perf: a stage of ``stage_N_lifecycle_metrics.json``, or the summary of all; seconds."""
     successes, summary = run["successes"], inside(run, "load_summary")
-    latency, throughput = inside(successes, "latency"), inside(successes, "throughput")
-    latencies: dict[tuple[str, str], float] = {}
-    for measure, name in (
-        ("ttft", "time_to_first_token"),
-        ("tpot", "time_per_output_token"),
-        ("e2e", "request_latency"),
-    ):
-        latencies |= by_statistic(measure, inside(latency, name), name)
+    latencies = _blocks(inside(successes, "latency"), "time_per_output_token", 1.0)
     requests, rate, concurrency = (
         optional(successes, "count"),
         summary.get("requested_rate"),
         summary.get("concurrency"),
     )
     if rate is None and concurrency is None:
-        load = under_way(needed(throughput, "requests_per_sec"), latencies.get(("e2e", "mean")), requests)
+        completed = needed(inside(successes, "throughput"), "requests_per_sec")
+        load = under_way(completed, latencies.get(("e2e", "mean")), requests)
     else:
         load = offered(None if concurrency else rate, concurrency, requests)
     return BenchmarkRun(
         latencies=latencies,
-        throughput=optional(throughput, "output_tokens_per_sec") or math.nan,
-        total_throughput=optional(throughput, "total_tokens_per_sec"),
-        isl=optional(inside(successes, "prompt_len"), "mean") or math.nan,
-        osl=optional(inside(successes, "output_len"), "mean") or math.nan,
+        **numbers(
+            successes,
+            throughput="throughput.output_tokens_per_sec",
+            total_throughput="throughput.total_tokens_per_sec",
+            isl="prompt_len.mean",
+            osl="output_len.mean",
+        ),
         **load,
     )
 
@@ -386,15 +367,17 @@ def _llm_d(run: Json) -> BenchmarkRun:
     if not str(run["version"]).startswith("0.2"):
         raise UnusableRowError(f"benchmark reports of llm-d are read in versions 0.2 and 0.2.1, got {run['version']}")
     whole = inside(run, "results", "request_performance", "aggregate")
-    latency, requests, rates = (inside(whole, part) for part in ("latency", "requests", "throughput"))
     load = inside(run, "scenario", "load", "standardized")
     return BenchmarkRun(
-        latencies=_in_units(latency, "time_per_output_token"),
-        throughput=_mean(rates, "output_token_rate") or math.nan,
-        total_throughput=_mean(rates, "total_token_rate"),
-        isl=_mean(requests, "input_length") or math.nan,
-        osl=_mean(requests, "output_length") or math.nan,
-        **offered(load.get("rate_qps"), load.get("concurrency"), optional(requests, "total")),
+        latencies=_blocks(inside(whole, "latency"), "time_per_output_token"),
+        **numbers(
+            whole,
+            throughput="throughput.output_token_rate",
+            total_throughput="throughput.total_token_rate",
+            isl="requests.input_length",
+            osl="requests.output_length",
+        ),
+        **offered(load.get("rate_qps"), load.get("concurrency"), optional(whole, "requests.total")),
         told=_engine_of(inside(run, "scenario", "stack") or []),
     )
 
@@ -429,21 +412,20 @@ def _inferencex(run: Json) -> BenchmarkRun:
     if is_true["disagg"] or is_true["is_multinode"]:
         raise UnusableRowError("pools, or several nodes, which a single run does not tell apart; write a table of them")
     tp = int(needed(run, "tp"))
-    rates = [optional(run, name, tp) for name in ("output_tput_per_gpu", "tput_per_gpu")]
+    rates = numbers(run, throughput="output_tput_per_gpu", total_throughput="tput_per_gpu")
     # The tag of an image begins with the version of its engine.
     engine, (_, colon, tag) = str(run.get("framework") or ""), str(run.get("image") or "").rpartition(":")
     if colon and tag.lstrip("v")[:1].isdigit():
         engine += f" {tag.lstrip('v')}"
     return BenchmarkRun(
-        latencies=_flat(run, {"ttft": "_ttft", "tpot": "_tpot", "e2e": "_e2el"}),
-        throughput=rates[0] or math.nan,
-        total_throughput=rates[1],
-        isl=needed(run, "isl") * MEAN_LENGTH,
-        osl=needed(run, "osl") * MEAN_LENGTH,
-        spread=SPREAD,
-        **offered(None, needed(run, "conc"), ROUNDS * needed(run, "conc")),
-        speculation=_tables.speculation(str(run.get("spec_decoding") or run.get("mtp") or "")),
-        remarks=(SHORTER,),
+        latencies=_flat(run, "_ttft", "_tpot", "_e2el"),
+        **{field: rate * tp for field, rate in rates.items()},
+        isl=needed(run, "isl") * _record.MEAN_LENGTH,
+        osl=needed(run, "osl") * _record.MEAN_LENGTH,
+        spread=_record.SPREAD,
+        **offered(None, needed(run, "conc"), _record.ROUNDS * needed(run, "conc")),
+        speculation=_record.speculation(str(run.get("spec_decoding") or run.get("mtp") or "")),
+        remarks=(_record.SHORTER,),
         told=MeasuredServer(
             model=str(run.get("model") or ""),
             hardware=str(run.get("hw") or run.get("device") or "").partition("-")[0],
@@ -459,7 +441,7 @@ def _inferencex(run: Json) -> BenchmarkRun:
 def _aisimulate(run: Json) -> BenchmarkRun:
     """AISimulate: ``prediction.json``, a replay of requests in the words of measurements; latencies in ms."""
     completed = needed(run, "completed_requests")
-    latencies = _flat(run, {"ttft": "_ttft_ms", "tpot": "_tpot_ms", "e2e": "_e2e_latency_ms"}, 1e-3)
+    latencies = _flat(run, "_ttft_ms", "_tpot_ms", "_e2e_latency_ms", 1e-3)
     return BenchmarkRun(
         latencies=latencies,
         throughput=needed(run, "output_throughput_tok_s"),
@@ -491,11 +473,6 @@ GENERATORS: Sequence[Generator] = (
 def generator_of(run: Json) -> Generator | None:
     """The form of a result; None of none that is known."""
     return next((generator for generator in GENERATORS if generator.matches(run)), None)
-
-
-def written_by() -> str:
-    """Writers of all forms, for messages."""
-    return "; ".join(f"{generator.title}: {generator.mark}" for generator in GENERATORS)
 
 
 #: A sample: name, labels, value; a time after it is left out.
@@ -537,17 +514,6 @@ def is_scrape(text: str) -> bool:
     """Whether a text is one of these, by its first words."""
     start = text.lstrip()[:4096]
     return start.startswith(("# HELP", "# TYPE")) or any(f"{engine}:" in start for engine in _ENGINES)
-
-
-def read_scrape(text: str) -> BenchmarkRun:
-    """Return what a server did since it was started, on average, and how many requests it holds now.
-
-    Raises
-    ------
-    UnusableRowError
-        If a line cannot be read, several models are served, or nothing was completed yet.
-    """
-    return _run(scrape(text))
 
 
 def window(before: Scrape, after: Scrape, seconds: float) -> BenchmarkRun:
@@ -682,11 +648,11 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
             raise InputError(f"{degree} must be at least 1, got {value}")
     try:
         if server.hardware:
-            hardware_name(server.hardware)
+            _record.hardware_name(server.hardware)
         if server.model:
-            model_name(server.model)
+            _record.model_name(server.model)
         for text in (server.weights, server.kv):
-            format_name(text)
+            _record.format_name(text)
     except UnusableRowError as error:
         raise InputError(
             f"{error}; 'inference-econ hardware' and 'inference-econ models' list what there is"
@@ -734,7 +700,8 @@ def _runs(path: Path) -> list[Json | str]:
     if not runs or not all(isinstance(run, dict) for run in runs):
         raise InputError(f"{path}: a JSON object, or a list of them, is needed")
     if not all(generator_of(run) for run in runs if not isinstance(run, str)):
-        raise InputError(f"{path}: no result of a known load generator; known by their keys: {written_by()}")
+        known = "; ".join(f"{generator.title}: {generator.mark}" for generator in GENERATORS)
+        raise InputError(f"{path}: no result of a known load generator; known by their keys: {known}")
     return runs
 
 
@@ -751,7 +718,7 @@ def _json(path: Path, text: str) -> Any:
 
 def _report_run(data: Json | str) -> BenchmarkRun:
     if isinstance(data, str):
-        return read_scrape(data)
+        return _run(scrape(data))
     generator = generator_of(data)
     assert generator is not None
     try:
@@ -766,12 +733,10 @@ def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -
         told = run.told
         if not (server.hardware or told.hardware):
             raise InputError(f"{path}: results do not say what they were measured on; give --hardware, --tp and so on")
-        chip = hardware_name(server.hardware or told.hardware)
-        named = server.model or told.model
-        model, weights = served(model_name(named), chip, server.weights or told.weights or format_in_name(named))
+        chip, formats = server.hardware or told.hardware, server.weights or told.weights or None
+        fields = _record.described(server.model or told.model, chip, formats, server.engine or told.engine)
     except UnusableRowError as error:
         return Skipped(name, path.stem, str(error))
-    engine, version = engine_name(server.engine or told.engine)
     tp, dp, pp = (getattr(server, degree) or getattr(told, degree) or 1 for degree in ("tp", "dp", "pp"))
     chips = tp * dp * pp
     middle = "p50" if ("tpot", "p50") in run.latencies else "mean"
@@ -779,18 +744,13 @@ def _measured(path: Path, name: str, data: Json | str, server: MeasuredServer) -
         id=name,
         dataset=path.stem,
         source=str(path),
-        engine=engine,
-        engine_version=version,
-        model=model,
-        hardware=chip,
+        **fields,
         accelerators=chips,
         tp=tp,
         dp=dp,
         pp=pp,
         ep=server.ep or told.ep,
-        weights=weights,
-        kv=cache_format(format_name(server.kv), chip),
-        prefill_first=prefill_first(engine, version),
+        kv=_record.cache_format(_record.format_name(server.kv), fields["hardware"]),
         isl=_known(run.isl),
         osl=_known(run.osl),
         statistic="median" if middle == "p50" else "mean",

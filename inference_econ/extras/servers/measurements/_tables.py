@@ -1,41 +1,23 @@
-"""One small reader for each kind of file: columns to measurements."""
+"""Tables of measurements: which kind a file is, one small reader for each kind, and what rows say of each other."""
 
 from __future__ import annotations
 
-import dataclasses
+import csv
+import io
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, TypeGuard
 
+from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import _record
-from inference_econ.extras.servers.measurements._record import (
-    RESULTS,
-    Cells,
-    Load,
-    Measurement,
-    Skipped,
-    UnusableRowError,
-    cache_format,
-    chip_count,
-    compiled,
-    degrees,
-    engine_name,
-    first_number,
-    format_in_name,
-    format_name,
-    hardware_name,
-    layout,
-    model_name,
-    pool,
-    positive,
-    prefill_first,
-    replicas,
-    served,
-)
-from inference_econ.inputs import catalog
+from inference_econ.extras.servers.measurements._record import Cells, Measurement, Skipped, UnusableRowError
+from inference_econ.extras.servers.measurements._reports import MeasuredServer, read_report
+from inference_econ.extras.servers.result_files import RESULT_ENDINGS
+from inference_econ.inputs import catalog, plugins, read_text
 from inference_econ.inputs.models.acceptance import Prompts
 
 _SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
@@ -47,7 +29,7 @@ _LATENCIES = (
     ("request_seconds", ("e2e", "end-to-end", "end to end", "batch_latency", "request")),
 )
 #: How the kind of load is written, the most telling words first.
-_LOADS: tuple[tuple[Load, tuple[str, ...]], ...] = (
+_LOADS: tuple[tuple[_record.Load, tuple[str, ...]], ...] = (
     ("saturated", ("max_throughput", "mlperf_offline", "saturat")),
     ("limited", ("mlperf_server", "mlperf_interactive", "sla")),
     ("rate", ("rate", "poisson", "open_loop", "open loop")),
@@ -60,64 +42,30 @@ _TOKENS = (
     ("output", ("output", "decode", "generat")),
     ("total", ("total",)),
 )
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _PER_ACCELERATOR = re.compile(r"(?:/|per[ _])(?:gpu|accelerator|chip|device)", re.IGNORECASE)
 _COUNT_PER_ACCELERATOR = re.compile(r"(\d+(?:\.\d+)?) *(tokens)? */ *gpu", re.IGNORECASE)
 _CAP = re.compile(r"max_num_seqs (\d+)|max[_ ]concurrency (\d+)")
 
 
-def point_fields(row: Cells) -> dict[str, Any]:
-    """The fields of a measurement that do not depend on names of models and chips."""
-    if row.text("quality").upper() == "D":
-        raise UnusableRowError("quality D: second-hand, or known to be wrong")
-    layout = degrees(row, chip_count(row.text("hardware")))
-    load = load_of(row.text("batch_kind"))
-    name, version = engine_name(row.text("engine"))
-    kv = format_name(row.text("kv_dtype"))
-    isl, osl = row.number("isl"), row.number("osl")
-    demand = _demand(row, load, layout.accelerators)
-    measured = _value(row, layout.accelerators)
-    # Servers that only decode read no prompts: the input length stands for the length of the cache.
-    decodes = "tpot_seconds" in measured or "output_tokens_per_second_per_accelerator" in measured
-    is_context = decodes and ("PD disagg" in row.text("engine") or osl is None)
-    if isl is None:
-        raise UnusableRowError("isl is not recorded")
-    return {
-        "engine": name,
-        "engine_version": version,
-        **dataclasses.asdict(layout),
-        "kv": kv,
-        "isl": isl,
-        "osl": osl,
-        "context": isl if is_context else None,
-        "load": load,
-        "prefill_first": prefill_first(name, version),
-        "compiled": compiled(name, version),
-        "speculation": speculation(row.words("spec_decode")),
-        **demand,
-        **measured,
-    }
-
-
-def speculation(text: str) -> str:
-    """``none``, ``unrecorded``, or what was recorded.
+def first_number(text: str) -> float | None:
+    """The number that a text begins with, if any.
 
     Examples
     --------
-    >>> speculation("none (closed division)"), speculation(""), speculation("MTP3")
-    ('none', 'unrecorded', 'MTP3')
+    >>> first_number("10 req/s offered"), first_number("unknown")
+    (10.0, None)
     """
-    lower = text.lower()
-    if lower in ("0", "no") or lower.startswith(("none", "no ", "off", "false")):
-        return "none"
-    return "unrecorded" if lower in ("", "nan") or lower.startswith(("not stated", "unknown")) else text
+    match = _NUMBER.match(text.strip())
+    return None if match is None else float(match[0])
 
 
-def load_of(text: str) -> Load:
+def load_of(text: str) -> _record.Load:
     """Load of a row, from the words for it."""
     return next((load for load, words in _LOADS if any(word in text.lower() for word in words)), "unknown")
 
 
-def _demand(row: Cells, load: Load, accelerators: int) -> dict[str, float | None]:
+def _demand(row: Cells, load: _record.Load, accelerators: int) -> dict[str, Any]:
     """Concurrency of the whole deployment, or the offered rate."""
     text = row.text("batch_or_concurrency")
     number = first_number(text)
@@ -126,7 +74,7 @@ def _demand(row: Cells, load: Load, accelerators: int) -> dict[str, float | None
             raise UnusableRowError(f"batch_or_concurrency {text!r} has no rate")
         cap = _CAP.search(text)
         most = None if cap is None else float(cap[1] or cap[2])
-        return {"concurrency": most, "requests_per_second": positive(number, "batch_or_concurrency")}
+        return {"concurrency": most, "requests_per_second": _record.positive(number, "batch_or_concurrency")}
     per_accelerator = _COUNT_PER_ACCELERATOR.search(text)
     if per_accelerator is not None:
         number = float(per_accelerator[1]) * accelerators
@@ -135,7 +83,7 @@ def _demand(row: Cells, load: Load, accelerators: int) -> dict[str, float | None
             return {"concurrency": None if isl is None else number / isl}
     elif number is None and load in ("batch", "concurrency"):
         raise UnusableRowError(f"batch_or_concurrency {text!r} has no number")
-    return {"concurrency": None if number is None else positive(number, "batch_or_concurrency")}
+    return {"concurrency": None if number is None else _record.positive(number, "batch_or_concurrency")}
 
 
 def _value(row: Cells, accelerators: int) -> dict[str, Any]:
@@ -166,16 +114,6 @@ def _value(row: Cells, accelerators: int) -> dict[str, Any]:
     return {f"{tokens}_tokens_per_second_per_accelerator": speed, "statistic": "mean", **tpot}
 
 
-#: Requests of InferenceMAX are as long as 0.8 to 1.0 of what rows say, evenly: the mean [1].
-MEAN_LENGTH = 0.9
-#: Longest less shortest of these lengths over the mean [1].
-SPREAD = 0.2 / MEAN_LENGTH
-#: Its runs have so many times as many requests as there are at a time [1].
-ROUNDS = 10
-#: What is read into its rows.
-SHORTER = "lengths are 0.9 of the nominal ones: uniform from 0.8 to 1.0"
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of file.
@@ -198,11 +136,125 @@ class Kind:
     final: bool = False
 
 
-def subject(model: str, hardware: str, formats: str) -> dict[str, Any]:
-    """Model, hardware and number format of the weights, as fields of a measurement."""
-    chip = hardware_name(hardware)
-    name, weights = served(model_name(model), chip, formats or format_in_name(model))
-    return {"model": name, "hardware": chip, "weights": weights}
+#: Degrees that a run was started with, in ids like ``..._c64_tp8_ep8_937``.
+_STARTED_WITH = re.compile(r"_tp(\d+)(?:_0)?_ep(?:\d+|none)")
+
+
+def layout(
+    row: Cells, prefix: str = "", *, concurrency: float | None = None
+) -> tuple[_record.RecordedPool, tuple[str, ...]]:
+    """The layout in the columns of aiconfigurator, those of one pool if they have a prefix.
+
+    Parameters
+    ----------
+    row : Row
+        With ``tp_size``, and ``pp_size``, ``attention_dp_size``, ``moe_tp_size``, ``moe_ep_size`` as far as recorded.
+    prefix : str
+        ``prefill_`` or ``decode_``.
+    concurrency : float, optional
+        Requests of the whole server at a time; a ``batch_size`` below it is that of one attention rank [1].
+
+    Returns
+    -------
+    Pool, tuple of str
+        A single worker, and what was read into it: attention-DP is filled in from the experts' degrees, or from the
+        batch of one rank, if it is not recorded.
+
+    Notes
+    -----
+    The collection multiplies tp by ep where a run had both: its ``tp8_ep8`` on one machine of eight GPUs says
+    ``moe_tp_size`` 8, ``moe_ep_size`` 8 and 64 ranks of attention. The same measurements stand in the same file with 8.
+    """
+    tp = row.count(f"{prefix}tp_size")
+    pp = row.whole(f"{prefix}pp_size") or 1
+    dp = row.whole(f"{prefix}attention_dp_size")
+    moe_tp, ep = row.whole(f"{prefix}moe_tp_size") or 1, row.whole(f"{prefix}moe_ep_size")
+    width = moe_tp * (ep or 1)
+    remarks: list[str] = []
+    if dp is None:
+        dp, batch = 1, row.number("batch_size")
+        groups = concurrency / batch if concurrency and batch else 1.0
+        if width > tp and width % tp == 0:
+            dp = width // tp
+        elif groups > 1 and groups == round(groups) and tp % round(groups) == 0:
+            tp, dp = tp // round(groups), round(groups)
+        if dp > 1:
+            remarks.append(f"attention-DP {dp} is inferred")
+    started_with = _STARTED_WITH.search(row.text("id"))
+    is_product = started_with is None or int(started_with[1]) != width
+    if moe_tp == ep and ep > 1 and tp * dp == width and 1 in (tp, dp) and is_product:
+        remarks.append(f"{width} accelerators are {ep}: tp was multiplied by ep")
+        tp, dp = (ep, 1) if dp == 1 else (1, ep)
+    return _record.RecordedPool(workers=1, tp=tp, dp=dp, pp=pp, ep=ep), tuple(remarks)
+
+
+def replicas(row: Cells, concurrency: float) -> tuple[int, tuple[str, ...]]:
+    """Number of servers that shared the requests of an aggregated row, and what was read into it.
+
+    Where attention is recorded as not data-parallel, a ``batch_size`` below the concurrency is that of one of several
+    servers.
+    """
+    batch = row.number("batch_size")
+    if row.whole("attention_dp_size") != 1 or batch is None or batch >= concurrency:
+        return 1, ()
+    copies = concurrency / batch
+    if copies != round(copies):
+        raise UnusableRowError(
+            f"{concurrency:g} requests at a time are no multiple of batch_size {batch:g}: how many servers there were "
+            "is not recorded"
+        )
+    return round(copies), (f"{round(copies)} servers: batch_size {batch:g} of {concurrency:g} requests at a time",)
+
+
+def pool(row: Cells, prefix: str, concurrency: float | None = None) -> tuple[_record.RecordedPool, tuple[str, ...]]:
+    """One pool of a disaggregated server, and what was read into it.
+
+    Parameters
+    ----------
+    row : Row
+        With the columns of that prefix.
+    prefix : str
+        ``prefill_`` or ``decode_``.
+    concurrency : float, optional
+        Requests that are in the pool at a time [1]: with the batch of one attention rank they give the number of
+        workers, for want of a recorded one.
+    """
+    single, remarks = layout(row, prefix)
+    workers, batch = row.whole(f"{prefix}num_workers"), row.number(f"{prefix}batch_size")
+    if workers is None and concurrency is not None and batch is not None:
+        workers = max(round(concurrency / (batch * single.dp * single.pp)), 1)
+        remarks = (*remarks, f"{prefix}num_workers {workers} is inferred from the batch of one")
+    return replace(single, workers=workers), remarks
+
+
+def degrees(row: Cells, accelerators: int | None) -> dict[str, Any]:
+    """Degrees in the columns ``n_gpus``, ``tp``, ``pp``, ``ep`` and ``dp``.
+
+    Parameters
+    ----------
+    row : Row
+        Of a file of points.
+    accelerators : int or None
+        What the name of the hardware says ("8x H100"), for want of ``n_gpus`` [1].
+
+    Returns
+    -------
+    dict
+        Accelerators and degrees, with dp filled in if tp is recorded, for replicas as for attention-DP.
+    """
+    tp, pp, ep, dp = (row.whole(column) for column in ("tp", "pp", "ep", "dp"))
+    total = row.whole("n_gpus") or accelerators
+    if tp is None:
+        if total is None:
+            raise UnusableRowError("the number of accelerators is not recorded")
+        return {"accelerators": total, "tp": None, "dp": dp, "pp": pp, "ep": ep}
+    pp = pp or 1
+    total = total or tp * pp * (dp or 1)
+    if dp is None and total % (tp * pp) == 0:
+        dp = total // (tp * pp)
+    if tp * pp * (dp or 1) != total:
+        raise UnusableRowError(f"tp {tp} x pp {pp} x dp {dp or 1} are not the {total} accelerators")
+    return {"accelerators": total, "tp": tp, "dp": dp, "pp": pp, "ep": ep}
 
 
 def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
@@ -223,20 +275,15 @@ def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
         copies, remark = replicas(row, concurrency)
         fields = {name: getattr(single, name) for name in ("tp", "dp", "pp", "ep")}
         fields |= {"accelerators": single.tp * single.dp * single.pp * copies, "remarks": (*remarks, *remark)}
-    name, version = engine_name(row.text("backend"))
-    version = row.text("backend_version") or version
-    written = row.text("precision") or row.text("gemm_quant_mode")
+    written, engine = row.text("precision") or row.text("gemm_quant_mode") or None, row.text("backend")
     return Measurement(
         **common,
         **fields,
-        **subject(row.text("model_path"), row.text("system"), written),
-        engine=name,
-        engine_version=version,
+        **_record.described(row.text("model_path"), row.text("system"), written, engine, row.text("backend_version")),
         isl=row.needed("isl"),
         osl=row.needed("osl"),
         load="concurrency",
         concurrency=concurrency,
-        prefill_first=prefill_first(name, version),
         statistic="mean",
         ttft_seconds=_seconds(row, "silicon_ttft_ms"),
         tpot_seconds=_seconds(row, "silicon_tpot_ms"),
@@ -247,33 +294,30 @@ def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """InferenceMAX runs: seconds, and tokens per second and accelerator, by concurrency."""
     tp = row.count("tp")
     apart = row.text("dp_attention").lower() in ("true", "1", "yes")
-    name, version = engine_name(row.text("framework"))
+    written = row.text("precision") or None
     isl, osl, concurrency = (row.needed(column) for column in ("isl", "osl", "concurrency"))
     return Measurement(
         **common,
-        **subject(row.text("hf_model"), row.text("hardware"), row.text("precision")),
-        engine=name,
-        engine_version=version,
+        **_record.described(row.text("hf_model"), row.text("hardware"), written, row.text("framework")),
         accelerators=tp,
         tp=1 if apart else tp,
         dp=tp if apart else 1,
         pp=1,
         ep=row.whole("ep"),
-        isl=MEAN_LENGTH * isl,
-        osl=MEAN_LENGTH * osl,
+        isl=_record.MEAN_LENGTH * isl,
+        osl=_record.MEAN_LENGTH * osl,
         load="concurrency",
         concurrency=concurrency,
-        requests=ROUNDS * concurrency,
-        spread=SPREAD,
-        prefill_first=prefill_first(name, version),
+        requests=_record.ROUNDS * concurrency,
+        spread=_record.SPREAD,
         ttft_seconds=row.number("median_ttft_s"),
         tpot_seconds=row.number("median_tpot_s"),
         request_seconds=row.number("median_e2e_s"),
         output_tokens_per_second_per_accelerator=row.number("output_tok_per_s_per_gpu"),
         input_tokens_per_second_per_accelerator=row.number("input_tok_per_s_per_gpu"),
         total_tokens_per_second_per_accelerator=row.number("total_tok_per_s_per_gpu"),
-        speculation=speculation(row.words("spec_decoding")),
-        remarks=(SHORTER,),
+        speculation=_record.speculation(row.words("spec_decoding")),
+        remarks=(_record.SHORTER,),
     )
 
 
@@ -281,12 +325,12 @@ def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """One server under Poisson arrivals: medians in ms by offered rate."""
     accelerators = row.count("gpus")
     output = row.number("tps_output")
-    name, version = engine_name(row.text("engine"))
+    server = _record.described(
+        row.text("model"), row.text("hardware"), row.text("precision") or None, row.text("engine")
+    )
     return Measurement(
         **common,
-        **subject(row.text("model"), row.text("hardware"), row.text("precision")),
-        engine=name,
-        engine_version=version,
+        **server | {"prefill_first": False},
         accelerators=accelerators,
         tp=accelerators,
         dp=1,
@@ -307,10 +351,34 @@ def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
 
 def point(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """Collected points: one metric, value and unit a row."""
-    fields = point_fields(row)
-    what = subject(row.text("model"), row.text("hardware"), row.text("weight_dtype"))
-    fields["kv"] = cache_format(fields["kv"], what["hardware"])
-    return Measurement(**common, **what, **fields)
+    if row.text("quality").upper() == "D":
+        raise UnusableRowError("quality D: second-hand, or known to be wrong")
+    layout = degrees(row, _record.chip_count(row.text("hardware")))
+    load, kv = load_of(row.text("batch_kind")), _record.format_name(row.text("kv_dtype"))
+    isl, osl = row.number("isl"), row.number("osl")
+    demand = _demand(row, load, layout["accelerators"])
+    measured = _value(row, layout["accelerators"])
+    # Servers that only decode read no prompts: the input length stands for the length of the cache.
+    decodes = "tpot_seconds" in measured or "output_tokens_per_second_per_accelerator" in measured
+    is_context = decodes and ("PD disagg" in row.text("engine") or osl is None)
+    if isl is None:
+        raise UnusableRowError("isl is not recorded")
+    written, engine = row.text("weight_dtype") or None, row.text("engine")
+    server = _record.described(row.text("model"), row.text("hardware"), written, engine)
+    return Measurement(
+        **common,
+        **server,
+        **layout,
+        **demand,
+        **measured,
+        kv=_record.cache_format(kv, server["hardware"]),
+        isl=isl,
+        osl=osl,
+        context=isl if is_context else None,
+        load=load,
+        compiled=_record.compiled(server["engine"], server["engine_version"]),
+        speculation=_record.speculation(row.words("spec_decode")),
+    )
 
 
 def _seconds(row: Cells, column: str) -> float | None:
@@ -366,7 +434,7 @@ _sweep = attrgetter(*_SERVER, "engine_version", "source", "days", "isl", "osl", 
 _configuration = attrgetter(*_TRAFFIC, "concurrency", *_LAYOUT, "accelerators", "weights", "spread")
 _description = attrgetter(*_TRAFFIC, *_LAYOUT, "prefill", "decode", "weights", "kv", "requests_per_second")
 #: Of rows that repeat each other.
-_repeat = attrgetter("model", "hardware", "isl", "osl", "load", "concurrency", "requests_per_second", *RESULTS)
+_repeat = attrgetter("model", "hardware", "isl", "osl", "load", "concurrency", "requests_per_second", *_record.RESULTS)
 #: Speculation of rows that a plain step may stand for.
 _PLAIN = ("none", "unrecorded")
 
@@ -497,3 +565,161 @@ def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
     tokens = None if lengths is None else lengths.tokens.get(int(fixed["drafts"]))
     steps = tokens or 1.0
     return replace(row, tokens_per_round=tokens, wait_steps=row.wait_steps * steps, held_steps=row.held_steps * steps)
+
+
+#: The shipped files that hold measurements of servers; the others are of kernels, collectives, prices and the like.
+SHIPPED = (
+    "serving_points",
+    "inferencemax_aggregated",
+    "poisson_load_a100",
+    "decode_points",
+    "throughput_points",
+    "ttft_points",
+)
+
+
+def shipped(datasets: Iterable[str] = SHIPPED) -> list[Measurement | Skipped]:
+    """Every row of the measurements that come with the package.
+
+    Parameters
+    ----------
+    datasets : iterable of str
+        Which of :data:`SHIPPED`.
+    """
+    return [row for name in datasets for row in read(catalog.server_files()[name])]
+
+
+def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measurement | Skipped]:
+    """Every measurement of a file: CSV with the columns of a shipped kind, or the result of a load generator.
+
+    Parameters
+    ----------
+    path : path or str
+        The file; its name without suffix becomes the dataset. Further columns do no harm. What does not end in .csv
+        is read as a result, see :func:`read_report`.
+    server : MeasuredServer, optional
+        What the server was; needed for results only, where they do not say it themselves.
+
+    Returns
+    -------
+    list of Measurement or Skipped
+        In the order of the file; impossible values and unknown names are skipped rows, not errors.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, its columns are those of no kind, or a result comes without its deployment.
+    """
+    file = Path(path)
+    if file.suffix.lower() in RESULT_ENDINGS and _foreign(file) is None:
+        return read_report(file, MeasuredServer() if server is None else server)
+    kind, measured = rows(file)
+    if kind.final:
+        return measured
+    suspected = suspect_speculation(measured)
+    return mark_spoilt([with_tokens(row) if isinstance(row, Measurement) else row for row in suspected])
+
+
+def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurement | Skipped]]:
+    """Which of some kinds of CSV file one is, and what each of its rows says by itself.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, its columns are those of no kind, or it has nothing else.
+    """
+    header, lines = _table(path)
+    kind = _kind(path, header, kinds)
+    if not lines:
+        raise InputError(f"{path}: only column names; one line for each measurement is needed")
+    # Thousands of rows ask about the same models and chips, and nothing is changed of them.
+    with catalog.uncopied():
+        return kind, [
+            _measurement(kind, path.stem, number, line, cells) for number, (line, cells) in enumerate(lines, start=1)
+        ]
+
+
+def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
+    """Which kind of CSV file one is, in words, and the text of its rows by column, in the order of :func:`read`.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or its columns are those of no kind.
+    """
+    header, rows = _table(Path(path))
+    return _kind(Path(path), header, KINDS).title, [cells for _, cells in rows]
+
+
+def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[str, str]) -> Measurement | Skipped:
+    row = Cells(cells)
+    name = row.text("id") or f"row {number}"
+    try:
+        common = {
+            "id": name,
+            "dataset": dataset,
+            "source": row.text("source_id") or row.text("source"),
+            "quality": row.text("quality"),
+            "tier": row.text("tier"),
+            "days": _record.days_of(row),
+        }
+        measurement = kind.read(row, common)
+        _record.check_version(measurement.engine, measurement.engine_version)
+        ranks = (measurement.tp or 0) * (measurement.dp or 0)
+        if ranks and (measurement.ep or 0) > ranks:
+            raise UnusableRowError(f"ep {measurement.ep} is more than the {ranks} ranks of a stage")
+        if all(getattr(measurement, result) is None for result in _record.RESULTS):
+            raise UnusableRowError("nothing is measured")
+    except UnusableRowError as error:
+        return Skipped(name, dataset, str(error), line)
+    return measurement
+
+
+def _foreign(path: Path) -> list[dict[str, str]] | None:
+    """The rows that the reader of a plug-in has for a file; None if none knows it.
+
+    Raises
+    ------
+    InputError
+        If a reader fails, or gives what are no rows.
+    """
+    for reader in plugins.readers():
+        try:
+            rows = reader.read(read_text(path, encoding="utf-8-sig"))
+            if rows is not None:
+                return [{str(name): str(value) for name, value in row.items()} for row in rows]
+        except InputError:
+            raise
+        except Exception as error:  # code of others fails as it likes
+            raise InputError(f"{path}: the reader of the plug-in {reader.origin} fails ({error!r})") from error
+    return None
+
+
+def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """Column names, without space and in lower case, and the rows, each after the line on which it begins."""
+    foreign = _foreign(path)
+    if foreign is not None:
+        return list(dict.fromkeys(name for row in foreign for name in row)), list(enumerate(foreign, start=1))
+    try:
+        reader = csv.reader(io.StringIO(read_text(path, encoding="utf-8-sig"), newline=""), strict=True)
+        header, start, lines = [column.strip().lower() for column in next(reader, [])], reader.line_num + 1, []
+        for line in reader:
+            if any(cell.strip() for cell in line):
+                lines.append((start, dict(zip(header, line, strict=False))))
+            start = reader.line_num + 1
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+    if not any(header):
+        raise InputError(f"{path}: empty; a line of column names and one line for each measurement are needed")
+    return header, lines
+
+
+def _kind(path: Path, header: Sequence[str], kinds: Sequence[Kind]) -> Kind:
+    missing = [[column for column in kind.columns if column not in header] for kind in kinds]
+    nearest = min(range(len(kinds)), key=lambda index: len(missing[index]) / len(kinds[index].columns))
+    if not missing[nearest]:
+        return kinds[nearest]
+    raise InputError(
+        f"{path}:1: its columns are those of no known kind of measurements; nearest to it are {kinds[nearest].title}, "
+        f"of which it lacks {', '.join(missing[nearest])}"
+    )

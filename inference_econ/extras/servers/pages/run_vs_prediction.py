@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,22 +11,9 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.answers.launching.plan import UNITS, PlanPart
-from inference_econ.extras.servers import (
-    CONSTANTS,
-    GROUPS,
-    CheckedNumber,
-    Fit,
-    Fold,
-    Measurement,
-    Suspect,
-    coverage,
-    days_of,
-    held_out,
-    joined,
-)
+from inference_econ.extras import servers
+from inference_econ.extras.servers import levels
 from inference_econ.extras.servers.calibrate import Calibrated, shown_folds
-from inference_econ.extras.servers.levels.observed import QUANTITIES, places_of, shared_of
-from inference_econ.extras.servers.levels.own import OwnProfile, known_entries, known_shared
 from inference_econ.inputs import MeasuredLevels, Unlike, percent, value_of
 from inference_econ.records.plain import attributes
 from inference_econ.records.texts import PART_NAMES, digits, prefixed
@@ -58,8 +45,8 @@ class AgainstPage(Page):
 
     files: str
     parts: Sequence[PlanPart]
-    held: Sequence[CheckedNumber]
-    suspects: Sequence[Suspect]
+    held: Sequence[servers.CheckedNumber]
+    suspects: Sequence[servers.Suspect]
     command: str
 
     def tables(self) -> Sequence[Table]:
@@ -71,13 +58,8 @@ class AgainstPage(Page):
         if not self.suspects:
             return (numbers,)
         rows = tuple(
-            (
-                PART_NAMES[suspect.part],
-                f"{1e3 * suspect.seconds:.3f}",
-                f"{suspect.factor:.2f}",
-                ", ".join(suspect.constants),
-            )
-            for suspect in self.suspects
+            (PART_NAMES[each.part], f"{1e3 * each.seconds:.3f}", f"{each.factor:.2f}", ", ".join(each.constants))
+            for each in self.suspects
         )
         notes = (
             "Each by itself would explain the whole difference in TPOT if it took so many times as long; prompts that "
@@ -103,8 +85,7 @@ class AgainstPage(Page):
             "numbers": [held_record(held) for held in self.held],
             "verdict": self.verdict,
             "suspects": [
-                {**attributes(suspect, "part seconds factor"), "constants": list(suspect.constants)}
-                for suspect in self.suspects
+                attributes(each, "part seconds factor") | {"constants": [*each.constants]} for each in self.suspects
             ],
             "calibrate": self.command,
         }
@@ -116,7 +97,7 @@ _LEAST = ("interval held", "measured/predicted")
 _PARTS = ("part", "ms", "times as long", "constants")
 
 
-def held_record(held: CheckedNumber) -> dict[str, object]:
+def held_record(held: servers.CheckedNumber) -> dict[str, object]:
     """Return one number of a run beside its prediction as plain data, in base units."""
     expected = held.expected
     return {
@@ -125,7 +106,7 @@ def held_record(held: CheckedNumber) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _row(held: CheckedNumber) -> tuple[str, ...]:
+def _row(held: servers.CheckedNumber) -> tuple[str, ...]:
     expected = held.expected
     _, unit, factor = UNITS[expected.measure]
     ends = (expected.low, expected.high)
@@ -172,7 +153,7 @@ class CalibrationPage(AnswerPage[Calibrated]):
         return (f"After a fit to {len(fitted.rows)} rows, median errors are: {errors}.",)
 
 
-def constants_table(fitted: Fit) -> Table:
+def constants_table(fitted: servers.Fit) -> Table:
     """Each constant with its standard error, and whether the rows determine it."""
     rows = []
     for name, value, error, unknown in zip(fitted.names, fitted.values, fitted.log_errors, fitted.unknown, strict=True):
@@ -180,22 +161,23 @@ def constants_table(fitted: Fit) -> Table:
         base = "-" if before is None else _amount(name, before)
         rows.append((name, _amount(name, value), percent(error), base, unknown or "yes"))
     columns = ("constant", "value", "standard error", "base", "determined by the rows")
-    days = days_of(fitted.rows)
+    days = servers.days_of(fitted.rows)
     measured = "" if days is None else f", measured {days.since} to {days.until}"
     return Table(f"Fitted to {len(fitted.rows)} rows{measured}", columns, tuple(rows))
 
 
-def errors_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table:
+def errors_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]]) -> Table:
     """Median errors of the fit by engine, chip and model, and of the fits that left a chip or a model out."""
     kinds = [f"{target}: {what}" for target in fitted.targets for what in ("error", "bias")]
-    rows = [("all", *_line(fitted.errors))]
-    rows.append((f"all, by the base ({fitted.base.name})", *_line(fitted.base_errors)))
-    rows += [(label, *_line(errors)) for label, errors in _slices(fitted.rows, fitted.errors)]
+    base = f"all, by the base ({fitted.base.name})"
+    rows = [("all", *_line(fitted.errors)), (base, *_line(fitted.base_errors))]
+    labels = np.array([servers.GROUPS["subject"](row) for row in fitted.rows])
+    rows += [(label, *_line(fitted.errors[labels == label])) for label in sorted(set(labels.tolist()))]
     rows += [(f"{fold.left_out}, left out", *_line(fold.errors)) for fold in shown_folds(folds)]
     return Table("Errors", ("rows of", "number", *kinds), tuple(rows), why=(_LEGEND,))
 
 
-def not_reproduced(fitted: Fit) -> list[str]:
+def not_reproduced(fitted: servers.Fit) -> list[str]:
     """For each target whose rows the fit is far from, what to check."""
     return [
         f"{target}: the fit does not reproduce the rows, their median error is {percent(error)}: "
@@ -204,12 +186,6 @@ def not_reproduced(fitted: Fit) -> list[str]:
         for target in fitted.targets
         if (error := fitted.median_error(target)) > _POOR
     ]
-
-
-def _slices(rows: Sequence[Measurement], errors: Array) -> Iterator[tuple[str, Array]]:
-    labels = [GROUPS["subject"](row) for row in rows]
-    for label in sorted(set(labels)):
-        yield label, errors[np.array([name == label for name in labels])]
 
 
 def _line(errors: Array) -> tuple[str, ...]:
@@ -224,27 +200,23 @@ def _middle(errors: Array, *, sign: bool = False) -> str:
     return percent(float(np.median(errors)), sign=sign)
 
 
-def left_out_table(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]]) -> Table:
+def left_out_table(fitted: servers.Fit, folds: Mapping[Unlike, Sequence[servers.Fold]]) -> Table:
     """Errors of rows that fits to the others predict, by what was left out, and how many are in intervals of 80 %."""
     heads = (f"{target}: {what}" for target in fitted.targets for what in ("error", "in 80 %"))
-    rows = [
-        (f"without {WITHOUT[by]}", str(len(folds[by])), *_left_out_cells(fitted, folds, by))
-        for by in GROUPS
-        if folds.get(by)
-    ]
+    rows = []
+    for by in filter(folds.get, servers.GROUPS):
+        cells = [f"without {WITHOUT[by]}", str(len(folds[by]))]
+        for index in range(len(fitted.targets)):
+            groups = servers.held_out(folds, by, index)
+            share = servers.coverage(groups)
+            cells.append(_middle(np.abs(servers.joined(groups))) if groups else "-")
+            cells.append(f"{100 * share:.0f} %" if math.isfinite(share) else "-")
+        rows.append(tuple(cells))
     return Table("Left out", ("rows", "groups", *heads), tuple(rows), why=("intervals are made from the other groups",))
 
 
-def _left_out_cells(fitted: Fit, folds: Mapping[Unlike, Sequence[Fold]], by: Unlike) -> Iterator[str]:
-    for index in range(len(fitted.targets)):
-        groups = held_out(folds, by, index)
-        share = coverage(groups)
-        yield _middle(np.abs(joined(groups))) if groups else "-"
-        yield f"{100 * share:.0f} %" if math.isfinite(share) else "-"
-
-
 def _amount(name: str, value: float) -> str:
-    return f"{prefixed(value, 'mu', '.3g')}s" if CONSTANTS[name].unit == "s" else f"{value:.3g}"
+    return f"{prefixed(value, 'mu', '.3g')}s" if servers.CONSTANTS[name].unit == "s" else f"{value:.3g}"
 
 
 @dataclass(frozen=True)
@@ -253,11 +225,11 @@ class OwnLevelsPage(Page):
 
     Attributes
     ----------
-    fitted : OwnProfile
+    fitted : levels.OwnProfile
         Levels, with errors before and after.
     """
 
-    fitted: OwnProfile
+    fitted: levels.OwnProfile
 
     def tables(self) -> Sequence[Table]:
         """Each deployment with its level, and how far off predictions are before and after."""
@@ -267,7 +239,7 @@ class OwnLevelsPage(Page):
                 str(line["rows"]),
                 f"{line['decode']:.2f}",
                 f"{line['prefill']:.2f}",
-                *(_off(line[f"{quantity}_{when}"]) for quantity in QUANTITIES for when in ("before", "after")),
+                *(_off(line[f"{quantity}_{when}"]) for quantity in levels.QUANTITIES for when in ("before", "after")),
             )
             for line in self._lines()
         )
@@ -285,13 +257,13 @@ class OwnLevelsPage(Page):
     def _lines(self) -> list[dict[str, Any]]:
         fitted = self.fitted
         file = MeasuredLevels.build(fitted.levels, origin="levels")
-        entries, shared = known_entries(file), known_shared(fitted.group, file)
+        entries, shared = levels.known_entries(file), levels.known_shared(fitted.group, file)
         parts: dict[Any, list[int]] = {}
         for index, row in enumerate(fitted.rows):
-            parts.setdefault(places_of(row), []).append(index)
+            parts.setdefault(levels.places_of(row), []).append(index)
         lines = []
         for (decode, prefill), which in parts.items():
-            beside = sum(shared.get(name, 0.0) for name in shared_of(fitted.group, fitted.rows[which[0]]))
+            beside = sum(shared.get(name, 0.0) for name in levels.shared_of(fitted.group, fitted.rows[which[0]]))
             line: dict[str, Any] = {
                 "model": decode.subject[0],
                 "hardware": decode.subject[1],
@@ -301,7 +273,7 @@ class OwnLevelsPage(Page):
                 "prefill": math.exp(entries[tuple(prefill)].prefill),
             }
             for when, errors in (("before", fitted.before), ("after", fitted.after)):
-                for column, quantity in enumerate(QUANTITIES):
+                for column, quantity in enumerate(levels.QUANTITIES):
                     finite = sorted(error for error in errors[which, column].tolist() if math.isfinite(error))
                     line[f"{quantity}_{when}"] = math.expm1(finite[len(finite) // 2]) if finite else None
             lines.append(line)

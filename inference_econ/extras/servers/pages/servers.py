@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from inference_econ.engine import formats
 from inference_econ.extras import servers
-from inference_econ.extras.servers.validation.servers import by_quantity, reasons_outside
+from inference_econ.extras.servers.validation import servers as measured_servers
 from inference_econ.inputs import catalog, number, percent
 from inference_econ.records.plain import attributes
+from inference_econ.records.texts import ENGINE_NAMES
 from inference_econ.report.page import Table
 
 #: Rows that are named one by one; of more, the first and the last are.
@@ -44,7 +45,9 @@ def tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]:
     shown.append(row_by_row(report) if few else errors(report))
     shown += [grouped(report, key) for key in by]
     if assumed := [row for row in report.counted() if row.assumed]:
-        rows = tuple((quantity.title, *_numbers(accuracy)) for quantity, accuracy in by_quantity(assumed))
+        rows = tuple(
+            (quantity.title, *_numbers(accuracy)) for quantity, accuracy in measured_servers.by_quantity(assumed)
+        )
         why = "Their rows do not say how many workers there were, or how they shared the work; they count above too."
         title = f"Rows with an assumed layout under {_named(report)}"
         shown.append(Table(title, ("quantity", *_ERRORS), rows, why=(why,)))
@@ -88,7 +91,7 @@ def errors(report: servers.Servers) -> Table:
         for accuracy in servers.scores(part, quantity).values()
     ]
     notes = []
-    for quantity, accuracy in by_quantity(report.counted()):
+    for quantity, accuracy in measured_servers.by_quantity(report.counted()):
         if accuracy.median is not None:
             several = f"half of the {accuracy.predicted} predictions are"
             which = "the prediction is" if accuracy.predicted == 1 else several
@@ -126,7 +129,11 @@ def row_by_row(report: servers.Servers) -> Table:
         ] = None
     off = off_by(report)
     readings = ((f"Predictions are off by: {off}.",) if off else ()) + (tuple(settings) if len(settings) == 1 else ())
-    notes = tuple(f"{row.id}: {'; '.join(reasons)}." for row in counted if (reasons := reasons_outside(report, row)))
+    notes = tuple(
+        f"{row.id}: {'; '.join(reasons)}."
+        for row in counted
+        if (reasons := measured_servers.reasons_outside(report, row))
+    )
     columns = (("row",) if named else ()) + ("quantity", "measured", "predicted", "off by", "80 % interval")
     return Table(f"Measured beside predicted under {_named(report)}", columns, tuple(rows), readings, notes)
 
@@ -173,7 +180,9 @@ def beyond(violations: Sequence[servers.Violation]) -> Table:
 def _speculative(report: servers.Servers) -> Table:
     """Speculating servers, a class of their own: all quantities, and the main one by engine, chip and draft."""
     speculating, main = report.speculative(), servers.QUANTITIES[0]
-    rows = [("all", quantity.title, *_numbers(accuracy)) for quantity, accuracy in by_quantity(speculating)]
+    rows = [
+        ("all", quantity.title, *_numbers(accuracy)) for quantity, accuracy in measured_servers.by_quantity(speculating)
+    ]
     parts = servers.scores(speculating, main, ("engine", "hardware", "speculation"))
     rows += [(" ".join(part), main.title, *_numbers(accuracy)) for part, accuracy in parts.items()]
     assumed = Counter(row.rounds for row in speculating if row.rounds)
@@ -185,7 +194,7 @@ def _speculative(report: servers.Servers) -> Table:
 def off_by(report: servers.Servers) -> str:
     """Line on the error of each quantity of the rows that count, and whether intervals hold it; empty without any."""
     rows, parts = report.counted(), []
-    for quantity, accuracy in by_quantity(rows):
+    for quantity, accuracy in measured_servers.by_quantity(rows):
         where = servers.inside(rows, quantity)
         outside = where.known - where.held
         if accuracy.predicted == 1:
@@ -210,3 +219,43 @@ def _numbers(accuracy: servers.Accuracy) -> tuple[str, ...]:
 
 def _named(report: servers.Servers) -> str:
     return "the profiles of their hardware" if report.assumptions == servers.BY_HARDWARE else report.assumptions
+
+
+_LEGEND = (
+    "Each cell: rows, how many of them lie in their interval, between which shares that is in 19 of 20 samples where "
+    "80 % is true, as rows of a deployment go together (off: it is not), and the median of an interval's highest "
+    "over its lowest value. Left out: each deployment against an interval made from the others of its profile. No fact "
+    "explains: series of scenarios/measured/misfits.yaml, of which whoever asks is told."
+)
+
+
+def held(report: servers.Servers) -> Table:
+    """Table of the share of measured values in the intervals of 80 %, and of the width of these, by engine and chips.
+
+    Of rows that were and were not fitted, with the interval of each; and of deployments that were left out one after
+    the other, as their profile says.
+    """
+    lines = tuple(
+        (
+            ENGINE_NAMES[line["engine"]],
+            line["chips"].capitalize(),
+            line["which"],
+            *(_cell(line[name]) for name in measured_servers.JUDGED),
+        )
+        for line in measured_servers.held_record(report)
+    )
+    columns = ("engine", "chips", "which", *(measured_servers.BY_NAME[name].title for name in measured_servers.JUDGED))
+    return Table("Intervals of 80 % by engine and generation of chips", columns, lines, (), (_LEGEND,))
+
+
+def of_chance(share: float, chance: tuple[float, float]) -> str:
+    """Between which shares chance leaves what should be 80 %, and whether it explains one; in brackets."""
+    low, high = chance
+    return f" ({100 * low:.0f} to {100 * high:.0f}{'' if low <= share <= high else ': off'})"
+
+
+def _cell(intervals: measured_servers.Held) -> str:
+    share, width, chance = intervals["inside"], intervals["width"], intervals["by_chance"]
+    if share is None or width is None:
+        return ""
+    return f"{intervals['rows']}: {100 * share:.0f} %{of_chance(share, chance) if chance else ''}, {width:.2f}"

@@ -8,55 +8,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
+from inference_econ import engine, inputs
 from inference_econ._types import Array
 from inference_econ.answers.disaggregated import pools as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
-from inference_econ.engine import (
-    InstanceGrid,
-    Plans,
-    Setup,
-    Speculation,
-    WholeLayouts,
-    has_experts,
-    indivisible,
-    needed_memory,
-)
+from inference_econ.engine import Plans, Setup, Speculation, has_experts, indivisible, needed_memory
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import Measurement, RecordedPool, is_number
 from inference_econ.formulas.speculation import expected_tokens_by_position
-from inference_econ.inputs import (
-    BYTES_PER_ELEMENT,
-    Assumptions,
-    EngineVersion,
-    HardwareSpec,
-    ModelSpec,
-    Precision,
-    ProposerName,
-    Requests,
-    TensorLayout,
-    catalog,
-    recommended_drafts,
-)
 from inference_econ.serving import Server, Service, Services, Trace, every_service
 from inference_econ.serving.services import services
 from inference_econ.serving.simulation import arrivals, play
 
 #: What measurements call a proposer, with the proposals of a round behind it where they are recorded.
-_PROPOSERS: Mapping[str, ProposerName] = {"MTP": "mtp", "EAGLE": "eagle", "EAGLE3": "eagle"}
+_PROPOSERS: Mapping[str, inputs.ProposerName] = {"MTP": "mtp", "EAGLE": "eagle", "EAGLE3": "eagle"}
 _KIND = re.compile(r"(MTP|EAGLE3|EAGLE)(?:-?(\d))?(?: (?:vanilla|autoregressive)\b.*)?", re.IGNORECASE)
-
-
-class _Rounds(NamedTuple):
-    """Speculation of a server."""
-
-    proposer: ProposerName
-    length: int
-    tokens: float
-    assumed: str
 
 
 def speculation_of(row: Measurement) -> Speculation | None:
@@ -78,9 +47,10 @@ def speculation_of(row: Measurement) -> Speculation | None:
     rounds = _rounds(row)
     if rounds is None:
         return None
-    weights = head_weights(row.model, row.weights) if rounds.proposer == "mtp" else None
-    fixed = Speculation.fixed(rounds.proposer, rounds.length, rounds.tokens, weights=weights)
-    host = catalog.speculation_facts().host_seconds(row.engine, row.hardware, row.engine_version)
+    proposer, length, tokens, _ = rounds
+    weights = head_weights(row.model, row.weights) if proposer == "mtp" else None
+    fixed = Speculation.fixed(proposer, length, tokens, weights=weights)
+    host = inputs.catalog.speculation_facts().host_seconds(row.engine, row.hardware, row.engine_version)
     return replace(fixed, host_seconds=host)
 
 
@@ -99,11 +69,11 @@ def assumed_rounds(row: Measurement) -> str:
     '3 proposals of a round, as in the recipe of sglang; 2.59 tokens of a round, as usual'
     """
     rounds = _rounds(row)
-    return "" if rounds is None else rounds.assumed
+    return "" if rounds is None else rounds[-1]
 
 
-def _rounds(row: Measurement) -> _Rounds | None:
-    """Recorded rounds of a server, and what was assumed."""
+def _rounds(row: Measurement) -> tuple[inputs.ProposerName, int, float, str] | None:
+    """Proposer, its tokens, tokens of a round, and what of that was assumed; None without speculation."""
     if not row.speculates:
         return None
     if row.speculation == "suspected":
@@ -111,12 +81,12 @@ def _rounds(row: Measurement) -> _Rounds | None:
     kind = _KIND.fullmatch(row.speculation)
     if kind is None:
         raise InputError(f"it speculates ({row.speculation}), but how many tokens a round proposes is not recorded")
-    proposer, target, assumed = _PROPOSERS[kind[1].upper()], catalog.model(row.model), []
-    usual = catalog.usual_acceptance(proposer, target)
+    proposer, target, assumed = _PROPOSERS[kind[1].upper()], inputs.catalog.model(row.model), []
+    usual = inputs.catalog.usual_acceptance(proposer, target)
     if kind[2]:
         length = int(kind[2])
     else:
-        recipe = recommended_drafts(row.engine, proposer, target)
+        recipe = inputs.recommended_drafts(row.engine, proposer, target)
         length, whose = recipe or usual.longest, f"in the recipe of {row.engine}" if recipe else "usual"
         assumed.append(f"{length} proposals of a round, as {whose}")
     tokens = row.tokens_per_round
@@ -125,13 +95,13 @@ def _rounds(row: Measurement) -> _Rounds | None:
             raise InputError(f"no acceptance length of {row.model} with {row.speculation} is published")
         tokens = float(expected_tokens_by_position(usual.acceptance[:length]))
         assumed.append(f"{tokens:.3g} tokens of a round, as usual")
-    return _Rounds(proposer, length, tokens, "; ".join(assumed))
+    return proposer, length, tokens, "; ".join(assumed)
 
 
 def head_weights(model: str, weights: str | None) -> str | None:
     """The format of multi-token-prediction layers: 16 bits in checkpoints of 4, else that of the target."""
-    precision = Precision.of(catalog.model(model), weights)
-    narrow = min(BYTES_PER_ELEMENT[name] for name in (precision.weights, precision.experts))
+    precision = inputs.Precision.of(inputs.catalog.model(model), weights)
+    narrow = min(inputs.BYTES_PER_ELEMENT[name] for name in (precision.weights, precision.experts))
     return "bf16" if narrow < 1.0 else None
 
 
@@ -154,7 +124,7 @@ _SLOW_PROMPT = 10.0
 _LARGEST = 64
 
 
-def instance(rows: Sequence[Measurement], assumptions: Assumptions) -> tuple[Service, float]:
+def instance(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> tuple[Service, float]:
     """The service of a single pool, and how many instances of it there are.
 
     Parameters
@@ -171,7 +141,7 @@ def instance(rows: Sequence[Measurement], assumptions: Assumptions) -> tuple[Ser
     """
     row = rows[0]
     assert row.tp is not None and row.accelerators is not None
-    dp, pp, model = row.dp or 1, row.pp or 1, _model(row.model)
+    dp, pp, model = row.dp or 1, row.pp or 1, inputs.catalog.model(row.model)
     # Without experts, data parallelism means instances of their own.
     instance = row.tp * pp * (dp if has_experts(model) else 1)
     replicas = max(row.accelerators // instance, 1)
@@ -179,7 +149,7 @@ def instance(rows: Sequence[Measurement], assumptions: Assumptions) -> tuple[Ser
     return workers(rows, pool, assumptions, _in_flight(rows) / replicas).service(0), float(replicas)
 
 
-def pools(rows: Sequence[Measurement], assumptions: Assumptions) -> Pools:
+def pools(rows: Sequence[Measurement], assumptions: inputs.Assumptions) -> Pools:
     """The pools of a disaggregated server, of one layout each, without a price.
 
     Parameters
@@ -202,7 +172,12 @@ def pools(rows: Sequence[Measurement], assumptions: Assumptions) -> Pools:
 
 
 def workers(
-    rows: Sequence[Measurement], pool: RecordedPool, assumptions: Assumptions, most: float, *, apart: bool = False
+    rows: Sequence[Measurement],
+    pool: RecordedPool,
+    assumptions: inputs.Assumptions,
+    most: float,
+    *,
+    apart: bool = False,
 ) -> Services:
     """The layout of one worker of a pool as a service.
 
@@ -225,7 +200,7 @@ def workers(
         If the layout does not divide what it must, or nothing says how many requests ran.
     """
     row = rows[0]
-    requests, model = _requests(row), _model(row.model)
+    requests, model = _requests(row), inputs.catalog.model(row.model)
     single, stage = np.ones(1), pool.tp * pool.dp
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
     groups, depth = single * pool.dp * pool.pp, single * pool.pp
@@ -258,7 +233,7 @@ def _in_flight(rows: Sequence[Measurement]) -> float:
     return max((row.concurrency for row in rows if row.concurrency is not None), default=math.inf)
 
 
-def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
+def candidates(row: Measurement, assumptions: inputs.Assumptions) -> list[Service]:
     """Every layout that a deployment of some accelerators can have, as services.
 
     Parameters
@@ -277,7 +252,7 @@ def candidates(row: Measurement, assumptions: Assumptions) -> list[Service]:
     requests, chips = _requests(row), row.accelerators
     setup = _setup(row, requests, _cut(assumptions, assumptions.layout.tensor_layouts[-1:]))
     sizes = np.array([size for size in range(1, min(chips, _LARGEST) + 1) if chips % size == 0], dtype=float)
-    grid = InstanceGrid(sizes, np.ones(1), WholeLayouts(pipeline=True))
+    grid = engine.InstanceGrid(sizes, np.ones(1), engine.WholeLayouts(pipeline=True))
     layouts = every_service(setup, requests, grid, speculation_of(row))
     most = _most_sequences(row, setup) * layouts.plans.accelerators / layouts.plans.attention_ranks
     return [
@@ -340,7 +315,9 @@ def shortage(row: Measurement, service: Service) -> str:
     return f"weights and one request need {needed:,.1f} GB of the {present:,.1f} GB there are: predicted as if it ran"
 
 
-def _cuts(model: ModelSpec, plans: Plans, pool: RecordedPool, assumptions: Assumptions) -> tuple[TensorLayout, ...]:
+def _cuts(
+    model: inputs.ModelSpec, plans: Plans, pool: RecordedPool, assumptions: inputs.Assumptions
+) -> tuple[inputs.TensorLayout, ...]:
     """The ways to cut matrices that a layout allows; a layout that ran allows at least one."""
     problems = {
         cut: [problem for problem in indivisible(model, plans, cut, assumptions) if np.any(problem.where)]
@@ -353,7 +330,7 @@ def _cuts(model: ModelSpec, plans: Plans, pool: RecordedPool, assumptions: Assum
     return possible
 
 
-def _cut(assumptions: Assumptions, cuts: tuple[TensorLayout, ...]) -> Assumptions:
+def _cut(assumptions: inputs.Assumptions, cuts: tuple[inputs.TensorLayout, ...]) -> inputs.Assumptions:
     if cuts == assumptions.layout.tensor_layouts:
         return assumptions
     return assumptions.changed({"layout.tensor_layouts": cuts})
@@ -364,32 +341,22 @@ def version_told(row: Measurement) -> str:
     return row.engine_version or row.ran
 
 
-def _captured(row: Measurement, facts: EngineVersion | None, assumptions: Assumptions) -> float:
-    """Tokens of the largest step with prompts that is captured in pieces: as told, or by default [tokens]."""
-    if row.captured_tokens is not None:
-        return row.captured_tokens
-    if facts is None or facts.prompt_graphs is None:
-        return 0.0
-    step = row.step_tokens or assumptions.serving.prefill_chunk
-    return facts.prompt_graphs.tokens(step, latent=_model(row.model).has_latents)
-
-
-def facts_of(row: Measurement) -> EngineVersion | None:
+def facts_of(row: Measurement) -> inputs.EngineVersion | None:
     """Facts of the engine of a row; None where nobody counted its kernels."""
-    if row.engine not in catalog.names("engines") or row.compiled:
+    if row.engine not in inputs.catalog.names("engines") or row.compiled:
         return None
     day = None if row.days is None else row.days.until
     return _facts_at(row.engine, row.engine_version or row.ran, day, old=row.prefill_first)
 
 
 @cache
-def _facts_at(engine: str, version: str, day: date | None, *, old: bool) -> EngineVersion | None:
+def _facts_at(name: str, version: str, day: date | None, *, old: bool) -> inputs.EngineVersion | None:
     """Facts at a version of an engine; nothing of an ``old`` one that is not known.
 
     A row that does not say a version, or that of something around the engine, has what held on its day, and without a
     day what holds today; where kernels were not counted yet, what holds where they first were.
     """
-    spec = catalog.engine(engine)
+    spec = inputs.catalog.engine(name)
     counted = next((entry for entry in spec.versions if entry.kernels), None)
     if counted is None:
         return None
@@ -431,17 +398,17 @@ def _memory(
     return weights, cache / float(plans.batch[0]), available
 
 
-def _requests(row: Measurement) -> Requests:
+def _requests(row: Measurement) -> inputs.Requests:
     if row.isl is None:
         # A known context: any lengths that give it.
         assert row.context is not None
-        return Requests.model_validate({"isl": max(row.context - 1.0, 1.0), "osl": 2})
-    return Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
+        return inputs.Requests.model_validate({"isl": max(row.context - 1.0, 1.0), "osl": 2})
+    return inputs.Requests.model_validate({"isl": max(row.isl, 1.0), "osl": max(row.osl or 1.0, 1.0)})
 
 
-def _setup(row: Measurement, requests: Requests, assumptions: Assumptions) -> Setup:
-    model = _model(row.model)
-    precision = Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
+def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assumptions) -> Setup:
+    model = inputs.catalog.model(row.model)
+    precision = inputs.Precision.of(model, row.weights, None, row.kv, assumptions.capacity.embedding_format)
     # With what is known of the run of a row: the prompt tokens of a step, who launches kernels, copies of experts.
     changes: dict[str, float | bool | str | None] = {"serving.held_steps": row.held_steps}
     if row.step_tokens is not None and assumptions.serving.prefill_chunk:
@@ -456,27 +423,22 @@ def _setup(row: Measurement, requests: Requests, assumptions: Assumptions) -> Se
     facts = facts_of(row)
     if assumptions.host.engine is not None and facts is not None:
         changes["host.engine"] = f"{row.engine} {facts.version}"
-    if assumptions.host.captured_tokens and row.engine in catalog.names("engines"):
-        changes["host.captured_tokens"] = _captured(row, facts, assumptions)
+    if assumptions.host.captured_tokens and row.engine in inputs.catalog.names("engines"):
+        # Tokens of the largest step with prompts that is captured in pieces: as told, or by default.
+        graphs = facts and facts.prompt_graphs
+        captured: float | None = row.captured_tokens
+        if captured is None and graphs:
+            captured = graphs.tokens(row.step_tokens or assumptions.serving.prefill_chunk, latent=model.has_latents)
+        changes["host.captured_tokens"] = captured or 0.0
     if not row.two_batch:
         changes["network.two_batch_overlap"] = "never"
     if row.even_routing:
         changes["experts.spread"] = "even"
     if row.redundant_experts is not None:
         changes["experts.redundant"] = row.redundant_experts
-    chip, assumed = _chip(row.hardware), assumptions.changed(changes)
+    chip, assumed = inputs.catalog.hardware(row.hardware), assumptions.changed(changes)
     context, spread = (requests.mean_context, requests.spread) if row.context is None else (row.context, 0.0)
     return Setup(model, chip, precision, context, assumed, spread=spread).levelled(row.engine, version_told(row))
-
-
-@cache
-def _model(name: str) -> ModelSpec:
-    return catalog.model(name)
-
-
-@cache
-def _chip(name: str) -> HardwareSpec:
-    return catalog.hardware(name)
 
 
 #: Of the random arrivals, or lengths, of a run that is played [1].
@@ -584,7 +546,7 @@ def played(service: Service, simulated: Server, requests_per_second: float, coun
     return trace, float(np.max(stretched + trace.e2e))
 
 
-def decode_steps(requests: Requests, spread: float, count: int) -> Array:
+def decode_steps(requests: inputs.Requests, spread: float, count: int) -> Array:
     """Decode steps of the answers of a run: of :func:`uniform_lengths`, at least one each [1]."""
     lengths = uniform_lengths(requests.osl.mean, spread, count, np.random.default_rng(_SEED))
     return np.maximum(lengths.astype(float) - 1.0, 1.0)

@@ -17,10 +17,8 @@ from inference_econ.answers.disaggregated.load import closed_loop, played
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement
 from inference_econ.extras.servers.prediction import deployed
-from inference_econ.extras.servers.prediction import deployed as load_generator
-from inference_econ.extras.servers.prediction.deployed import assumed_rounds
 from inference_econ.inputs import Assumptions, catalog
-from inference_econ.serving import Server, Service, loaded
+from inference_econ.serving import Service, loaded
 from inference_econ.serving.simulation import play
 
 #: Which assumptions hold for a measurement.
@@ -142,11 +140,10 @@ def _deployment(row: Measurement) -> tuple[object, ...]:
 def _predict_group(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Prediction]:
     first = rows[0]
     try:
-        reason = _unusable(first)
-        if reason:
+        if reason := _unusable(first):
             return [Prediction(row, skipped=reason) for row in rows]
         predicted = (_disaggregated if first.decode is not None else _single)(rows, assumptions)
-        return [replace(prediction, rounds=assumed_rounds(first)) for prediction in predicted]
+        return [replace(prediction, rounds=deployed.assumed_rounds(first)) for prediction in predicted]
     except (InputError, NothingFitsError) as error:
         return [Prediction(row, skipped=str(error)) for row in rows]
 
@@ -176,24 +173,19 @@ def _single(rows: Sequence[Measurement], assumptions: Assumptions) -> list[Predi
     if first.tp is None:
         return [_best(row, assumptions) for row in rows]
     service, replicas = deployed.instance(rows, assumptions)
-    return _possible(_short(_under_load(rows, service, replicas), service), service)
+    return _checked(_under_load(rows, service, replicas), service)
 
 
-def _short(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
-    """Predictions with what memory lacks in the first of some services that do not fit."""
-    row = predictions[0].measurement
-    short = next(filter(None, (deployed.shortage(row, service) for service in services)), "")
-    return [replace(prediction, shortage=short) for prediction in predictions] if short else list(predictions)
-
-
-def _possible(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
-    """Predictions, none of those rows that cannot have run so."""
-    possible = []
+def _checked(predictions: Sequence[Prediction], *services: Service) -> list[Prediction]:
+    """Predictions with what memory lacks in the first of some services that do not fit; none where no run can be so."""
+    first = predictions[0].measurement
+    short = next(filter(None, (deployed.shortage(first, service) for service in services)), "")
+    checked = []
     for prediction in predictions:
         row = prediction.measurement
         reason = next(filter(None, (deployed.impossible(row, service) for service in services)), "")
-        possible.append(Prediction(row, skipped=reason) if reason else prediction)
-    return possible
+        checked.append(Prediction(row, skipped=reason) if reason else replace(prediction, shortage=short))
+    return checked
 
 
 def _under_load(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
@@ -212,13 +204,13 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
     runs = [row for row in rows if _is_run(row)]
     if not runs:
         return [_loop(row, service, replicas) for row in rows]
-    lengths = load_generator.ends(service, max(row.spread or 0.0 for row in runs))
+    lengths = deployed.ends(service, max(row.spread or 0.0 for row in runs))
     simulated = play.server(service, lengths, prefill_first=rows[0].prefill_first)
 
     # Rows that repeat others share their run.
     @cache
-    def run(look_steps: int, clients: int, count: int, spread: float) -> load_generator.GeneratorRun:
-        return load_generator.closed_loop(service, replace(simulated, look_steps=look_steps), clients, count, spread)
+    def run(look_steps: int, clients: int, count: int, spread: float) -> deployed.GeneratorRun:
+        return deployed.closed_loop(service, replace(simulated, look_steps=look_steps), clients, count, spread)
 
     return [_run(row, service, run, replicas) if _is_run(row) else _loop(row, service, replicas) for row in rows]
 
@@ -232,7 +224,7 @@ def _is_run(row: Measurement) -> bool:
 def _run(
     row: Measurement,
     service: Service,
-    played: Callable[[int, int, int, float], load_generator.GeneratorRun],
+    played: Callable[[int, int, int, float], deployed.GeneratorRun],
     replicas: float,
 ) -> Prediction:
     """A run of a closed loop from the first request to the last; all clients send their first one when it begins."""
@@ -266,7 +258,7 @@ def _steady(row: Measurement, service: Service, concurrency: float) -> Predictio
 
 def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> list[Prediction]:
     """Random arrivals: medians or means, as were measured, of a run if its length is known, or of endless ones."""
-    lengths = np.array([load_generator.prompt_tokens(service)])
+    lengths = np.array([deployed.prompt_tokens(service)])
     ends = any(row.requests is not None and row.requests <= _MOST_PLAYED for row in rows)
     simulated = play.server(service, lengths) if ends else None
     predictions = []
@@ -274,7 +266,12 @@ def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> lis
         assert row.requests_per_second is not None
         rate = row.requests_per_second / replicas
         if simulated is not None and row.requests is not None and row.requests <= _MOST_PLAYED:
-            seen = _played(row, service, simulated, rate, max(round(row.requests / replicas), 2))
+            # A run of so many requests, played.
+            count = max(round(row.requests / replicas), 2)
+            trace, seconds = deployed.played(service, simulated, rate, count)
+            typical = np.median if row.statistic == "median" else np.mean
+            tpot = float(typical(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
+            seen = float(typical(trace.ttft)), tpot, count / seconds
         else:
             # TTFT and TPOT [s], and completed requests [1/s].
             load = loaded(service, rate)
@@ -287,16 +284,6 @@ def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> lis
         idle = rate * service.prefill_busy_seconds <= _IDLE
         predictions.append(_prediction(row, service, *seen, idle=idle))
     return predictions
-
-
-def _played(
-    row: Measurement, service: Service, simulated: Server, rate: float, count: int
-) -> tuple[float, float, float]:
-    """TTFT and TPOT [s], and completed requests [1/s], of a run."""
-    trace, seconds = load_generator.played(service, simulated, rate, count)
-    typical = np.median if row.statistic == "median" else np.mean
-    tpot = float(typical(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
-    return float(typical(trace.ttft)), tpot, count / seconds
 
 
 def _batch(row: Measurement, service: Service, replicas: float) -> Prediction:
@@ -366,7 +353,7 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
             ttft, tpot, rate = load.ttft_seconds["mean"], load.tpot_seconds["mean"], load.completed_per_second
         else:
             # A run whose first requests all come at once.
-            steps = load_generator.decode_steps(requests, row.spread or 0.0, max(round(row.requests), 1))
+            steps = deployed.decode_steps(requests, row.spread or 0.0, max(round(row.requests), 1))
             together, host = max(round(row.concurrency), 1), pools.prefill.setup.assumptions.host
             run = played(pools, (0, 0), instances, together, steps)
             # Inside a link domain there is nothing to connect.
@@ -378,7 +365,7 @@ def _disaggregated(rows: Sequence[Measurement], assumptions: Assumptions) -> lis
         output = rate * requests.osl.mean / row.accelerators
         request = ttft + requests.decode_steps * tpot
         predictions.append(Prediction(row, ttft, tpot, request, output, idle=row.concurrency <= 1.0))
-    return _possible(_short(predictions, reading, writing), reading, writing)
+    return _checked(predictions, reading, writing)
 
 
 def _known(value: float) -> float | None:

@@ -3,15 +3,54 @@
 from __future__ import annotations
 
 import difflib
+import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inference_econ.errors import UnknownNameError
-from inference_econ.extras.servers.validation._report import TABLE, ComparedPoint, Dataset, Form, Report
 from inference_econ.inputs import catalog
 
-__all__ = ["DATASETS", "SERVERS", "ComparedPoint", "Dataset", "Form", "Report", "dataset", "validate"]
+if TYPE_CHECKING:
+    from inference_econ.extras.servers.validation._report import Report
+
+TABLE = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Measurements that a module of the same name predicts, an entry of ``datasets.toml``.
+
+    Attributes
+    ----------
+    name : str
+        As the command line takes it.
+    description : str
+        For people.
+    files : sequence of str
+        The files that come with the package, below ``scenarios/measured`` and without their suffix.
+    assumptions : sequence of str
+        Presets or models of collectives that are compared if none are named.
+    title : str
+        Of its report, with the name of the file in braces.
+    columns : sequence of str
+        Columns that a file of it must have.
+    notes : sequence of str
+        How its rows are predicted, and what is to be known of them.
+    form : str
+        How its rows are shown.
+    """
+
+    name: str
+    description: str
+    files: Sequence[str]
+    assumptions: Sequence[str]
+    title: str
+    columns: Sequence[str]
+    notes: Sequence[str] = ()
+    form: str = "errors"
 
 
 #: Sets of measurements by the name that the command line takes.
@@ -64,5 +103,8 @@ def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence
     path = catalog.folder("scenarios") / "measured" / f"{measured.files[0]}.csv" if file is None else Path(file)
     names = tuple(dict.fromkeys(assumptions)) or tuple(measured.assumptions)
     # What predicts is loaded when it is used.
-    report: Report = import_module(f"{__name__}._{measured.name}").report(measured, path, names)
-    return report
+    from inference_econ.extras.servers.validation._report import Report, read
+
+    points, before, after = import_module(f"{__name__}._{name}").compared(read(path, measured.columns), names)
+    notes = (*before, *measured.notes, *after)
+    return Report(name, measured.title.format(path.name), tuple(points), notes, measured.form)

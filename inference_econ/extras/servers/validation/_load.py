@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 
 from inference_econ.engine import Plans, Setup
 from inference_econ.errors import InferenceEconError
 from inference_econ.extras.servers.measurements import UnusableRowError, engine_name, hardware_name, model_name, served
-from inference_econ.extras.servers.validation._files import NumberedRow, preset, read
-from inference_econ.extras.servers.validation._report import ComparedPoint, Dataset, Report
+from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow, preset
 from inference_econ.inputs import Assumptions, Length, Precision, Requests, catalog
 from inference_econ.serving import Service, loaded, slots_of
 from inference_econ.serving.services import services
@@ -23,15 +22,14 @@ _MOST = {"vllm": 256}
 _QUEUE = 1.0
 
 
-def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
+def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
     """Every row of a file, predicted under each of some assumptions."""
-    lines = read(path, dataset.columns)
     points: list[ComparedPoint] = []
     for name in names:
         assumed = preset(name)
         services: dict[tuple[str, ...], Service] = {}
         points += [point for line in lines for point in _points(line, name, assumed, services)]
-    return dataset.report(path, points)
+    return points, (), ()
 
 
 def _points(
@@ -43,23 +41,17 @@ def _points(
         f"{line.text('rps')} requests/s"
     )
     key = tuple(line.text(column) for column in ("engine", "model", "precision", "hardware", "gpus", "isl", "osl"))
+    blank = ComparedPoint(id=line.id, series="all", subject=subject, assumptions=name, unit="")
     try:
         service = services_by_key[key] = services_by_key.get(key) or _service(line, engine, assumed)
         kept_up = line.needed("ttft_p50_ms") <= 1e3 * _QUEUE
         pairs = list(_pairs(line, service, kept_up=kept_up))
     except (UnusableRowError, InferenceEconError) as error:
-        yield ComparedPoint(id=line.id, series="all", subject=subject, assumptions=name, unit="", note=str(error))
+        yield replace(blank, note=str(error))
         return
     for quantity, unit, measured, predicted in pairs:
-        yield ComparedPoint(
-            id=line.id,
-            series=f"{quantity}, {engine}, {'kept up' if kept_up else 'queue'}",
-            subject=subject,
-            assumptions=name,
-            unit=unit,
-            measured=measured,
-            predicted=predicted,
-        )
+        series = f"{quantity}, {engine}, {'kept up' if kept_up else 'queue'}"
+        yield replace(blank, series=series, unit=unit, measured=measured, predicted=predicted)
 
 
 def _pairs(line: NumberedRow, service: Service, *, kept_up: bool) -> Iterator[tuple[str, str, float | None, float]]:

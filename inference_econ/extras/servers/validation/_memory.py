@@ -6,15 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
+from inference_econ._types import Array
 from inference_econ.engine import Plans, Setup, Speculation, kv_bytes_per_sequence, memory, needed_memory
-from inference_econ.errors import UnitError
 from inference_econ.extras.servers.measurements import UnusableRowError, format_name, hardware_name, model_name, served
-from inference_econ.extras.servers.validation._files import NumberedRow, preset, read
-from inference_econ.extras.servers.validation._report import ComparedPoint, Dataset, Report
+from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow, preset
 from inference_econ.inputs import Assumptions, HardwareSpec, Precision, catalog, divided, units
 
 #: Differences that are not explained [1].
@@ -51,11 +49,6 @@ class StatedDeployment:
     speculation: Speculation | None = None
 
     @property
-    def accelerators(self) -> float:
-        """Chips [1]."""
-        return float(self.plans.accelerators[0])
-
-    @property
     def bytes_per_sequence(self) -> float:
         """Cache of one sequence at the context [B]."""
         setup = self.setup
@@ -68,23 +61,18 @@ class StatedDeployment:
         """Cache of one token [B]."""
         return kv_bytes_per_sequence(self.setup.model, self.setup.precision, 1.0)
 
+    @property
     def need(self) -> memory.Memory:
         """Need by the capacity check."""
         return needed_memory(self.setup, self.plans, self.speculation)
 
-    def weights(self) -> float:
-        """Weights of a chip [B]."""
-        return float(self.need().weight_bytes.item()) / self.accelerators
-
-    def used(self) -> float:
-        """Weights and workspace of a chip [B]."""
-        need = self.need()
-        return float((need.weight_bytes + need.workspace_bytes).item()) / self.accelerators
-
     def free(self) -> float:
-        """Room that they leave for the cache on a chip [B]."""
-        need = self.need()
-        return float((need.available_bytes - need.weight_bytes).item()) / self.accelerators
+        """Room that weights and workspace leave for the cache on a chip [B]."""
+        return self.per_chip(self.need.available_bytes - self.need.weight_bytes)
+
+    def per_chip(self, whole: Array) -> float:
+        """Bytes of a chip, of those of the deployment [B]."""
+        return float(whole.item()) / float(self.plans.accelerators[0])
 
     def cached_tokens(self) -> float:
         """Tokens that fit the cache memory which the same engine reported [tokens]."""
@@ -92,22 +80,14 @@ class StatedDeployment:
         same = ("source_id", "parallelism", "notes")
         for other in self.others:
             if "KV cache GPU memory" in other.text("item") and all(other.text(c) == line.text(c) for c in same):
-                return _in_bytes(other, other.needed("value")) / self.bytes_per_token
+                return other.quantity(other.needed("value"), "B") / self.bytes_per_token
         raise UnusableRowError("the memory of this cache is not in the file")
-
-    def requests(self) -> float:
-        """Sequences that fit a chip [1]."""
-        return self.free() / self.bytes_per_sequence
 
     def tokens(self) -> float:
         """Tokens that fit the cache of the whole server [tokens]."""
         setup = replace(self.setup, context=self.setup.context or _LONG)
         needed = needed_memory(setup, self.plans, self.speculation)
         return memory.cached_tokens(needed, self.plans, setup.context, setup.assumptions).item()
-
-    def checkpoint(self) -> float:
-        """All weights, once [B]."""
-        return memory.weight_bytes(self.setup.model, self.setup.precision)
 
 
 #: What the items of a file mean, by their beginnings.
@@ -116,20 +96,21 @@ ITEMS: dict[str, Callable[[StatedDeployment], float]] = {
     "available KV cache memory per GPU": StatedDeployment.free,
     "KV cache max_tokens": StatedDeployment.cached_tokens,
     "KV cache GPU memory": StatedDeployment.free,
-    "KV bytes per token": lambda deployment: deployment.bytes_per_token,
-    "weights per GPU": StatedDeployment.weights,
-    "weights + activations per GPU": StatedDeployment.used,
+    "KV bytes per token": lambda stated: stated.bytes_per_token,
+    "weights per GPU": lambda stated: stated.per_chip(stated.need.weight_bytes),
+    "weights + activations per GPU": lambda stated: stated.per_chip(
+        stated.need.weight_bytes + stated.need.workspace_bytes
+    ),
     "free for KV per GPU": StatedDeployment.free,
-    "KV per request": lambda deployment: deployment.bytes_per_sequence,
-    "max concurrency per GPU": StatedDeployment.requests,
-    "checkpoint": StatedDeployment.checkpoint,
+    "KV per request": lambda stated: stated.bytes_per_sequence,
+    "max concurrency per GPU": lambda stated: stated.free() / stated.bytes_per_sequence,
+    "checkpoint": lambda stated: memory.weight_bytes(stated.setup.model, stated.setup.precision),
 }
 
 
-def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
+def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
     """Every row of a file, predicted under each of some assumptions."""
-    lines, points = read(path, dataset.columns), []
-    assumed = {name: preset(name) for name in names}
+    points, assumed = [], {name: preset(name) for name in names}
     for line, (name, assumptions) in product(lines, assumed.items()):
         chips = f"{line.text('n_gpus')} x {line.text('hardware')}"
         point = ComparedPoint(
@@ -145,7 +126,7 @@ def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
             points.append(replace(point, predicted=predicted, note=note))
         except UnusableRowError as error:
             points.append(replace(point, note=str(error)))
-    return dataset.report(path, points)
+    return points, (), ()
 
 
 def _predicted(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions) -> tuple[float, str]:
@@ -155,7 +136,7 @@ def _predicted(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumpt
     if heading is None:
         raise UnusableRowError(f"unknown item {item!r}")
     deployment = _deployment(line, lines, assumed)
-    unit = 1.0 if line.text("unit") in _COUNTS else _in_bytes(line, 1.0)
+    unit = 1.0 if line.text("unit") in _COUNTS else line.quantity(1.0, "B")
     ours = ITEMS[heading](deployment) / unit
     if ours <= 0.0:
         raise UnusableRowError(f"ours has no room for it: {item} would be {ours:.4g} {line.text('unit')}")
@@ -205,25 +186,20 @@ def _deployment(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assump
     written = item.removeprefix("checkpoint") if item.startswith("checkpoint") else line.text("weight_dtype")
     name, weights = served(base, hardware, written)
     model = catalog.model(name)
-    precision = Precision.of(
-        model, weights, None, format_name(line.text("kv_dtype")), assumed.capacity.embedding_format
-    )
+    kv = format_name(line.text("kv_dtype"))
+    precision = Precision.of(model, weights, None, kv, assumed.capacity.embedding_format)
     if "MoE" in line.text("weight_dtype"):
         # R1 as first published in NVFP4 keeps all of attention in 16 bits.
         precision = replace(precision, attention_output=precision.attention)
     setup = Setup(model, chip, precision, line.number("context") or 0.0, _told(line, chip, assumed))
-    return StatedDeployment(line, setup, _plans(line), lines, _speculation(line, setup))
-
-
-def _speculation(line: NumberedRow, setup: Setup) -> Speculation | None:
-    """Multi-token-prediction layers that a server had loaded to propose so many tokens, as in ``mtp 2``."""
-    text = line.text("proposer")
-    if not text:
-        return None
-    proposer = re.fullmatch(r"mtp (\d+)", text)
-    if proposer is None:
-        raise UnusableRowError(f"the proposer {text!r} is not understood; write for example 'mtp 2'")
-    return Speculation.of("mtp", longest=int(proposer[1]), setup=setup)
+    # Multi-token-prediction layers that a server had loaded to propose so many tokens.
+    text, speculation = line.text("proposer"), None
+    if text:
+        proposer = re.fullmatch(r"mtp (\d+)", text)
+        if proposer is None:
+            raise UnusableRowError(f"the proposer {text!r} is not understood; write for example 'mtp 2'")
+        speculation = Speculation.of("mtp", longest=int(proposer[1]), setup=setup)
+    return StatedDeployment(line, setup, _plans(line), lines, speculation)
 
 
 def _told(line: NumberedRow, chip: HardwareSpec, assumed: Assumptions) -> Assumptions:
@@ -261,10 +237,3 @@ def _plans(line: NumberedRow) -> Plans:
     sequences = apart * (line.number("batch") or 1.0)
     ep = degrees.get("ep", ranks if spread else 1.0)
     return Plans(ones * chips, ones * sequences, ones * pp, ones * tp, ones * ep, whole=True)
-
-
-def _in_bytes(line: NumberedRow, value: float) -> float:
-    try:
-        return units.parse_quantity(f"{value:.17g} {line.text('unit')}", "B")
-    except UnitError as error:
-        raise UnitError(f"{line.where}: {error}") from None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from inference_econ.extras.servers.validation._files import NumberedRow, preset, read
+from inference_econ.extras.servers.validation._report import NumberedRow, preset, read
 from inference_econ.inputs import Assumptions, NcclTree, Source, catalog
 
 COLUMNS = ("nccl_version", "group", "link_or_arch", "algorithm", "LL", "LL128", "Simple", "unit")
@@ -15,24 +15,17 @@ _PLACES = {"base": ("baseLat", "all"), "per_rank": ("hwLat", "NVLINK"), "per_dom
 _TAGS = re.compile(r"tags v(\d+)\.(\d+)[\d.-]* to v(\d+)\.(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class NcclConstant:
-    """One constant of a model, beside the table of one version.
-
-    Attributes
-    ----------
-    field : str
-        File and field.
-    version : str
-        Of NCCL.
-    ours, table : float
-        [s]
-    """
+class NcclConstant(NamedTuple):
+    """One constant of a model, beside the table of one version."""
 
     field: str
+    """File and field."""
     version: str
+    """Of NCCL."""
     ours: float
+    """[s]"""
     table: float
+    """[s]"""
 
     @property
     def equal(self) -> bool:
@@ -43,10 +36,7 @@ class NcclConstant:
 def constants() -> list[NcclConstant]:
     """Every constant of the shipped models of collectives that says it is from NCCL's tables."""
     lines = read(catalog.measured_files()["nccl_constants"], COLUMNS)
-    listed = []
-    for name in catalog.part_names("collectives"):
-        listed += list(compared(name, preset(name), lines))
-    return listed
+    return [found for name in catalog.part_names("collectives") for found in compared(name, preset(name), lines)]
 
 
 def compared(name: str, assumed: Assumptions, lines: list[NumberedRow]) -> Iterator[NcclConstant]:

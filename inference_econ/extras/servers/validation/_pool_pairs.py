@@ -5,38 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from inference_econ.answers.deployments.candidates import Arrangement
 from inference_econ.answers.deployments.serving_frontier import frontier
 from inference_econ.engine import Setup, Space
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.servers.measurements import UnusableRowError
-from inference_econ.extras.servers.validation._files import NumberedRow, read
-from inference_econ.extras.servers.validation._report import ComparedPoint, Dataset, Report
+from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow
 from inference_econ.inputs import Requests
 
 #: What stands for the profile that belongs to chip and engine.
-OWN = "profile"
+_OWN = "profile"
 #: Any price: the chips of both sides are alike.
 _PRICE = 1.0
-_WAYS: tuple[Arrangement, ...] = ("together", "apart")
+_WAYS: tuple[Arrangement, Arrangement] = ("together", "apart")
 
 
-def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
+def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
     """Every row of a file, answered under each of some assumptions."""
-    return dataset.report(path, (_answered(line, name) for line in read(path, dataset.columns) for name in names))
+    return [_answered(line, name) for line in lines for name in names], (), ()
 
 
 def _answered(line: NumberedRow, name: str) -> ComparedPoint:
     model, hardware, engine = line.text("model"), line.text("hardware"), line.text("engine")
-    blank = ComparedPoint(
-        id=line.id,
-        series="factor of pools",
-        subject=f"{model} on {hardware}, {engine}",
-        assumptions=name,
-        unit="x",
-    )
+    subject = f"{model} on {hardware}, {engine}"
+    blank = ComparedPoint(id=line.id, series="factor of pools", subject=subject, assumptions=name, unit="x")
     try:
         isl, osl, speed = line.needed("isl"), line.needed("osl"), line.needed("tokens_per_second")
         subject = f"{blank.subject}, {isl:g} + {osl:g} tokens at {speed:g} tokens/s"
@@ -46,14 +39,8 @@ def _answered(line: NumberedRow, name: str) -> ComparedPoint:
     except UnusableRowError as error:
         return replace(blank, note=str(error))
     try:
-        setup = Setup.of(
-            model,
-            hardware,
-            weights=line.text("weights") or None,
-            assumptions=None if name == OWN else name,
-            price=_PRICE,
-            engine=engine or None,
-        )
+        assumptions, weights = None if name == _OWN else name, line.text("weights") or None
+        setup = Setup.of(model, hardware, weights=weights, assumptions=assumptions, price=_PRICE, engine=engine or None)
         space = Space(max_accelerators=int(largest))
         # None of the published pairs speculates.
         fronts = [frontier(setup, requests, space, speculation=None, arrangement=way) for way in _WAYS]

@@ -1,17 +1,19 @@
-"""Report that every comparison of predictions and measurements gives."""
+"""Rows of files that are not of servers, and the report that comparisons with predictions give."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-TABLE = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text(encoding="utf-8"))
-#: How the rows of a set are shown: errors by kind of row, or one by one, where they are few and unlike each other.
-Form = Literal["errors", "listed"]
+from inference_econ.errors import InputError, UnitError
+from inference_econ.extras.servers.accuracy import Accuracy, accuracy, by_group
+from inference_econ.extras.servers.measurements import Cells, UnusableRowError
+from inference_econ.inputs import Assumptions, catalog, read_text, units
+from inference_econ.records.plain import attributes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,60 +73,145 @@ class Report:
     notes : tuple of str
         How rows were read and predicted.
     form : str
-        How the rows are shown, see :data:`Form`.
+        How the rows are shown: ``errors`` by kind of row, or ``listed`` one by one, where they are few and unlike.
     """
 
     dataset: str
     title: str
     points: Sequence[ComparedPoint]
     notes: tuple[str, ...] = ()
-    form: Form = "errors"
+    form: str = "errors"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """All that were compared, in order."""
         return tuple(dict.fromkeys(point.assumptions for point in self.points))
 
-    @property
-    def series(self) -> tuple[str, ...]:
-        """All kinds of rows, in order."""
-        return tuple(dict.fromkeys(point.series for point in self.points))
+    def record(self) -> dict[str, object]:
+        """Return the report as plain data."""
+        errors: dict[str, object] = {}
+        for name in self.assumptions:
+            points = [point for point in self.points if point.assumptions == name]
+            by_series = {series: accuracy.record() for series, accuracy in accuracies_of(points).items()}
+            of_parts = {which: accuracy_of(part).record() for which, part in parts_of(points)}
+            errors[name] = {**of_parts, "series": by_series}
+        return {**attributes(self, "dataset title"), "errors": errors, "points": self.records(), "notes": [*self.notes]}
+
+    def records(self) -> list[dict[str, object]]:
+        """Return one record for every point."""
+        columns = "id series subject assumptions fitted unit measured predicted log_error note"
+        return [{"dataset": self.dataset, **attributes(point, columns)} for point in self.points]
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """Measurements that a module of the same name predicts, an entry of ``datasets.toml``.
+#: What a dataset's module gives for the rows of a file: points, and notes before and after those of the dataset.
+Compared = tuple[Sequence[ComparedPoint], Sequence[str], Sequence[str]]
+
+
+def parts_of(points: Sequence[ComparedPoint]) -> Iterator[tuple[str, Sequence[ComparedPoint]]]:
+    """All of them; and apart, where there are any, those that constants were fitted to."""
+    yield "all rows", points
+    fitted = [point for point in points if point.fitted]
+    if fitted:
+        yield "fitted to", fitted
+    if fitted and len(fitted) < len(points):
+        yield "others", [point for point in points if not point.fitted]
+
+
+def accuracy_of(points: Sequence[ComparedPoint]) -> Accuracy:
+    """Return the errors of some points together."""
+    return accuracy([point.measured for point in points], [point.predicted for point in points])
+
+
+def accuracies_of(points: Sequence[ComparedPoint]) -> dict[str, Accuracy]:
+    """Return the errors of some points by the kind of row."""
+    measured, predicted = [point.measured for point in points], [point.predicted for point in points]
+    return by_group([point.series for point in points], measured, predicted)
+
+
+class NumberedRow(Cells):
+    """One row, which knows where it stands: what should be a number and is none is the user's error.
 
     Attributes
     ----------
-    name : str
-        As the command line takes it.
-    description : str
-        For people.
-    files : sequence of str
-        The files that come with the package, below ``scenarios/measured`` and without their suffix.
-    assumptions : sequence of str
-        Presets or models of collectives that are compared if none are named.
-    title : str
-        Of its report, with the name of the file in braces.
-    columns : sequence of str
-        Columns that a file of it must have.
-    notes : sequence of str
-        How its rows are predicted, and what is to be known of them.
-    form : str
-        How its rows are shown.
+    where : str
+        File and line.
+    id : str
+        Of the row, or its line.
     """
 
-    name: str
-    description: str
-    files: Sequence[str]
-    assumptions: Sequence[str]
-    title: str
-    columns: Sequence[str]
-    notes: Sequence[str] = ()
-    form: Form = "errors"
+    def __init__(self, cells: dict[str, str], path: Path, line: int) -> None:
+        super().__init__(cells)
+        self.where = f"{path}:{line}"
+        self.id = self.text("id") or f"line {line}"
 
-    def report(self, path: Path, points: Iterable[ComparedPoint], notes: Sequence[str] | None = None) -> Report:
-        """Report of the rows of a file."""
-        texts = tuple(self.notes if notes is None else notes)
-        return Report(self.name, self.title.format(path.name), tuple(points), texts, self.form)
+    def number(self, column: str) -> float | None:
+        """A positive number; None if blank.
+
+        Raises
+        ------
+        InputError
+            If it is anything else.
+        """
+        try:
+            return super().number(column)
+        except UnusableRowError as error:
+            raise InputError(f"{self.where}: {error}") from None
+
+    def quantity(self, value: float, unit: str) -> float:
+        """A number in the unit of the row, in a base unit.
+
+        Raises
+        ------
+        InputError
+            If the row's unit is of another kind.
+        """
+        try:
+            return units.parse_quantity(f"{value:.17g} {self.text('unit')}", unit)
+        except UnitError as error:
+            raise UnitError(f"{self.where}: {error}") from None
+
+
+def read(path: Path, columns: Sequence[str]) -> list[NumberedRow]:
+    """All rows of a CSV file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : sequence of str
+        What it must have; further columns do no harm.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, has no rows, or lacks a column.
+    """
+    try:
+        text = read_text(path, encoding="utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""), restval="", strict=True)
+        header = reader.fieldnames or ()
+        lines = [(reader.line_num, cells) for cells in reader]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+    if not header:
+        raise InputError(f"{path}: empty; a line of column names and a line for each measurement are needed")
+    missing = [column for column in columns if column not in header]
+    if missing:
+        raise InputError(f"{path}: lacks the columns {', '.join(missing)}; needed are {', '.join(columns)}")
+    if not lines:
+        raise InputError(f"{path}: holds no measurements, only column names")
+    return [NumberedRow({name: text for name, text in cells.items() if name}, path, at) for at, cells in lines]
+
+
+def preset(name: str) -> Assumptions:
+    """Assumptions by the name of a preset or its path; or ``deployable`` with the model of collectives of that name.
+
+    Raises
+    ------
+    InputError
+        If there is neither.
+    """
+    if name not in catalog.part_names("collectives"):
+        return catalog.assumptions(name)
+    # For every chip: without exceptions for families.
+    return catalog.assumptions("deployable", changes=[f"network.collectives={name}", "per_family={}"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
+from itertools import product
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from inference_econ.engine import Plans, Setup, Speculation, rounds
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import UnusableRowError, chip_count, hardware_name, model_name, served
 from inference_econ.extras.servers.prediction.deployed import head_weights
-from inference_econ.extras.servers.validation._files import NumberedRow, preset, read
-from inference_econ.extras.servers.validation._report import ComparedPoint, Dataset, Report
+from inference_econ.extras.servers.validation._report import Compared, ComparedPoint, NumberedRow, preset
 from inference_econ.formulas import speculation as formulas
 from inference_econ.inputs import Assumptions, Precision, catalog
 
@@ -25,30 +24,19 @@ _DEGREE = re.compile(r"\bTP(\d+)\b")
 _USER = "tok/s/user"
 
 
-def report(dataset: Dataset, path: Path, names: Sequence[str]) -> Report:
+def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:
     """Every row of a file, predicted under each of some assumptions."""
-    lines = read(path, dataset.columns)
-    assumed = {name: preset(name) for name in names}
-    points = [
-        replace(point, assumptions=name)
-        for line in lines
-        for name, assumptions in assumed.items()
-        for point in _points(line, lines, assumptions)
-    ]
-    return dataset.report(path, points)
+    pairs = list(product(lines, {name: preset(name) for name in names}.items()))
+    points = [replace(point, assumptions=name) for line, (name, at) in pairs for point in _points(line, lines, at)]
+    return points, (), ()
 
 
 def _points(line: NumberedRow, lines: Sequence[NumberedRow], assumed: Assumptions) -> list[ComparedPoint]:
     """All comparisons of a row; one without a prediction, and the reason, if there is none."""
     metric = line.text("metric")
-    blank = ComparedPoint(
-        id=line.id,
-        series=metric,
-        subject=", ".join(filter(None, (line.text(name) for name in ("target_model", "draft_model", "method")))),
-        assumptions="",
-        unit=line.text("unit"),
-        measured=line.number("value"),
-    )
+    subject = ", ".join(filter(None, (line.text(name) for name in ("target_model", "draft_model", "method"))))
+    unit, measured = line.text("unit"), line.number("value")
+    blank = ComparedPoint(id=line.id, series=metric, subject=subject, assumptions="", unit=unit, measured=measured)
     try:
         if blank.measured is None:
             raise UnusableRowError("value is blank")
@@ -95,19 +83,13 @@ def _deployed(
             return
         blank = replace(blank, measured=blank.measured / baseline)
     yield replace(blank, series="speed-up of a deployment", unit="x", predicted=gained * plain / whole)
-    first = next(
-        (
-            other
-            for other in lines
-            if other.text("source_id") == line.text("source_id") and other.number("n_draft") == 1.0
-        ),
-        None,
-    )
+    same = [other for other in lines if other.text("source_id") == line.text("source_id")]
+    first = next((other for other in same if other.number("n_draft") == 1.0), None)
     if first is not None and length > 1:
         rate = min(first.needed("accept_len") - 1.0, 1.0)
         alike = float(formulas.expected_tokens_by_position((rate,) * length))
-        unit = "tokens per round"
-        yield replace(blank, series="tokens per round, all alike", unit=unit, measured=gained, predicted=alike)
+        blank = replace(blank, series="tokens per round, all alike", unit="tokens per round")
+        yield replace(blank, measured=gained, predicted=alike)
 
 
 def _times(line: NumberedRow, assumed: Assumptions) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement
 from inference_econ.extras.servers.prediction.predict import predict
-from inference_econ.extras.servers.validation._report import TABLE
+from inference_econ.extras.servers.validation import TABLE
 from inference_econ.extras.servers.validation.rows import QUANTITIES, InputRow, Quantity
 from inference_econ.inputs import catalog
 

@@ -184,16 +184,12 @@ class InputRow:
         """
         if self.measurement is None or self.assumptions is None:
             return []
-        assumed, lacking = [], []
-        if self.assumed:
-            assumed = [UnlikeReason("layout is not recorded", f"assumed: {self.assumed}", "layout")]
+        found = reasons(measured_subject(self.measurement, self.assumptions.levels), self.assumptions)
         if self.prediction is not None and self.prediction.shortage:
-            lacking = [UnlikeReason("more memory is needed than there is", self.prediction.shortage, "layout")]
-        return [
-            *assumed,
-            *lacking,
-            *reasons(measured_subject(self.measurement, self.assumptions.levels), self.assumptions),
-        ]
+            found = [UnlikeReason("more memory is needed than there is", self.prediction.shortage, "layout"), *found]
+        if self.assumed:
+            found = [UnlikeReason("layout is not recorded", f"assumed: {self.assumed}", "layout"), *found]
+        return found
 
     @property
     def outside(self) -> list[str]:

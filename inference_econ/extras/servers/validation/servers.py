@@ -7,21 +7,23 @@ import os
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from functools import cache
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from inference_econ import _work
+from inference_econ._shown import Shown
 from inference_econ.errors import InputError
-from inference_econ.extras.servers import measurements
+from inference_econ.extras.servers import measurements, validation
 from inference_econ.extras.servers.accuracy import Accuracy, by_group, calibration_behind, deployment_key, was_fitted
 from inference_econ.extras.servers.fit import by_chance
 from inference_econ.extras.servers.measurements import MeasuredServer, Measurement, Skipped
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.result_files import RESULT_ENDINGS
-from inference_econ.extras.servers.validation._report import ComparedPoint
-from inference_econ.extras.servers.validation.bound import Violation
+from inference_econ.extras.servers.validation import SERVERS
+from inference_econ.extras.servers.validation._report import ComparedPoint, Report
+from inference_econ.extras.servers.validation.bound import Violation, violations
 from inference_econ.extras.servers.validation.rows import (
     QUANTITIES,
     REPEATED,
@@ -35,7 +37,7 @@ from inference_econ.extras.servers.validation.rows import (
 from inference_econ.inputs import Assumptions, ErrorSpread, catalog, known_misfits
 from inference_econ.inputs import Quantity as Fitted
 from inference_econ.inputs.engine import profiles
-from inference_econ.records.plain import attributes
+from inference_econ.records.plain import Frame, attributes, frame_of, spreadsheet_cell
 from inference_econ.records.texts import ENGINE_NAMES
 
 #: What the prediction of a row takes at most, about [s].
@@ -114,14 +116,14 @@ def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool 
     served = [server for file in files for server in file.found]
     only = None if assumptions is None else _with(catalog.assumptions(assumptions), levels=levels)
 
-    def usual(hardware: str, engine: str) -> Assumptions:
-        return of_hardware(hardware, engine, levels=levels)
+    def under(row: Measurement) -> Assumptions:
+        return only or of_hardware(row.hardware, row.engine, levels=levels)
 
     behind = None if only is None else calibration_behind(only)
     usable = [server for server in served if isinstance(server, Measurement)]
     _work.check(f"{len(usable):,} measured servers", seconds=_ROW_SECONDS * len(usable), smaller="datasets")
     processes = os.cpu_count() or 1
-    predictions = iter(predict(usable, lambda row: only or usual(row.hardware, row.engine), processes=processes))
+    predictions = iter(predict(usable, under, processes=processes))
     kept = {id(server) for server in measurements.distinct(usable)}
     numbers: Counter[str] = Counter()
     rows = []
@@ -131,24 +133,22 @@ def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool 
         if isinstance(server, Skipped):
             rows.append(InputRow(*place, None, None, server.reason, ""))
         else:
-            prediction, under = next(predictions), only or usual(server.hardware, server.engine)
+            prediction, assumed = next(predictions), under(server)
             apart = REPEATED if id(server) not in kept else f"{SPOILT}{server.spoilt}" if server.spoilt else ""
             if server.speculates and apart != REPEATED:
                 apart = f"{SPECULATION}{server.speculation}"
-            fitted = was_fitted(server, behind if only else calibration_behind(under))
-            rows.append(InputRow(*place, server, prediction, prediction.skipped, apart, under, fitted))
+            fitted = was_fitted(server, behind if only else calibration_behind(assumed))
+            rows.append(InputRow(*place, server, prediction, prediction.skipped, apart, assumed, fitted))
     return Servers(BY_HARDWARE if assumptions is None else assumptions, tuple(rows), tuple(files))
 
 
 @cache
 def of_hardware(hardware: str, engine: str, *, levels: bool = True) -> Assumptions:
-    """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine."""
-    return _profile(profiles.name_for(catalog.hardware(hardware).generation, engine), levels=levels)
+    """The assumptions for measurements on a chip if none are named: the profile of its generation and the engine.
 
-
-@cache
-def _profile(name: str, *, levels: bool) -> Assumptions:
-    """The catalogue copies what it gives; these are only looked at."""
+    The catalogue copies what it gives; these are only looked at.
+    """
+    name = profiles.name_for(catalog.hardware(hardware).generation, engine)
     return _with(catalog.assumptions(name), levels=levels)
 
 
@@ -185,7 +185,7 @@ def scores(rows: Iterable[InputRow], quantity: Quantity, by: Sequence[str] = ())
         if value is not None and row.measurement is not None:
             names.append("\0".join(GROUPS[key](row.measurement) for key in by))
             measured.append(value)
-            predicted.append(float("nan") if guess is None else guess)
+            predicted.append(guess)
     by_name = by_group(names, measured, predicted)
     ordered = sorted(by_name.items(), key=lambda item: -item[1].rows)
     return {tuple(name.split("\0")) if by else (): errors for name, errors in ordered}
@@ -232,17 +232,14 @@ def panels(report: Servers, by: str = "dataset") -> list[tuple[str, list[Compare
         unit = "tokens/s" if quantity.field.endswith("per_accelerator") else "s"
         points = [
             ComparedPoint(
-                id=row.id,
-                series=GROUPS[by](row.measurement),
-                subject=row.measurement.model,
-                assumptions=report.assumptions,
-                unit=unit,
-                measured=row.measured(quantity),
-                predicted=row.predicted(quantity),
+                id=row.id, series=GROUPS[by](server), subject=server.model, assumptions=report.assumptions,
+                unit=unit, measured=measured, predicted=predicted,
             )
             for row in report.counted()
-            if row.measurement is not None and row.measured(quantity) and row.predicted(quantity)
-        ]
+            if (server := row.measurement) is not None
+            and (measured := row.measured(quantity))
+            and (predicted := row.predicted(quantity))
+        ]  # fmt: skip
         if points:
             pictures.append((quantity.title, points))
     return pictures
@@ -319,11 +316,9 @@ def servers_record(report: Servers, by: Sequence[str] = ()) -> dict[str, object]
 def bound_record(violations: Sequence[Violation]) -> dict[str, object]:
     """Measurements that beat the bound as plain data."""
     beyond = [
-        attributes(violation.row, "id dataset")
-        | {"quantity": violation.quantity.name}
-        | attributes(violation, "measured bound factor")
-        | {"diagnosis": violation.why}
-        for violation in violations
+        attributes(each.row, "id dataset")
+        | {"quantity": each.quantity.name, **attributes(each, "measured bound factor"), "diagnosis": each.why}
+        for each in violations
     ]
     return {"dataset": "bound", "beyond": beyond}
 
@@ -345,12 +340,11 @@ def lines(report: Servers) -> Iterator[dict[str, object]]:
         line["assumptions"] = of_row if report.assumptions == BY_HARDWARE else report.assumptions
         for unit in units:
             for name, field in _LATENCIES.items():
-                heading = f"{name}_{unit}"
-                line |= _cells(row, heading, field, _UNITS[unit]) if unit == unit_of_file else _empty(heading)
+                line |= _cells(row, f"{name}_{unit}", field if unit == unit_of_file else "", _UNITS[unit])
         for name, field in _RATES.items():
             line |= _cells(row, name, field, 1.0)
         if points:
-            line |= _empty("value") if value is None else _value(row, *value)
+            line |= _cells(row, "value", "", 1.0) if value is None else _value(row, *value)
             line["unit"] = "" if value is None else value[1]
         skipped = bool(row.skipped)
         line |= {
@@ -362,19 +356,12 @@ def lines(report: Servers) -> Iterator[dict[str, object]]:
 
 
 def _cells(row: InputRow, name: str, field: str, factor: float) -> dict[str, float | None]:
-    value = None if row.prediction is None else getattr(row.prediction, field)
-    measured = None if row.measurement is None else getattr(row.measurement, field)
-    where = row.interval(field)
-    return {
-        f"measured_{name}": None if measured is None else factor * measured,
-        f"predicted_{name}": None if value is None else factor * value,
-        f"predicted_{name}_low": None if where is None else factor * where.low,
-        f"predicted_{name}_high": None if where is None else factor * where.high,
-    }
-
-
-def _empty(name: str) -> dict[str, float | None]:
-    return dict.fromkeys((f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high"))))
+    """What was measured and predicted under a field, and the ends of its interval; nothing without a field."""
+    where = row.interval(field) if field else None
+    ends = (None, None) if where is None else (where.low, where.high)
+    values = (getattr(row.measurement, field, None), getattr(row.prediction, field, None), *ends)
+    names = (f"measured_{name}", *(f"predicted_{name}{end}" for end in ("", "_low", "_high")))
+    return {name: None if value is None else factor * value for name, value in zip(names, values, strict=True)}
 
 
 def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
@@ -391,7 +378,7 @@ def _value(row: InputRow, published: str, unit: str) -> dict[str, float | None]:
         low, high = "predicted_value_low", "predicted_value_high"
         times[low], times[high] = times[high], times[low]
         return {name: None if time is None else 1.0 / time for name, time in times.items()}
-    return _empty("value")
+    return _cells(row, "value", "", 1.0)
 
 
 def reasons_outside(report: Servers, row: InputRow) -> list[str]:
@@ -486,3 +473,100 @@ def _left_out(profile: Assumptions | None, name: str, fitted: Iterable[InputRow]
     runs = runs_of(row for row in fitted if row.measurement is not None and getattr(row.measurement, field))
     chance = by_chance(runs) if runs else None
     return {"rows": spread.own or spread.rows, "inside": spread.covered, "width": spread.width, "by_chance": chance}
+
+
+@dataclass(frozen=True, repr=False)
+class Validated(Shown):
+    """Predictions of measured servers, and of other measurements, under one or several sets of assumptions.
+
+    Attributes
+    ----------
+    servers : tuple of Servers
+        Every row with what is predicted for it, for each set of assumptions.
+    datasets : sequence of (str, str or None)
+        Datasets that are not of servers by name, each with the file that replaces it.
+    assumptions : sequence of str
+        Presets that these are predicted under; those of each dataset by default.
+    bound : bool
+        Whether measurements that beat the preset ``ideal`` are wanted under other assumptions, too.
+    """
+
+    page = "extras.servers.pages.validate:ValidationPage"
+
+    servers: tuple[Servers, ...]
+    datasets: Sequence[tuple[str, str | None]] = ()
+    assumptions: Sequence[str] = ()
+    bound: bool = False
+
+    @cached_property
+    def others(self) -> Sequence[Report]:
+        """Reports of the datasets that are not of servers, which take their time when they are first asked for."""
+        return [validation.validate(name, file=file, assumptions=self.assumptions) for name, file in self.datasets]
+
+    @cached_property
+    def beyond(self) -> Sequence[Violation] | None:
+        """Measurements that are faster than the preset ``ideal`` lets them be; None where that is not asked."""
+        if not self.servers or not (self.bound or any(report.assumptions == "ideal" for report in self.servers)):
+            return None
+        return violations(self.servers[0].rows)
+
+    def record(self, keys: Sequence[str] = ()) -> list[dict[str, object]]:
+        """Return one record per comparison.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            What errors of servers are grouped by.
+        """
+        records = [{**servers_record(report, keys), "intervals": held_record(report)} for report in self.servers]
+        records += [] if self.beyond is None else [bound_record(self.beyond)]
+        return [*records, *(report.record() for report in self.others)]
+
+    def records(self) -> list[dict[str, object]]:
+        """Return one record per row of servers, with several assumptions block after block; else of other datasets."""
+        return [line for report in self.servers for line in lines(report)] or [
+            point for report in self.others for point in report.records()
+        ]
+
+    def to_frame(self) -> Frame:
+        """One line per row of servers, or of the other datasets if none of servers is wanted, with ten digits.
+
+        Predictions are in the units of their files, with the ends of their intervals of 80 %, or with the reason why
+        there is none.
+        """
+        records = self.records()
+        columns = list(dict.fromkeys(name for record in records for name in record))
+        return frame_of([[spreadsheet_cell(record.get(name)) for name in columns] for record in records], columns)
+
+
+def validate(
+    data: str | Path | Sequence[str | Path] = (),
+    *,
+    assumptions: str | Sequence[str] = (),
+    server: MeasuredServer | None = None,
+) -> Validated:
+    """Hold predictions against measured servers (``inference_econ.validate``).
+
+    Parameters
+    ----------
+    data : str, Path or sequence of these
+        Files of measurements, results of load generators, or names of shipped files; all of these by default.
+    assumptions : str or sequence of str
+        Presets by name or path; by default the profile of each row's engine and chip.
+    server : MeasuredServer, optional
+        What results of load generators do not say of the server.
+
+    Returns
+    -------
+    Validated
+        Errors, coverage and the rows that could not be compared.
+
+    Raises
+    ------
+    InputError
+        If a file or a name cannot be used.
+    """
+    sources = [data] if isinstance(data, (str, Path)) else list(data) or list(SERVERS)
+    names: list[str | None] = [assumptions] if isinstance(assumptions, str) else list(assumptions) or [None]
+    files = read(sources, server)
+    return Validated(tuple(held(files, name) for name in names))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.extras.servers.levels.observed import DEPTHS, Group, Observed, Spreads, places_of, shared_of
+from inference_econ.extras.servers.levels import DEPTHS, Group, Observed, Spreads, places_of, shared_of
 from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.predict import Prediction
 

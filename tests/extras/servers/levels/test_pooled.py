@@ -9,8 +9,20 @@ import pytest
 
 from data.levels.fitted import shared_data
 from inference_econ._types import Array
-from inference_econ.extras.servers.levels.observed import DEPTHS, Group, Observed, Place, level_of, places_of, pooled
-from inference_econ.extras.servers.levels.own import entries_of, known_entries, known_shared, levels_data, own_levels
+from inference_econ.extras.servers.levels import (
+    DEPTHS,
+    Group,
+    Observed,
+    Place,
+    entries_of,
+    known_entries,
+    known_shared,
+    level_of,
+    levels_data,
+    own_levels,
+    places_of,
+    pooled,
+)
 from inference_econ.inputs import MeasuredLevels
 from tests.extras.servers.levels.rows import GROUP, NESTED, SPREADS, measurement, observed
 

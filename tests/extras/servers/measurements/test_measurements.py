@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from data.measurements.__main__ import columns
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import Measurement, Skipped, measurements
 from inference_econ.extras.servers.measurements import RecordedPool
-from inference_econ.extras.servers.measurements._record import columns
 from inference_econ.extras.servers.prediction import predict
 from inference_econ.inputs import catalog
 from tests.reading import tables

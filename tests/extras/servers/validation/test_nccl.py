@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from inference_econ.extras.servers.validation import _nccl
-from inference_econ.extras.servers.validation._files import preset, read
+from inference_econ.extras.servers.validation._report import preset, read
 from inference_econ.inputs import catalog
 
 LINES = read(catalog.measured_files()["nccl_constants"], _nccl.COLUMNS)

@@ -33,8 +33,7 @@ from inference_econ.extras.servers.pages.servers import beyond, errors, tables
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.validation import bound, servers
 from inference_econ.extras.servers.validation.rows import Coverage
-from inference_econ.extras.servers.validation.servers import bound_record, servers_record
-from inference_econ.extras.servers.validation.validated import Validated
+from inference_econ.extras.servers.validation.servers import Validated, bound_record, servers_record
 from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text
 from tests.shipped import shipped_servers
