@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 SUBJECT = ("assess", "llama_3_70b", "h100_sxm", "--gpus", 8)
 

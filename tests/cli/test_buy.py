@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 ASKED = ("buy", "llama_3_8b", "h100_sxm", "--tp", 1)
 

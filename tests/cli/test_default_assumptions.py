@@ -10,7 +10,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.inputs.engine import profiles
 from tests import asking
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 from tests.reading import tables
 
 #: No server of it was measured, so that its intervals are the wide ones.

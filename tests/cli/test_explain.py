@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 
 def test_explain_shows_operators_and_memory_unless_told_not_to(command: Command) -> None:

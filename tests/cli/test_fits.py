@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 
 def test_sizes_that_have_room_for_so_many(command: Command) -> None:

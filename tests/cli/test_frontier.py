@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inference_econ.inputs import catalog
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4, "--decode-only")
 

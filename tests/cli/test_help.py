@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inference_econ.requests import tables
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 app: Any = importlib.import_module("inference_econ_cli.main").app
 

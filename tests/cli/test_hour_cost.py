@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inference_econ.inputs import catalog
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 
 def test_the_help_names_the_usual_terms(command: Command) -> None:

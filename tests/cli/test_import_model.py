@@ -9,7 +9,7 @@ import pytest
 
 import inference_econ as ie
 from tests.checkpoints import folder, tensors
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "hf_configs"
 #: Keys that older configurations of the class do not have.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.conftest import Command, rows
+from tests.commands import Command, rows
 
 ASKED = ("intensity", "llama_3_70b", "h100_sxm", "--tp", "8", "--assumptions", "ideal")
 

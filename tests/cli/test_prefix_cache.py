@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 CACHE = ("cache", "llama_3_8b", "h100_sxm", "--tp", 1)
 

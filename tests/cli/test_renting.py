@@ -6,7 +6,7 @@ from math import ceil
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 QUICK = ("--ttft", "2 s", "--tpot", "40 ms", "--max-instance-gpus", 8)
 RATE = ("--request-rate", 5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 SMALL = ("rollout", "llama_3_8b", "h100_sxm", "--tp", 1, "--gpus", 2, "--no-speculation", "--prompts", 16)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.commands import Command
 from tests.reading import tables
 
 SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import inference_econ as ie
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 _TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1, "--engine", "vllm")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 ASKED = ("what-if", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--input", "price", "--input", "hbm_bandwidth")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 
 def test_those_that_do_not_hold(command: Command, refused: Command) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from inference_econ.formulas.money import revealed_exponents
 from inference_econ.formulas.speculation import expected_tokens, implied_acceptance
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 HOUR = ("infer", "--hour-price", "--truth", "llama_3_8b", "--offer", "input=0.03,output=0.06,speed=60,on=h100_sxm")
 

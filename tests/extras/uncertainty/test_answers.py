@@ -17,7 +17,7 @@ from inference_econ.extras.uncertainty.answer import answer, errors_of, quantile
 from inference_econ.extras.uncertainty.asks import UncertaintyAsk
 from inference_econ.inputs import LEVELS, Settings, catalog
 from inference_econ.studies.settings import frontier_of
-from tests.studies.uncertainty.studies import COMMON, MEMORY_BOUND, TWO, answered, factor, study
+from tests.extras.uncertainty.studies import COMMON, MEMORY_BOUND, TWO, answered, factor, study
 
 
 def own(*inputs: dict[str, Any]) -> list[dict[str, Any]]:

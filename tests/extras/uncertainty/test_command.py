@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 from tests.reading import tables
 
 if TYPE_CHECKING:

@@ -293,7 +293,7 @@ def test_draws_that_a_chip_cannot_hold_do_not_count() -> None:
 def test_open_models_treated_as_closed_as_the_documents_say() -> None:
     """Of twelve models either size of nine lies in its interval of 80 %."""
     total, active, _ = ie.run("studies/open_as_closed").tables
-    text = (Path(__file__).parents[2] / "docs" / "evidence" / "infer.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "evidence" / "infer.md").read_text(encoding="utf-8")
     assert [table.notes[0].split(" true")[0] for table in (total, active)] == ["9 of 12", "9 of 12"]
     assert f"- All parameters: {' '.join(total.notes)}" in text
     assert f"- Active parameters: {' '.join(active.notes)}" in text

@@ -15,7 +15,7 @@ from inference_econ.extras.sweeps.stored import Sweep
 from inference_econ.extras.sweeps.workers import answers
 from inference_econ.inputs import Settings
 from inference_econ.studies.settings import frontier_of
-from tests.sweeps import AXES, COMMON, study
+from tests.extras.sweeps.studies import AXES, COMMON, study
 
 
 def _swept(axes: dict[str, Any] | None = None, /, **further: Any) -> ie.Sweep:

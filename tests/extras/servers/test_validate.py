@@ -14,7 +14,7 @@ from inference_econ.extras.servers import Servers, validation
 from inference_econ.extras.servers.validation import servers
 from inference_econ.extras.servers.validation.rows import File
 from inference_econ.inputs import catalog
-from tests.cli.conftest import Command
+from tests.commands import Command
 from tests.shipped import shipped_servers
 
 SHIPPED = catalog.measured_files()["collectives"]

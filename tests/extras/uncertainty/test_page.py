@@ -18,7 +18,7 @@ from inference_econ.extras.uncertainty.page import (
     share_bars,
 )
 from inference_econ.records.plain import csv_text, json_text
-from tests.studies.uncertainty.studies import TWO, answered, factor
+from tests.extras.uncertainty.studies import TWO, answered, factor
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.inputs import catalog
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 #: Llama 3.1 70B on eight H100s, in the columns of InferenceMAX.
 HEADER = "hf_model,hardware,framework,precision,spec_decoding,isl,osl,tp,concurrency,median_ttft_s,median_tpot_s"

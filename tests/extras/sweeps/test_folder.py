@@ -17,7 +17,7 @@ from inference_econ.errors import InputError, TooMuchError
 from inference_econ.extras.sweeps import rows
 from inference_econ.extras.sweeps.combinations import Combinations
 from inference_econ.inputs import Scenario
-from tests.sweeps import AXES, study
+from tests.extras.sweeps.studies import AXES, study
 
 
 @pytest.fixture(scope="module")

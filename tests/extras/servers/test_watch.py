@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 LLAMA = ("llama_3_8b", "h100_sxm", "--tp", "1", "--dp", "1", "--pp", "1", "--engine", "vllm")
 LENGTHS = ("--isl", "2000", "--osl", "400")

@@ -10,7 +10,7 @@ from inference_econ.errors import InputError
 from inference_econ.extras.sweeps.asks import SweepAsk
 from inference_econ.extras.sweeps.combinations import Combinations
 from inference_econ.extras.sweeps.workers import answers
-from tests.sweeps import study
+from tests.extras.sweeps.studies import study
 
 
 def test_a_process_that_the_system_ends_is_told() -> None:

@@ -13,7 +13,7 @@ from inference_econ.engine import Setup
 from inference_econ.engine.step import PARTS
 from inference_econ.extras import servers
 from inference_econ.extras.servers import run_check as held_run
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")
 PINNED = (*LLAMA, "--tp", "2", "--dp", "1", "--pp", "1")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inference_econ.extras.uncertainty.answer import design, shares
-from tests.studies.uncertainty.studies import MEMORY_BOUND, TWO, answered, factor
+from tests.extras.uncertainty.studies import MEMORY_BOUND, TWO, answered, factor
 
 #: Of Ishigami and Homma (1990): sin x + a sin^2 y + b z^4 sin x, each from -pi to pi.
 A, B = 7.0, 0.1

@@ -11,7 +11,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.extras import web
 from inference_econ.extras.agents import simulation as agent_play
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 ONE = ("llama_3_8b", "h100_sxm", "--tp", 1, "--dp", 1, "--pp", 1)
 FILE = """name: helpers

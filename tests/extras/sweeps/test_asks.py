@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from inference_econ.errors import SpecError
-from tests.sweeps import AXES, study
+from tests.extras.sweeps.studies import AXES, study
 
 
 @pytest.mark.rows

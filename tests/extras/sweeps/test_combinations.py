@@ -11,7 +11,7 @@ from inference_econ.errors import InputError, TooMuchError, UnknownNameError
 from inference_econ.extras.sweeps.asks import SweepAsk
 from inference_econ.extras.sweeps.combinations import Combinations, check_work, combinations_of
 from inference_econ.inputs import catalog
-from tests.sweeps import AXES, study
+from tests.extras.sweeps.studies import AXES, study
 
 
 def _combinations(axes: dict[str, Any] | None = None, /, **further: Any) -> Combinations:

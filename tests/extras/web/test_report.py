@@ -10,7 +10,7 @@ import pytest
 
 from inference_econ.records.plain import json_text
 from inference_econ.requests import COMMANDS
-from tests.cli.conftest import Command
+from tests.commands import Command
 from tests.documents import Document, read
 from tests.reading import tables
 

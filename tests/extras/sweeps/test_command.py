@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from inference_econ.inputs import spec_text
-from tests.cli.conftest import Command, record
-from tests.sweeps import study
+from tests.commands import Command, record
+from tests.extras.sweeps.studies import study
 
 
 @pytest.fixture

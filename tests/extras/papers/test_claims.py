@@ -40,7 +40,7 @@ def _ours(name: str) -> dict[str, float]:
 
 @pytest.mark.long
 def test_the_page_of_the_documents_is_what_is_computed_now(ledger: Ledger) -> None:
-    page = Path(__file__).parents[2] / "docs" / "evidence" / "claims.md"
+    page = Path(__file__).parents[3] / "docs" / "evidence" / "claims.md"
     assert page.read_text(encoding="utf-8") == ClaimsPage(ledger).markdown(), (
         "inference-econ claims --format markdown -o docs/evidence/claims.md"
     )
