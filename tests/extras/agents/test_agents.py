@@ -105,7 +105,7 @@ def test_the_longest_turn_is_rarer_than_the_few_that_are_drawn() -> None:
 
 @pytest.mark.parametrize("means", [Means(accelerators=6), Means(dollars_per_hour=20.0)])
 def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_play, "_LEAST", 1800)
+    monkeypatch.setattr(agent_play, "_LEAST", 600)
     work, offers = small(Space(Pins(tp=1, dp=1, pp=1)))
     kept = Targets(tpot_seconds=0.008, ttft_seconds=1.0)
     best = work.most_agents(offers, means, kept)[0]
@@ -261,7 +261,7 @@ def test_agentperf_is_what_servers_carry_that_read_prompts_again_or_find_them(
 def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     """MiniMax-M2.5 on H200: apart they need a tenth fewer chips, though answers are read again."""
     work, setup = Agents.of("coding_agent"), Setup.of("minimax_m2_5", "h200_sxm", engine="vllm")
-    found = work.recommend(market(setup, work.requests), 100)
+    found = work.recommend(market(setup, work.requests, Space(max_accelerators=4)), 100)
     best, together = found[0], next(choice for choice in found if choice.fleet is None)
     assert isinstance(best, AgentDeployment) and best.fleet is not None
     assert best.dollars_per_hour < 0.95 * together.dollars_per_hour
@@ -281,11 +281,6 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     # A stock that has no room for both kinds, or a day that costs no less, is no reason to say so.
     assert not day.sentences(1e6, RENTED, catalog.elasticity(), {best.service.setup.hardware.name: 1}, 1)
     assert not day.sentences(1.0, RENTED, catalog.elasticity(), {}, 1)
-    # As many chips carry as many agents.
-    most = work.most_agents(
-        market(setup, work.requests, arrangement="apart"), Means(accelerators=best.accelerators), most=1
-    )
-    assert most.choices[0].use.agents >= 90
 
 
 HELPERS = SessionSpec(
@@ -299,12 +294,7 @@ RENTED: tuple[Way, ...] = ("on_demand",)
 
 @pytest.mark.parametrize(
     ("model", "chip", "arrangement", "number"),
-    [
-        ("llama_3_8b", "h100_sxm", "both", 60),
-        ("llama_3_8b", "l40s", "both", 20),
-        ("qwen3_32b", "h200_sxm", "both", 40),
-        ("llama_3_8b", "h100_sxm", "apart", 100),
-    ],
+    [("llama_3_8b", "l40s", "both", 20), ("llama_3_8b", "h100_sxm", "apart", 100)],
 )
 def test_questions_about_agents_choose_the_same_fleet(
     model: str, chip: str, arrangement: Arrangement, number: int, monkeypatch: pytest.MonkeyPatch
