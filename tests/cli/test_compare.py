@@ -27,14 +27,6 @@ def test_chips_without_watts_are_not_drawn_against_power(command: Command, tmp_p
     assert "Ironwood" not in (tmp_path / "power.svg").read_text(encoding="utf-8")
 
 
-def test_proposers_side_by_side(command: Command) -> None:
-    outcome = command(*SUBJECT, "--eagle", "--series", "n-grams: ngram=true, acceptance=0.2", "--format", "json")
-    assert outcome.code == 0, outcome.err
-    head, grams = json.loads(outcome.out)["series"]
-    fastest = [max(point["tokens_per_second_per_user"] for point in one["points"]) for one in (head, grams)]
-    assert fastest[0] > 1.2 * fastest[1]
-
-
 def test_prices_speeds_pins_and_what_ifs(command: Command) -> None:
     prices = ("--on", "h200_sxm", "--price", "h100_sxm=2", "--price", "h200_sxm=3", "--speed", 50, "--speed", 20)
     pins = ("--tp", 2, "--batch", 100, "--domain", 2, "--set", "assumptions.host.launch=0 us")

@@ -27,12 +27,6 @@ def test_pipelines_can_be_left_out(command: Command) -> None:
     assert len(_degrees(_points(command, "--grid", "paper", "--pipeline"), "pp")) > 1
 
 
-def test_limits_of_size_and_demand(command: Command) -> None:
-    assert max(point["accelerators"] for point in _points(command)) == 4
-    for point in _points(command, "--max-throughput", 500):
-        assert point["batch"] * point["tokens_per_second_per_user"] <= 500 * (1 + 1e-12)
-
-
 def test_pinned_degrees(command: Command) -> None:
     options = ("--tp", 2, "--dp", 2, "--pp", 1, "--batch", 100, "--any-layout")
     (point,) = _points(command, *options)

@@ -9,17 +9,6 @@ from tests.commands import Command, record
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 1, "--isl", 1000, "--osl", 200)
 
 
-def _ways(command: Command, arrangement: str) -> set[bool]:
-    """Whether pools serve, of the points of a frontier."""
-    points = record(command, "frontier", *SMALL, arrangement)["points"]
-    return {"prefill" in point["layout"] for point in points}
-
-
-def test_a_frontier_has_instances_that_do_both_or_pools_as_it_is_asked(command: Command) -> None:
-    assert _ways(command, "--together") == {False}
-    assert _ways(command, "--apart") == {True}
-
-
 @pytest.mark.parametrize("question", ["frontier", "recommend", "price"])
 def test_an_engine_that_cannot_serve_is_named_and_the_others_answer(command: Command, question: str) -> None:
     words = (question, "llama_3_8b", "mi300x", "--engine", "trtllm", "--engine", "vllm", "--max-instance-gpus", 1)
@@ -54,11 +43,3 @@ def test_an_engine_brings_its_layouts_and_its_profile(command: Command) -> None:
     assert {point["layout"]["engine"] for point in points} == {"trtllm"}
     named = record(command, *FRONTIER, "--engine", "trtllm", "--assumptions", "deployable")
     assert named["assumptions"] == "deployable"
-
-
-def test_engines_are_compared(command: Command) -> None:
-    words = ("compare", "qwen3_30b_a3b", "--on", "h100_sxm", "--max-instance-gpus", 8)
-    found = record(command, *words, "--engine", "vllm", "--engine", "sglang", "--any-layout")
-    series = found["series"]
-    assert [one["label"] for one in series] == ["vllm", "sglang", "any"]
-    assert [one["assumptions"] for one in series[:2]] == ["profiles/vllm_hopper", "profiles/sglang_hopper"]

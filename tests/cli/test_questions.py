@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-import pytest
 from math import ceil
 from pathlib import Path
+
+import pytest
+
 from tests.commands import Command, record
+
 
 def test_explain_options(command: Command) -> None:
     subject = ("explain", "llama_3_8b", "tpu_v7", "--weights", "fp8", "--assumptions", "ideal", "--price", "2")
@@ -105,14 +108,14 @@ def test_a_power_cap_makes_a_step_longer(command: Command) -> None:
 
 
 def test_bare_latencies_are_milliseconds(command: Command) -> None:
-    promised = ("recommend", *SMALL, "--request-rate", 5)
+    promised = ("recommend", *SMALL, "--request-rate", 5, "--engine", "vllm", "--tp", 1)
     options = record(command, *promised, "--ttft", 500, "--tpot", "25.5")["asked"]["options"]
     assert (options["ttft"], options["tpot"]) == (0.5, 0.0255)
     bare = command(*promised, "--ttft", 2000, "--tpot", 20).out
     assert bare == command(*promised, "--ttft", "2 s", "--tpot", "20 ms").out
 
 
-QUICK = ("--ttft", "2 s", "--tpot", "40 ms", "--max-instance-gpus", 8)
+QUICK = ("--ttft", "2 s", "--tpot", "40 ms", "--max-instance-gpus", 2)
 
 
 RATE = ("--request-rate", 5)
@@ -138,4 +141,3 @@ def test_loads_carry_the_bill_of_their_machines(command: Command) -> None:
     assert (by_nodes["accelerators"], by_nodes["accelerators_rented"]) == (6, 8)
     assert by_nodes["dollars_per_hour"] == pytest.approx(by_slices["dollars_per_hour"] * 8 / 6)
     assert "3 instances of 2 x NVIDIA H100 SXM5 80GB (8 rented), tp2" in command(*pinned, "--rent", "node").out
-

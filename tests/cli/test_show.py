@@ -117,14 +117,6 @@ def test_without_a_terminal_lines_have_100_characters(command: Command, monkeypa
     assert 90 < max(map(len, lines)) <= 100
 
 
-def test_columns_of_numbers_end_alike(command: Command) -> None:
-    lines = command(*SUBJECT, "--quiet").out.splitlines()
-    rows = lines[lines.index(next(line for line in lines if line.startswith("──"))) + 1 :]
-    assert sum(" * " in line for line in rows) == 1
-    ends = {re.match(r" *[\d.,]+", line).end() for line in rows}  # type: ignore[union-attr]
-    assert len(ends) == 1
-
-
 @pytest.mark.parametrize("short", ["json", "csv"])
 def test_short_forms(command: Command, refused: Command, short: str) -> None:
     assert command(*SUBJECT, f"--{short}").out == command(*SUBJECT, "--format", short).out
