@@ -27,7 +27,6 @@ from inference_econ.extras.closed_models.frontiers import (
     with_experts,
 )
 from inference_econ.extras.closed_models.infer import drawn, infer
-from inference_econ.extras.closed_models.page import InferencePage, inferred_charts
 from inference_econ.extras.closed_models.posterior import interval, log_likelihood, markup, posterior, revenue
 from inference_econ.inputs import catalog
 
@@ -260,20 +259,6 @@ def test_priors_under_which_nothing_fits_are_refused() -> None:
 def test_improper_priors_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
         Priors.build({**USUAL.model_dump(exclude_unset=True), "sources": kept_sources(), **changes}, origin="mine")
-
-
-def test_the_answer_as_tables_data_and_pictures() -> None:
-    found = infer([observed_offer("input=3,output=15,speed=60")], samples=64, truth="llama_3_405b")
-    page = InferencePage(found)
-    sizes, options, offers = page.tables()
-    assert sizes.columns[-1] == "truth"
-    assert any("effective draws" in note for note in sizes.notes)
-    assert ("model", "dense", "33") in [row[:3] for row in options.rows]
-    assert len(offers.rows) == 1
-    assert len(page.frame()) == 64
-    record = found.to_dict()
-    assert record["truth"]["active_inside"] == found.active_parameters.holds(405e9)
-    assert [chart.title for chart in inferred_charts(found)] == ["Active parameters", "Prices by speed"]
 
 
 def test_draws_that_a_chip_cannot_hold_do_not_count() -> None:

@@ -57,9 +57,9 @@ def test_a_walk_along_the_traffic_finds_the_same_crossovers(bought: Purchase, sh
 @pytest.mark.parametrize("arrangement", ["both", "together", "apart"])
 def test_the_fleet_that_is_recommended_for_a_traffic_is_billed(arrangement: Arrangement) -> None:
     """Two commands say the same of every chip, and what is cheaper at some traffic is so from a smaller one on."""
-    rate, requests = 300.0, ie.Requests(1000, 200)
+    rate, requests, space = 300.0, ie.Requests(1000, 200), ie.Space(max_accelerators=2)
     chips = {
-        chip: ie.market(ie.Setup.of("llama_3_8b", chip, engine="vllm"), requests, arrangement=arrangement)
+        chip: ie.market(ie.Setup.of("llama_3_8b", chip, engine="vllm"), requests, space, arrangement=arrangement)
         for chip in ("h100_sxm", "l40s")
     }
     offers = [candidate for candidates in chips.values() for candidate in candidates]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,9 @@ FLOPS, BANDWIDTH = 0.7 * 312e12, 0.75 * 1555e9
 PRODUCT_FLOPS, PRODUCT_BANDWIDTH, SHOWN = 0.807 * 312e12, 0.841 * 1555e9, 1 - 0.621
 #: A layer's attention: down, up and output projections of DeepSeek-V2, in elements.
 WEIGHTS = 5120 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 5120
+
+#: Changes that make the question a quick one.
+SMALL: dict[str, Any] = {"whole_step": None, "contexts": (256,), "batches": (1,), "drawn_batches": None}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +62,7 @@ def test_every_printed_cell_is_reproduced(result: Result) -> None:
 
 def test_a_wrong_number_would_be_told(asked: LatentVariantsAsk) -> None:
     wrong = asked.rows[0].replace(printed={"kB": "81.93"})
-    answer = latent_attention.compare(asked.replace(rows=(wrong,), whole_step=None))
+    answer = latent_attention.compare(asked.replace(rows=(wrong,), **SMALL))
     (cell,) = answer.tables[0].cells("item")
     assert not cell.match
     assert cell.note == "ours is 81.92, +0.0 % of the printed value"
@@ -244,14 +248,14 @@ def test_a_variant_may_never_win(asked: LatentVariantsAsk, tmp_path: Path) -> No
     path = tmp_path / "narrow.yaml"
     text = catalog.locate("models", "deepseek_v2").read_text(encoding="utf-8")
     path.write_text(text.replace("kv_rank: 512", "kv_rank: 64"), encoding="utf-8")
-    small = asked.replace(whole_step=None, contexts=(256,), batches=(1,), drawn_batches=None)
+    small = asked.replace(**SMALL)
     (row,) = latent_attention.compare(small.replace(model=str(path))).tables[3].rows
     assert row.values == ("never", "never", "never")
 
 
 def test_what_does_not_fit_breaks_even_nowhere(asked: LatentVariantsAsk) -> None:
     huge = asked.verification.replace(batch=100_000)
-    small = asked.replace(whole_step=None, contexts=(256,), batches=(1,), drawn_batches=None, verification=huge)
+    small = asked.replace(**SMALL, verification=huge)
     answer = latent_attention.compare(small)
     (row,) = answer.tables[3].rows
     assert row.values[1:] == ("does not fit", "does not fit")
@@ -266,7 +270,7 @@ def test_what_cannot_be_compared_is_refused(asked: LatentVariantsAsk, changes: d
 
 def test_whole_steps_must_divide(asked: LatentVariantsAsk) -> None:
     assert asked.whole_step is not None
-    uneven = asked.replace(whole_step=asked.whole_step.replace(tp=3, batches=(9,)))
+    uneven = asked.replace(**{**SMALL, "whole_step": asked.whole_step.replace(tp=3, batches=(9,))})
     with pytest.raises(InputError, match=r"batch 9 of DeepSeek-V2: heads, layers, experts or widths do not divide"):
         latent_attention.compare(uneven)
 

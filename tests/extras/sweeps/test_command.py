@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+import inference_econ as ie
 from inference_econ.inputs import spec_text
 from tests.commands import Command, record
 from tests.extras.sweeps.studies import study
 
 
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the small sweep and its answers in the folder ``out``."""
+    folder = tmp_path_factory.mktemp("answered")
+    (folder / "study.yaml").write_text(spec_text(study()))
+    ie.sweep(str(folder / "study.yaml"), folder / "out")
+    return folder
+
+
 @pytest.fixture
-def swept(command: Command, tmp_path: Path) -> Command:
-    """Runs commands where the small sweep has been answered into the folder ``out``."""
-    (tmp_path / "study.yaml").write_text(spec_text(study()))
-    answered = command("sweep", "study.yaml", "-o", "out", "--jobs", "1", "--quiet")
-    assert (answered.code, answered.err) == (0, "")
+def swept(command: Command, answered: Path, tmp_path: Path) -> Command:
+    """Runs commands in a copy of that folder."""
+    shutil.copytree(answered, tmp_path, dirs_exist_ok=True)
     return command
 
 
@@ -31,9 +40,9 @@ def test_what_cannot_be_asked_is_refused(swept: Command, arguments: list[str], m
 
 
 def test_run_and_figure_answer_small_sweeps_too(swept: Command) -> None:
-    answered = record(swept, "run", "study.yaml")
-    assert answered["combinations"] == 12
-    assert answered["cheapest"] == record(swept, "sweep", "study.yaml", "-o", "out", "--quiet")["cheapest"]
+    run = record(swept, "run", "study.yaml")
+    assert run["combinations"] == 12
+    assert run["cheapest"] == record(swept, "sweep", "study.yaml", "-o", "out", "--quiet")["cheapest"]
     assert swept("figure", "study.yaml", "-o", "figure.svg").code == 0
     assert "llama_3_70b" in Path("figure.svg").read_text()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -11,13 +10,9 @@ from inference_econ.answers.slo import chance_below
 from inference_econ.extras.uncertainty.answer import Uncertainty
 from inference_econ.extras.uncertainty.page import (
     UncertaintyPage,
-    band_plot,
-    chance_plot,
     explained,
     findings,
-    share_bars,
 )
-from inference_econ.records.plain import csv_text, json_text
 from tests.extras.uncertainty.studies import TWO, answered, factor
 
 
@@ -62,32 +57,3 @@ def test_speeds_that_are_not_always_reached_have_no_shares_and_say_which_have(tw
     assert fast.knowledge[0].dollars is None
     record: Any = UncertaintyPage(fast).plain()
     assert record["all_known"]["saved_dollars_per_million_output_tokens"] is None
-
-
-def test_data_say_the_same(two: Uncertainty) -> None:
-    record = json.loads(json_text(UncertaintyPage(two).record()))
-    assert (record["samples"], record["evaluations"], record["frontiers"]) == (512, 512 * 5, 2)
-    first = record["series"][0]
-    assert first["cheapest_at_speed"]["value"] == two.chance(0, two.at).value
-    assert first["dollars_per_million_output_tokens"]["median"][two.at] == two.bands[1, two.at, 0]
-    assert record["inputs"][0]["distribution"] == "held_out"
-    assert record["inputs"][1]["distribution"] == "lognorm(s=0.3) times the present value"
-    assert record["shares"]["choice"][1]["input"] == "price of H100"
-    assert any(source["file"] == "scenario: Mine" for source in record["sources"])
-    rows = csv_text(two.to_frame()).splitlines()
-    assert len(rows) == 1 + 2 * two.speeds.size
-    assert rows[0].startswith("series,tokens_per_second_per_user,dollars_per_million_output_tokens,")
-
-
-def test_pictures_have_bands_chances_and_shares(two: Uncertainty) -> None:
-    bands, chances = band_plot(two), chance_plot(two)
-    assert [line.label for line in bands.lines] == ["H100", "H200"]
-    assert all(line.band is not None for line in bands.lines)
-    assert chances.marks == {"80 tokens/s": 80.0}
-    at = two.at
-    assert sum(line.y[at] for line in chances.lines) == pytest.approx(100.0)
-    known = explained(two)
-    assert known is not None
-    bars = share_bars(two, *known)
-    assert list(bars.bars) == ["profile", "price of H100", "price of H200"]
-    assert set(UncertaintyPage(two).charts()) == {"answer", "knowledge"}
