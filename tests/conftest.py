@@ -38,10 +38,15 @@ def _shares(path: Path) -> bool:
 
 
 class _Together(LoadFileScheduling):  # type: ignore[misc]
-    """Runs the tests of a file in one process, and in one as well all files that share predictions of all servers."""
+    """Runs the tests of a file in one process, and in one as well all files that share predictions of all servers.
+
+    Each golden page goes to the process that is free.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
+        if file.startswith("tests/golden/"):
+            return nodeid
         return _SHARED if _shares(self.config.rootpath / file) else file
 
 
