@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,15 +25,18 @@ def _setup(price: float) -> ie.Setup:
     return ie.Setup.of("llama_3_8b", "h100_sxm", price=price)
 
 
-def _answers(price: float) -> dict[str, Shown]:
-    layouts = ie.offer(_setup(price), REQUESTS, SPACE)
-    return {
-        "frontier": ie.frontier(_setup(price), REQUESTS, SPACE),
-        "price": ie.price(layouts, 5.0),
-        "recommend": ie.recommend([layouts], 5.0, ie.Targets(0.5)),
-        "load": ie.load(layouts, [2.0, 5.0]),
-        "gpus": ie.most_traffic([layouts], ie.Means(2), ie.Targets()),
-    }
+def _layouts(price: float) -> Any:
+    return ie.offer(_setup(price), REQUESTS, SPACE)
+
+
+#: Answers by the price of an hour.
+ANSWERS: dict[str, Callable[[float], Shown]] = {
+    "frontier": lambda price: ie.frontier(_setup(price), REQUESTS, SPACE),
+    "price": lambda price: ie.price(_layouts(price), 5.0),
+    "recommend": lambda price: ie.recommend([_layouts(price)], 5.0, ie.Targets(0.5)),
+    "load": lambda price: ie.load(_layouts(price), [2.0, 5.0]),
+    "gpus": lambda price: ie.most_traffic([_layouts(price)], ie.Means(2), ie.Targets()),
+}
 
 
 def _amounts(answer: Shown) -> list[Amount]:
@@ -40,9 +45,9 @@ def _amounts(answer: Shown) -> list[Amount]:
     return [text for text in (*made.answer, *cells) if isinstance(text, Amount)]
 
 
-@pytest.mark.parametrize("kind", ["frontier", "price", "recommend", "load", "gpus"])
+@pytest.mark.parametrize("kind", ANSWERS)
 def test_what_has_a_slider_is_in_proportion_to_the_price(kind: str) -> None:
-    cheap, dear = (_amounts(_answers(price)[kind]) for price in (2.0, 5.0))
+    cheap, dear = (_amounts(ANSWERS[kind](price)) for price in (2.0, 5.0))
     assert cheap
     for one, other in zip(cheap, dear, strict=True):
         assert other.value == pytest.approx(2.5 * one.value, rel=1e-12)
@@ -54,13 +59,11 @@ def _sliders(answer: Shown) -> list[str]:
 
 
 def test_only_what_is_exact_has_a_slider() -> None:
-    answers = _answers(2.0)
-    assert _sliders(answers["frontier"]) == ["price", "use"]
-    assert _sliders(answers["price"]) == ["price", "use", "cached"]
+    assert _sliders(ANSWERS["frontier"](2.0)) == ["price", "use"]
+    sheet = ANSWERS["price"](2.0)
+    assert _sliders(sheet) == ["price", "use", "cached"]
     assert _sliders(ie.hour_cost(ie.hardware("h100_sxm"))) == []
-    layouts = ie.offer(_setup(2.0), REQUESTS, SPACE)
-    assert _sliders(ie.most_traffic([layouts], ie.Means(dollars_per_hour=20.0), ie.Targets())) == []
-    sheet = answers["price"]
+    assert _sliders(ie.most_traffic([_layouts(2.0)], ie.Means(dollars_per_hour=20.0), ie.Targets())) == []
     assert isinstance(sheet, ie.Sheet)
     assert _sliders(replace(sheet, api={"input": 1.0})) == []  # margins are no proportion
     several = ie.compare(models="llama_3_8b", hardware=["h100_sxm", "h200_sxm"], tp=1)
