@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from .conftest import Command
+    from tests.commands import Command
 
 PROGRAM = str(Path(sys.executable).with_name("inference-econ"))
 
