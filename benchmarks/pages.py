@@ -3,7 +3,8 @@
 ``python -m benchmarks.pages FOLDER [WORD...]`` writes JSON, CSV, Markdown, the text at 80 and 100 columns, charts as
 Vega-Lite and the question with its conclusion. Run it before and after a change of structure.
 ``python -m benchmarks.pages --golden [WORD...]`` renews ``tests/golden``: the text at 80 columns of each page, and a
-digest of each key of its JSON. With words, both take only the commands whose key or command line contains one of them.
+digest of each key of its JSON and of each chart. With words, both take only the commands whose key or command line
+contains one of them.
 """
 
 from __future__ import annotations
@@ -60,10 +61,15 @@ def ask(command: str) -> Page | str:
 
 
 def digests(page: Page) -> dict[str, str]:
-    """Digest of each key of a page's JSON, or of the whole under ``rows`` if the JSON is a list."""
+    """Digest of each key of a page's JSON, or of the whole under ``rows`` if the JSON is a list, and of its charts.
+
+    A chart counts with its title and its data, which do not depend on the version of Altair.
+    """
     record = page.record()
     parts = record if isinstance(record, Mapping) else {"rows": record}
-    return {str(key): _digest(value) for key, value in parts.items()}
+    drawn = {f"chart {name}": chart.to_dict(validate=False) for name, chart in page.charts().items()}
+    charts = {name: [spec.get("title"), [*spec["datasets"].values()]] for name, spec in drawn.items()}
+    return {str(key): _digest(value) for key, value in (*parts.items(), *charts.items())}
 
 
 def _digest(value: object) -> str:

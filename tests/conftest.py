@@ -1,4 +1,4 @@
-"""Tables of the tests.
+"""Tables of the tests, and fixtures that run commands.
 
 A parameter ``<file>_row`` runs a test once per row of ``fixtures/<file>.csv``. The mark ``rows`` runs one once per row
 of its table in the YAML file beside its module, whose first row names the parameters.
@@ -7,6 +7,9 @@ of its table in the YAML file beside its module, whose first row names the param
 from __future__ import annotations
 
 import gc
+import importlib.metadata
+import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from tests.commands import Command, Outcome
 from tests.reading import fixture_rows, tables
 
 # Machines may be busy: how long an example takes is no property of the code. Whether a change is good must not depend
@@ -34,10 +38,15 @@ def _shares(path: Path) -> bool:
 
 
 class _Together(LoadFileScheduling):  # type: ignore[misc]
-    """Runs the tests of a file in one process, and in one as well all files that share predictions of all servers."""
+    """Runs the tests of a file in one process, and in one as well all files that share predictions of all servers.
+
+    Each golden page goes to the process that is free.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
+        if file.startswith("tests/golden/"):
+            return nodeid
         return _SHARED if _shares(self.config.rootpath / file) else file
 
 
@@ -62,3 +71,52 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("rows"):
         names, *table = tables(Path(metafunc.module.__file__))[metafunc.function.__name__]
         metafunc.parametrize(names, table)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """Runs ``inference-econ`` with some arguments in an empty folder."""
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="inference-econ")
+    start = entry.load()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "118")
+    monkeypatch.setenv("LINES", "40")
+
+    def run(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["inference-econ", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_info:
+            start()
+        code = exit_info.value.code
+        assert isinstance(code, int)
+        printed = capsys.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def refused(command: Command) -> Command:
+    """Runs a command that must fail: nothing on the output stream, one message, no traceback."""
+
+    def run(*arguments: object, code: int = 2) -> Outcome:
+        outcome = command(*arguments)
+        assert outcome.code == code, outcome
+        assert outcome.out == ""
+        assert "Error: " in outcome.err
+        assert "Traceback" not in outcome.err
+        return outcome
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], str]:
+    """Writes a scenario and gives its path."""
+
+    def writing(text: str) -> str:
+        path = tmp_path / "mine.yaml"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return writing

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 SUBJECT = ("assess", "llama_3_70b", "h100_sxm", "--gpus", 8)
 
@@ -45,15 +45,6 @@ def test_a_fleet_is_equal_instances(command: Command) -> None:
     alone = record(command, *SERVED, "--batch", 64)
     assert steps["predicted"]["batch"] == alone["predicted"]["batch"] == 64
     assert steps["frontiers"]["same_size"] == alone["frontiers"]["same_size"]
-
-
-def test_throughput_and_batch_say_how_fast_a_user_is_served(command: Command) -> None:
-    given = [
-        command(*SUBJECT, *fullness, "--context", 500, "--format", "json").out
-        for fullness in (("--throughput", 3200, "--batch", 64), ("--tokens-per-second", 50, "--batch", 64))
-    ]
-    first, second = (json.loads(text) for text in given)
-    assert {**first, "asked": None} == {**second, "asked": None}
 
 
 #: A page of metrics of two replicas of Qwen3 32B; where it comes from is said in ``tests/fixtures/README.md``.

@@ -13,7 +13,7 @@ import pytest
 
 from inference_econ.inputs import catalog
 from inference_econ.report import gallery
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 FRONTIER = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", "4")
 STEPS = (*FRONTIER, "--decode-only")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import inference_econ as ie
-from tests.cli.conftest import Command
+from tests.commands import Command
 from tests.reading import tables
 
 #: What the installed script does, from where the interpreter itself is ready.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.inputs import catalog
-from tests.cli.conftest import Command, rows
+from tests.commands import Command, rows
 
 ENTRIES: list[tuple[catalog.Kind, str, str]] = [
     ("hardware", "h100_sxm", "NVIDIA H100 SXM5 80GB"),

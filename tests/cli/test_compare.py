@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 SUBJECT = ("compare", "llama_3_8b", "--on", "h100_sxm", "--max-instance-gpus", 2)
 
@@ -25,14 +25,6 @@ def test_chips_without_watts_are_not_drawn_against_power(command: Command, tmp_p
     both = (*SUBJECT, "--on", "tpu_v7", "--y", "power", "--plot", "power.svg")
     assert "Not drawn: Google TPU7x (Ironwood) lists no watts" in command(*both).said
     assert "Ironwood" not in (tmp_path / "power.svg").read_text(encoding="utf-8")
-
-
-def test_proposers_side_by_side(command: Command) -> None:
-    outcome = command(*SUBJECT, "--eagle", "--series", "n-grams: ngram=true, acceptance=0.2", "--format", "json")
-    assert outcome.code == 0, outcome.err
-    head, grams = json.loads(outcome.out)["series"]
-    fastest = [max(point["tokens_per_second_per_user"] for point in one["points"]) for one in (head, grams)]
-    assert fastest[0] > 1.2 * fastest[1]
 
 
 def test_prices_speeds_pins_and_what_ifs(command: Command) -> None:

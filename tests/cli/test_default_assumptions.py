@@ -10,7 +10,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.inputs.engine import profiles
 from tests import asking
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 from tests.reading import tables
 
 #: No server of it was measured, so that its intervals are the wide ones.
@@ -35,10 +35,6 @@ def first_record(command: Command, *arguments: object) -> dict[str, Any]:
 def asked(name: str, chip: str) -> tuple[object, ...]:
     first, *flags = name.split()
     return (first, MODEL, chip, *flags, *COMMANDS[name])
-
-
-def test_a_cache_is_read_under_the_profile_of_the_generation(command: Command) -> None:
-    assert first_record(command, *asked("cache", "b200"))["assumptions"] == default("b200").name
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -70,13 +66,6 @@ def test_several_chips_have_their_own(command: Command) -> None:
     both = command("recommend", MODEL, "h100_sxm", "--on", "tpu_v6e", *SMALL, "--why").out
     assert f"{default('h100_sxm', FIRST).name} (NVIDIA H100 SXM5 80GB)" in " ".join(both.split())
     assert "deployable (Google TPU v6e (Trillium))" in " ".join(both.split())
-
-
-def test_pools_of_two_kinds_of_chips_have_their_own(command: Command) -> None:
-    words = ("frontier", MODEL, "h100_sxm", "--apart", "--decode-on", "b200", "--engine", FIRST, *SMALL, "--why")
-    chips = (("h100_sxm", "NVIDIA H100 SXM5 80GB"), ("b200", "NVIDIA B200 SXM6 180GB"))
-    named = ", ".join(f"{default(chip, FIRST).name} ({name})" for chip, name in chips)
-    assert f"Assumptions: {named}." in " ".join(command(*words).out.split())
 
 
 # How far off

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from inference_econ.inputs import catalog
 from inference_econ.requests import tables
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 app: Any = importlib.import_module("inference_econ_cli.main").app
 
@@ -105,3 +106,17 @@ def test_what_is_no_name_is_completed_as_a_file(command: Command, monkeypatch: p
 def test_other_shells_get_a_script_too(command: Command, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", f"{shell}_source")
     assert "_INFERENCE_ECON_COMPLETE" in command().out
+
+
+def test_the_help_of_an_hour_names_the_usual_terms(command: Command) -> None:
+    text, terms = _help(command, "hour-cost"), catalog.ownership()
+    for name in (
+        "lifetime_years",
+        "utilisation",
+        "host_watts",
+        "pue",
+        "dollars_per_kwh",
+        "yearly_operations",
+        "cost_of_capital",
+    ):
+        assert f"[{getattr(terms, name):g}]" in text

@@ -9,22 +9,12 @@ import pytest
 
 import inference_econ as ie
 from tests.checkpoints import folder, tensors
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "hf_configs"
 #: Keys that older configurations of the class do not have.
 LEFT_OUT = ("num_key_value_heads", "attention_bias")
 GPT_OSS = str(FOLDER / "openai--gpt-oss-20b_config.json")
-
-
-def test_groups_of_experts_are_shown_where_there_are_any(command: Command) -> None:
-    deepseek = str(FOLDER / "deepseek-ai--DeepSeek-V3_config.json")
-    summary = command("import-model", deepseek, "--format", "markdown").out
-    assert "8 of 256 experts of 2,048 in 4 of 8 groups, shared 2,048" in summary
-    answer = record(command, "import-model", deepseek)
-    assert answer["blocks"][1]["routing_groups"] == 8
-    assert answer["blocks"][1]["active_groups"] == 4
-    assert "groups" not in command("import-model", GPT_OSS).out
 
 
 def test_written_file_is_a_model_of_the_catalogue(command: Command, tmp_path: Path) -> None:
@@ -48,14 +38,6 @@ def test_defaults_of_the_class_are_named_wherever_they_are_counted(command: Comm
         assert "leaves out, and defaults of the published class or model are counted: num_key_value_heads 32." in text
     text = command("import-model", str(config)).said
     assert "are counted: num_key_value_heads 32, attention_bias false." in text
-
-
-def test_experts_without_a_latent_width_are_said_to_have_none(tmp_path: Path) -> None:
-    nemotron = "nvidia--NVIDIA-Nemotron-3-Nano-30B-A3B-BF16_config.json"
-    assert ie.model(str(FOLDER / nemotron)).left_out == ("moe_latent_size none",)
-    config = tmp_path / "config.json"
-    config.write_text(json.dumps({**json.loads((FOLDER / nemotron).read_text()), "moe_latent_size": None}))
-    assert not ie.model(str(config)).left_out
 
 
 def test_refusal_is_one_message_and_leaves_no_file(command: Command, tmp_path: Path) -> None:

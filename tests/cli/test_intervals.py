@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command, record, rows
+from tests.commands import Command, record, rows
 from tests.reading import tables
 
 #: Commands that predict, and what of their rows is uncertain.

@@ -15,7 +15,7 @@ import pytest
 
 from inference_econ.extras.agents import simulation as agent_play
 from inference_econ.inputs.engine import launch_options as starting
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 LLAMA = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--request-rate", "5", "--tpot", "50 ms", "--ttft", "2 s")
 PINNED = (*LLAMA, "--tp", "2", "--dp", "1", "--pp", "1")

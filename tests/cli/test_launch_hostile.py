@@ -14,7 +14,7 @@ import yaml
 
 from inference_econ.answers.launching import plan
 from inference_econ.inputs.catalog import folder
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 HOSTILE = (
     "a/b$(touch PWNED)",

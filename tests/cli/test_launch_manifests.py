@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from inference_econ.inputs.engine import launch_options as starting
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 SCHEMAS = Path(__file__).parents[1] / "fixtures" / "schemas"
 COMMANDS = {"vllm": "vllm serve", "sglang": "sglang.launch_server", "trtllm": "trtllm-serve serve"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.commands import Command
 from tests.reading import tables
 
 POOLS: list[str] = tables(Path(__file__))["POOLS"]

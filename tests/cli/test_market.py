@@ -1,23 +1,15 @@
-"""Options that say who competes to serve: engines and their layouts, pools, and who proposes tokens."""
+"""Which deployments compete: engines, prefill and decode pools, chains, and budgets of power."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", 1, "--isl", 1000, "--osl", 200)
-
-
-def _ways(command: Command, arrangement: str) -> set[bool]:
-    """Whether pools serve, of the points of a frontier."""
-    points = record(command, "frontier", *SMALL, arrangement)["points"]
-    return {"prefill" in point["layout"] for point in points}
-
-
-def test_a_frontier_has_instances_that_do_both_or_pools_as_it_is_asked(command: Command) -> None:
-    assert _ways(command, "--together") == {False}
-    assert _ways(command, "--apart") == {True}
 
 
 @pytest.mark.parametrize("question", ["frontier", "recommend", "price"])
@@ -43,22 +35,52 @@ def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Com
     assert reason.startswith("sglang 0.5.23: ")
 
 
-FRONTIER = ("frontier", "qwen3_30b_a3b", "h100_sxm", "--max-instance-gpus", 16)
+APART = (
+    *("recommend", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200, "--apart"),
+    *("--engine", "vllm", "--no-speculation"),
+)
 
 
-def test_an_engine_brings_its_layouts_and_its_profile(command: Command) -> None:
-    found = record(command, *FRONTIER, "--engine", "trtllm")
-    assert found["assumptions"] == "profiles/trtllm_hopper"
-    points = found["points"]
-    assert all(1.0 in (point["layout"]["tp"], point["layout"]["dp"]) for point in points)
-    assert {point["layout"]["engine"] for point in points} == {"trtllm"}
-    named = record(command, *FRONTIER, "--engine", "trtllm", "--assumptions", "deployable")
-    assert named["assumptions"] == "deployable"
+def test_a_frontier_of_pools_of_two_chips(command: Command, tmp_path: Path) -> None:
+    saved = tmp_path / "front.json"
+    saved.write_text(command("frontier", *APART[1:], "--decode-on", "h200_sxm", "--json").out)
+    layout = json.loads(saved.read_text())["points"][0]["layout"]
+    assert layout["prefill_hardware"].startswith("NVIDIA H100")
+    assert "H100" in command("launch", saved, "--choice", 1).said
 
 
-def test_engines_are_compared(command: Command) -> None:
-    words = ("compare", "qwen3_30b_a3b", "--on", "h100_sxm", "--max-instance-gpus", 8)
-    found = record(command, *words, "--engine", "vllm", "--engine", "sglang", "--any-layout")
-    series = found["series"]
-    assert [one["label"] for one in series] == ["vllm", "sglang", "any"]
-    assert [one["assumptions"] for one in series[:2]] == ["profiles/vllm_hopper", "profiles/sglang_hopper"]
+def test_power_of_the_facility_buys_a_fleet(command: Command) -> None:
+    """4 chips of 1.68 kW: what they draw, and what that emits."""
+    asked = (*APART, "--ttft", 500, "--tpot", 20)
+    by_chips, by_power = (
+        record(command, *asked, *means)["choices"][0]
+        for means in (("--gpus", 4), ("--power-budget", "7kW", "--carbon", 50))
+    )
+    assert by_power["completed_requests_per_second"] == by_chips["completed_requests_per_second"]
+    assert by_power["board_watts"] < by_power["facility_watts"] < by_power["provisioned_watts"] <= 7e3
+    kwh = by_power["facility_joules_per_output_token"] * 1e6 / 3.6e6
+    assert by_power["grams_co2e_per_million_output_tokens"] == pytest.approx(50 * kwh)
+
+
+CHAINS = (
+    *("llama_3_8b", "l40s", "--max-instance-gpus", 4, "--isl", 16000, "--osl", 300, "--engine", "sglang", "--apart"),
+    *("--ttft", 800, "--tpot", 50),
+)
+
+
+def test_chains_keep_what_single_instances_do_not(command: Command, refused: Command, tmp_path: Path) -> None:
+    asked = ("recommend", *CHAINS, "--request-rate", 2)
+    assert "no pair of layouts keeps TTFT 800 ms" in refused(*asked, code=1).err
+    for words in (asked, ("frontier", *CHAINS)):
+        saved = tmp_path / "chain.json"
+        saved.write_text(command(*words, "--prefill-chain", "4", "--json").out)
+        assert "chain of 4 x tp1 + " in command(*words, "--prefill-chain", "4").said
+        assert "no engine that is known reads prompts in a chain" in refused("launch", saved, "--choice", 1).err
+    (fleet,) = record(command, *asked, "--prefill-chain", "4")["choices"]
+    assert fleet["prefill_layout"]["chain"] == 4
+    assert fleet["prefill_accelerators_per_instance"] == 4
+    assert fleet["ttft_seconds"]["p90"] <= 0.8
+
+
+def test_a_command_that_is_gone_says_what_to_type(refused: Command) -> None:
+    assert "there is no disaggregate any more: write 'recommend ... --apart'" in refused("disaggregate").err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 EXPLAIN = ("--tp", 2, "--weights", "fp8")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 PREFILL = ("prefill", "llama_3_8b", "l40s")
 

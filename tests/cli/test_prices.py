@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 
 _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "price_table.md"
 _UPDATE = "inference-econ hardware --prices --format markdown -o docs/reference/price_table.md"

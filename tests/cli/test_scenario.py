@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inference_econ.report import gallery
-from tests.cli.conftest import Command, record
+from tests.commands import Command, record
 from tests.reading import tables
 
 SCENARIO: str = tables(Path(__file__))["SCENARIO"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.commands import Command
 from tests.reading import tables
 
 SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
@@ -115,14 +115,6 @@ def test_without_a_terminal_lines_have_100_characters(command: Command, monkeypa
     monkeypatch.delenv("COLUMNS")
     lines = command("explain", "gpt_oss_120b", "h100_sxm", "--tp", 2, "--operators", "--why").out.splitlines()
     assert 90 < max(map(len, lines)) <= 100
-
-
-def test_columns_of_numbers_end_alike(command: Command) -> None:
-    lines = command(*SUBJECT, "--quiet").out.splitlines()
-    rows = lines[lines.index(next(line for line in lines if line.startswith("──"))) + 1 :]
-    assert sum(" * " in line for line in rows) == 1
-    ends = {re.match(r" *[\d.,]+", line).end() for line in rows}  # type: ignore[union-attr]
-    assert len(ends) == 1
 
 
 @pytest.mark.parametrize("short", ["json", "csv"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 #: What the installed script does.
 SCRIPT = """\

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.commands import Command
 from tests.reading import FIXTURES, tables
 
 ROWS: Any = tables(Path(__file__))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.commands import Command
 
 EXPLAIN = ("explain", "llama_3_8b", "h100_sxm")
 LAUNCH = ("launch", "llama_3_8b", "h100_sxm", "--to", "vllm", "--max-instance-gpus", "1")

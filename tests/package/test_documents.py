@@ -23,7 +23,10 @@ DOCUMENTS = [path for path in transcripts.documents() if path.is_relative_to(DOC
 TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "howto").glob("*.md"))]
 #: Pages whose commands take more than five seconds, beside those of the tutorials.
 LONG = {
-    *(f"howto/{name}.md" for name in ("calibrate", "fleet", "pictures", "promises", "rollout", "sweeps", "traces")),
+    *(
+        f"howto/{name}.md"
+        for name in ("buy", "calibrate", "fleet", "pictures", "promises", "rollout", "sweeps", "traces")
+    ),
     *("evidence/agents.md", "howto/watch.md", "howto/what_if.md", "model/market.md", "model/prompt_ways.md"),
 }
 TRADES = {

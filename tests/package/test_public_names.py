@@ -24,6 +24,7 @@ def _public() -> set[str]:
     return {name.name for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
 
 
+@pytest.mark.long  # Types take a minute.
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="types are checked against NumPy's newest")
 def test_a_users_program_of_every_public_name_is_typed(tmp_path: Path) -> None:
     used = {

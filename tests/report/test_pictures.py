@@ -12,10 +12,8 @@ from inference_econ.engine import bounds
 from inference_econ.inputs import Length, Requests
 from inference_econ.report import speed_cost as bands
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.questions.compare import comparison_chart
 from inference_econ.report.questions.frontier import frontier_chart, measured_metric, service_frontier_charts
 from inference_econ.search import METRICS
-from inference_econ.studies.compare import compare
 from tests import asking
 
 MEASURED = "measured: TensorRT-LLM (serving_points)"
@@ -36,17 +34,6 @@ def services() -> ServiceFrontier:
 
 def labels(chart: Plot) -> list[str]:
     return [line.label for line in chart.lines]
-
-
-def test_a_frontier_has_its_question_its_band_and_measured_servers(decode: Plot) -> None:
-    question, setting = decode.title.splitlines()
-    assert question == "What does decoding cost at each speed?"
-    for words in ("no prefill: Llama 3.1 70B on NVIDIA H200", "weights fp8", "context 1536", "per GPU-hour"):
-        assert words in setting
-    assert labels(decode)[:2] == ["Pareto frontier of decode steps", "largest speed³ / cost"]
-    assert f"{MEASURED}, with prefill" in labels(decode)
-    assert decode.bands == "80 % of measured values (profiles/hopper)"
-    assert decode.from_zero
 
 
 def test_the_edges_of_a_band_are_the_ends_of_the_interval(decode: Plot) -> None:
@@ -128,11 +115,3 @@ def test_decode_steps_are_held_against_their_speed_in_every_metric() -> None:
     assert np.all((drawn > 226.0) & (drawn <= 700.0 * (1 + 1e-9)))
     with pytest.raises(ie.InputError, match="y: got 'blended', which is said of services; allowed: cost, throughput"):
         front.metric("blended")
-
-
-def test_many_series_have_neither_bands_nor_points() -> None:
-    chips = ["h200_sxm", "h100_sxm", "b200", "mi300x", "a100_sxm_80"]
-    result = compare("llama_3_8b", chips, weights="bf16", max_instance_gpus=2, isl=1024, osl=1024)
-    chart = comparison_chart(result)
-    assert len(chart.lines) == 5
-    assert not any(line.band is not None or line.points for line in chart.lines)

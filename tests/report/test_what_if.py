@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.charts import tornado_chart
 from inference_econ.report.charts.plot import Tornado, TornadoBar
 from inference_econ.report.charts.tornado import ticks
@@ -53,25 +51,6 @@ def test_of_pools_the_chips_of_both_are_said() -> None:
     chips = readers * reading + decoders * float(answer.layout["tp"])
     assert answer.accelerators == chips
     assert f" {chips:g} GPUs, {readers:g}P{decoders:g}D " in effects_table(answer).notes[0]
-
-
-def test_data_have_all_values_that_were_tried(answer: ie.WhatIf) -> None:
-    record = json.loads(json_text(WhatIfPage(answer).record()))
-    (price,) = (varied for varied in record["inputs"] if varied["input"] == "price")
-    assert len(price["values"]) == len(price["dollars"][0]) == 5
-    assert price["elasticities"]["dollars"] == pytest.approx([1.0])
-    assert record["sources"]
-    frame = answer.to_frame()
-    assert len(frame) == 18
-    assert "elasticity" in csv_text(frame).splitlines()[0]
-
-
-def test_a_tornado_has_both_ends_of_every_input(answer: ie.WhatIf) -> None:
-    cost, speed = tornados(answer)
-    assert len(cost.bars) == len(speed.bars) == 8
-    assert cost.bars[0].factor == pytest.approx(0.8)
-    assert "KV heads, 4 to 16" in {bar.name for bar in cost.bars}
-    assert {bar.end for bar in cost.bars} == {"20 % less of it", "25 % more of it"}
 
 
 def test_ends_at_which_nothing_answers_are_named(answer: ie.WhatIf) -> None:

@@ -1,4 +1,4 @@
-"""Waterfalls of parts that end at the total, and the operators of a step below the roofs of the chip."""
+"""Steps as pictures: parts that end at the total, operators below the roofs of the chip, and the step of a point."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import math
 import pytest
 
 import inference_econ as ie
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, frontier
+from inference_econ.engine import Setup, Space
+from inference_econ.inputs import Traffic
 from inference_econ.report.questions.explain import ExplanationPage
+from inference_econ.report.questions.frontier import ServingFrontierPage
 from inference_econ.report.step_pictures import roofline
 from tests import asking
-from tests.charted import Spec, encodings, legend, rows_of, sound, views
+from tests.charted import Spec, rows_of, sound, views
 
 STEPS = {
     "dense": lambda: asking.explain("llama_3_70b", "h100_sxm", tp=4, batch=64, weights="fp8"),
@@ -27,29 +31,6 @@ def step(request: pytest.FixtureRequest) -> ie.Explanation:
 
 def marked(spec: Spec, kind: str) -> list[Spec]:
     return [view for view in views(spec) if view["mark"]["type"] == kind]
-
-
-def test_bars_follow_each_other_to_the_total(step: ie.Explanation) -> None:
-    spec = sound(ExplanationPage(step).charts()["step"])
-    parts, whole = marked(spec, "bar")
-    rows = [row for row in rows_of(spec, parts) if row["style"] == "part"]
-    assert rows[0]["start"] == 0.0
-    for bar, following in itertools.pairwise(rows):
-        assert following["start"] == pytest.approx(bar["end"], rel=1e-4)
-    assert rows[-1]["end"] == pytest.approx(1e3 * step.seconds, rel=1e-4)
-    assert whole["mark"]["style"] == "whole"
-    assert parts["encoding"]["y"]["scale"]["domain"] == [*(row["part"] for row in rows), "step"]
-    assert ("80 % of measured values" in legend(spec)) is (step.prompt is None)
-
-
-def test_operators_are_coloured_by_what_binds_them(step: ie.Explanation) -> None:
-    spec = sound(ExplanationPage(step).charts()["roofline"])
-    (circles,) = marked(spec, "circle")
-    rows, roof = rows_of(spec, circles), roofline(step)
-    assert [row["operator"] for row in rows] == [point.name for point in roof.points]
-    (legend_of,) = [each["legend"] for channel, each in encodings(circles) if channel == "color"]
-    assert set(legend_of["values"]) == {f"bound by {point.bound}" for point in roof.points}
-    assert [row["area"] for row in rows] == sorted((row["area"] for row in rows), reverse=True)
 
 
 def test_the_largest_operators_are_named_and_names_cover_nothing(step: ie.Explanation) -> None:
@@ -95,3 +76,29 @@ def _box(spec: Spec, view: Spec, row: dict[str, float]) -> tuple[float, float, f
     left -= width if row["align"] == "right" else 0.0  # type: ignore[comparison-overlap]
     middle = spec["height"] - places[1] + row["dy"]
     return left, middle - 5.5, left + width, middle + 5.5
+
+
+@pytest.fixture(scope="module")
+def front() -> ServiceFrontier:
+    setup = Setup.of("llama_3_70b", "h200_sxm", weights="fp8")
+    return frontier(setup, Traffic(isl=1024, osl=1024), Space(max_accelerators=8))
+
+
+@pytest.fixture(scope="module")
+def spec(front: ServiceFrontier) -> Spec:
+    return sound(ServingFrontierPage(front, "cost").charts()["frontier"])
+
+
+def test_the_step_of_the_point_that_is_clicked_adds_up_to_its_time_per_token(
+    front: ServiceFrontier, spec: Spec
+) -> None:
+    (clicked,) = [param for param in spec["params"] if param["name"] == "clicked"]
+    assert clicked["value"] == [{"n": front.preferred_index()}]
+    (whole,) = [
+        view for view in views(spec) if view.get("mark", {}).get("type") == "bar" and "whole" in str(view["transform"])
+    ]
+    assert {"filter": {"param": "clicked", "empty": False}} in whole["transform"]
+    rows = [row for row in rows_of(spec, whole) if row["style"] == "whole"]
+    assert [row["end"] for row in rows] == pytest.approx(1e3 * front.tpot_seconds, rel=1e-5)
+    parts = [row for row in rows_of(spec, whole) if row["style"] == "part" and row["n"] == 0]
+    assert max(row["end"] for row in parts) == pytest.approx(rows[0]["end"], rel=0.02)

@@ -1,0 +1,291 @@
+"""Latent attention of DeepSeek-V2: the table of madsys-dev's notes, and which variant wins where."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inference_econ.errors import InputError, SpecError
+from inference_econ.extras.papers import latent_attention
+from inference_econ.extras.papers.study_asks import LatentVariantsAsk
+from inference_econ.inputs import Scenario, catalog
+from inference_econ.report import figures
+from inference_econ.report.questions import scenario_figure
+from inference_econ.report.questions.scenario import scenario_tables
+from inference_econ.studies.results import Result
+from inference_econ.studies.scenario import run
+
+#: What the notes print: 10^3 B and 10^6 FLOP per token and layer.
+PRINTED = {
+    "CacheDecompressed (CD)": ("81.92", "0.08"),
+    "CacheCompressed (CC)": ("1.152", "33.64"),
+    "Absorbed_CacheCompressed (A_CC)": ("1.152", "0.28"),
+    "Absorbed_CacheCompressed_MoveElision (A_CC_ME)": ("1.152", "0.28"),
+}
+#: Sustained rates of an A100 with 40 GB under ``deployable``: 70 % of 312 TFLOP/s, 75 % of 1555 GB/s.
+FLOPS, BANDWIDTH = 0.7 * 312e12, 0.75 * 1555e9
+#: The same of dense products, which have kernels of their own (``assumptions/products/ampere``), decompression among
+#: them; of the shorter of arithmetic and traffic 62.1 % hide behind the longer.
+PRODUCT_FLOPS, PRODUCT_BANDWIDTH, SHOWN = 0.807 * 312e12, 0.841 * 1555e9, 1 - 0.621
+#: A layer's attention: down, up and output projections of DeepSeek-V2, in elements.
+WEIGHTS = 5120 * (1536 + 576) + 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 5120
+
+#: Changes that make the question a quick one.
+SMALL: dict[str, Any] = {"whole_step": None, "contexts": (256,), "batches": (1,), "drawn_batches": None}
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return run("seeds/mla_notes")
+
+
+@pytest.fixture(scope="module")
+def asked() -> LatentVariantsAsk:
+    found = catalog.scenario("seeds/mla_notes").ask
+    assert isinstance(found, LatentVariantsAsk)
+    return found
+
+
+def test_every_printed_cell_is_reproduced(result: Result) -> None:
+    compared = result.cells
+    assert [cell.match for cell in compared] == [True] * 8
+    found = {label: tuple(cell.printed for cell in compared if cell.row.startswith(label)) for label in PRINTED}
+    assert found == PRINTED
+    shown = scenario_tables(result)[0]
+    assert shown.columns == ("implementation", "variant", "kB", "kB, printed", "MFLOP", "MFLOP, printed", "match")
+    assert [(row[2], row[4]) for row in shown.rows] == list(PRINTED.values())
+    assert shown.notes[-1] == "8 of 8 printed cells match."
+    assert "rounded" not in " ".join(shown.notes)
+
+
+def test_a_wrong_number_would_be_told(asked: LatentVariantsAsk) -> None:
+    wrong = asked.rows[0].replace(printed={"kB": "81.93"})
+    answer = latent_attention.compare(asked.replace(rows=(wrong,), **SMALL))
+    (cell,) = answer.tables[0].cells("item")
+    assert not cell.match
+    assert cell.note == "ours is 81.92, +0.0 % of the printed value"
+
+
+def test_times_are_those_of_the_arithmetic_and_traffic_of_one_layer(result: Result) -> None:
+    by_context = {row.names: row.values for row in result.tables[1].rows}
+    # What one more token of context takes, from the numbers of the notes: 81.92 kB are read; 33.55 MFLOP are worked,
+    # behind which 1.152 kB are read in part, and keys and values of two bytes written and read; 0.28 MFLOP take longer
+    # than 1.152 kB.
+    slopes = (
+        81_920 / BANDWIDTH,
+        33_554_432 / PRODUCT_FLOPS + SHOWN * 1_152 / BANDWIDTH + 2 * 81_920 / BANDWIDTH,
+        max(278_528 / FLOPS, 1_152 / BANDWIDTH),
+    )
+    for (first, second), batch in (((1024, 65536), 1), ((1024, 16384), 8)):
+        before, after = by_context[batch, first], by_context[batch, second]
+        for variant, slope in enumerate(slopes):
+            low, high = before[variant], after[variant]
+            assert isinstance(low, float)
+            assert isinstance(high, float)
+            assert high - low == pytest.approx(1e6 * batch * (second - first) * slope, rel=1e-9)
+    # Where hardly anything is cached, the weights are read, and some kernels launched.
+    shortest = by_context[1, 1024][2]
+    assert isinstance(shortest, float)
+    read = 2 * WEIGHTS / PRODUCT_BANDWIDTH
+    assert read < shortest * 1e-6 < read + 100e-6
+
+
+def test_the_order_that_was_measured(result: Result) -> None:
+    """CD beats CC for one sequence and for 32, absorbed projections beat both."""
+    both = 0
+    for timed in (result.tables[1], result.tables[-1]):
+        for row in timed.rows:
+            cached, step, absorbed, fastest = row.values
+            assert fastest == "absorbed"
+            for other in (cached, step):
+                assert isinstance(other, str) or (isinstance(absorbed, float) and absorbed < other)
+            if isinstance(cached, float) and isinstance(step, float):
+                both += 1
+                assert cached < step
+    assert both > 10
+    assert result.tables[1].notes[1] == (
+        "A decompressed cache is faster than decompression per step in 10 of the 10 rows where both fit; absorbed is "
+        "fastest in 16 of 16 rows."
+    )
+
+
+def test_implementations_of_the_notes(result: Result) -> None:
+    """Copies cost time, and memory; projections that are multiplied out cost most where little is cached."""
+    timed = result.tables[4]
+    assert timed.columns == ("ours, us", "measured, us", "measured / ours")
+    ours = {row.names: row.values[0] for row in timed.rows}
+    absorbed = {row.names: row.values[2] for row in result.tables[1].rows}
+    lost = []
+    for batch, context in [(b, c) for b in (1, 32) for c in (1024, 4096, 16384, 65536)]:
+        copied, elided, multiplied = (ours[name, batch, context] for name in ("A_CC", "A_CC_ME", "AM_CC_ME"))
+        fused = ours["fused", batch, context]
+        assert fused == absorbed[batch, context]
+        assert isinstance(elided, float)
+        assert isinstance(fused, float)
+        assert elided > fused
+        assert isinstance(multiplied, float)
+        lost.append(multiplied / elided)
+        assert copied == "does not fit" or (isinstance(copied, float) and copied > 1.8 * elided)
+    assert [value for names, value in ours.items() if names[0] == "A_CC"].count("does not fit") == 2
+    assert min(lost) > 1
+    assert lost[:4] == sorted(lost[:4], reverse=True)
+
+
+def test_times_beside_what_the_notes_measured(result: Result) -> None:
+    """Their decompressed cache takes what ours does; where their code writes scores and copies, it takes longer."""
+    measured = {row.names: row.values for row in result.tables[4].rows}
+    # Means of two files: 377.5 and 379.6; 15,490 and 15,310 us.
+    assert measured["CD", 1, 1024][1] == pytest.approx(378.55)
+    assert measured["A_CC_ME", 32, 4096][1] == pytest.approx(15_400)
+    quotients = {
+        name: [values[2] for names, values in measured.items() if names[0] == name and isinstance(values[2], float)]
+        for name in ("CD", "CC", "A_CC", "A_CC_ME", "AM_CC_ME")
+    }
+    assert {name: len(values) for name, values in quotients.items()} == {
+        "CD": 6, "CC": 6, "A_CC": 6, "A_CC_ME": 8, "AM_CC_ME": 8
+    }  # fmt: skip
+    assert all(0.85 < value < 1.15 for value in quotients["CD"])
+    assert all(1.2 < value < 1.75 for name in ("CC", "A_CC") for value in quotients[name])
+    alone, together = quotients["A_CC_ME"][:4], quotients["A_CC_ME"][4:]
+    assert all(1.2 < value < 2.2 for value in alone)
+    assert all(2.2 < value < 3.5 for value in together)
+    for how, values in measured.items():
+        if isinstance(values[0], str):
+            assert values[1:] == ("-", "-"), how
+
+
+def test_what_does_not_fit_is_not_timed(result: Result) -> None:
+    # 90 % of 40 GiB less a workspace for 8192 tokens: 4 x 5120 elements of two bytes each.
+    usable = 0.9 * 40 * 2**30 - 8192 * 4 * 5120 * 2 - 2 * WEIGHTS
+    for row in result.tables[1].rows:
+        batch, context = row.names
+        assert isinstance(batch, int)
+        assert isinstance(context, int)
+        # CD holds its cache, CC what it decompresses.
+        for value, kilobytes in zip(row.values[:3], (81.92, 81.92 + 1.152, 1.152), strict=True):
+            fits = batch * context * kilobytes * 1e3 <= usable
+            assert (value != "does not fit") is fits, (row.names, kilobytes)
+    assert any("does not fit" in row.values for row in result.tables[-1].rows)
+
+
+def test_decompression_pays_from_many_new_tokens_on(result: Result) -> None:
+    per_token, cached, absorbed = 33_554_432, 81_920, 278_528
+    for row in result.tables[3].rows:
+        (context,) = row.names
+        assert isinstance(context, int)
+        # Arithmetic alone: n (C + (n - 1) / 2) tokens attended to, C decompressed.
+        fewest = next(
+            n for n in range(1, 1000) if (absorbed - cached) * n * (context + (n - 1) / 2) >= per_token * context
+        )
+        assert row.values[0] == fewest
+
+        def seconds(n: int, variant: str, context: int = context) -> float:
+            attended = context + (n - 1) / 2
+            if variant == "absorbed":
+                return max(absorbed * n * attended / FLOPS, 1_152 * attended / BANDWIDTH)
+            if variant == "decompressed":
+                return max(cached * n * attended / FLOPS, 81_920 * attended / BANDWIDTH)
+            attention = max(cached * n * attended / FLOPS, 2 * 81_920 * context / BANDWIDTH)
+            return per_token * context / PRODUCT_FLOPS + SHOWN * 1_152 * context / BANDWIDTH + attention
+
+        for column, variant in ((1, "per step"), (2, "decompressed")):
+            value = row.values[column]
+            assert isinstance(value, float)
+            # Launches of the further kernels move it by a token or so.
+            quicker = next(n for n in range(1, 5000) if seconds(n, variant) <= seconds(n, "absorbed"))
+            assert value == pytest.approx(quicker, abs=max(3, 0.06 * quicker))
+    # The number that is often quoted.
+    assert result.tables[3].rows[-1].values[0] == 171 == math.ceil(per_token / (absorbed - cached))
+
+
+def test_drafts_are_short_enough_for_absorbed_projections_and_chunks_of_prompts_are_not(result: Result) -> None:
+    best = {row.names[0]: row.values[3] for row in result.tables[2].rows}
+    assert [best[new] for new in (1, 4, 16)] == ["absorbed"] * 3
+    assert [best[new] for new in (64, 512, 2048)] == ["decompressed"] * 3
+    for row in result.tables[2].rows:
+        _, step, absorbed, _ = row.values
+        assert isinstance(step, float)
+        assert isinstance(absorbed, float)
+        if isinstance(row.names[0], int) and row.names[0] >= 256:
+            assert step < absorbed
+
+
+def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
+    figure = scenario_figure.draw(result)
+    places = figure.axes
+    assert [axes.get_title() for axes in places] == [
+        "Batch 1",
+        "Batch 32 (lines end where memory does)",
+        "Batch 1, context 16384: several new tokens",
+    ]
+    for axes, chart in zip(places, result.charts, strict=True):
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        assert axes.get_xlabel() == chart.x_label
+        for line, drawn in zip(chart.lines, axes.lines, strict=False):
+            assert list(line.y) == pytest.approx(list(drawn.get_ydata()), nan_ok=True)  # type: ignore[arg-type]
+    assert places[0].get_ylabel() == "attention of one layer (us)"
+    # The ends of the lines are cells of the table.
+    by_context = {row.names: row.values for row in result.tables[1].rows}
+    assert [line.y[0] for line in result.charts[0].lines] == pytest.approx(list(by_context[1, 1024][:3]))
+    assert math.isnan(result.charts[1].lines[0].y[-1])
+    assert list(result.charts[2].marks) == ["decompressed from 56", "per step from 214"]
+    figures.save(figure, [tmp_path / "a.svg"])
+    assert "per step from 214" in (tmp_path / "a.svg").read_text()
+
+
+def test_whole_steps_can_be_left_out_and_all_batches_drawn(asked: LatentVariantsAsk) -> None:
+    small = asked.replace(whole_step=None, drawn_batches=None, batches=(1, 2), contexts=(64, 128))
+    answer = latent_attention.compare(small)
+    assert len(answer.tables) == 5
+    assert [chart.title for chart in answer.charts[:2]] == ["Batch 1", "Batch 2"]
+    assert len(answer.basis) == 1
+
+
+def test_a_variant_may_never_win(asked: LatentVariantsAsk, tmp_path: Path) -> None:
+    # A latent this narrow costs less as key and value of every head than what it decompresses to.
+    path = tmp_path / "narrow.yaml"
+    text = catalog.locate("models", "deepseek_v2").read_text(encoding="utf-8")
+    path.write_text(text.replace("kv_rank: 512", "kv_rank: 64"), encoding="utf-8")
+    small = asked.replace(**SMALL)
+    (row,) = latent_attention.compare(small.replace(model=str(path))).tables[3].rows
+    assert row.values == ("never", "never", "never")
+
+
+def test_what_does_not_fit_breaks_even_nowhere(asked: LatentVariantsAsk) -> None:
+    huge = asked.verification.replace(batch=100_000)
+    small = asked.replace(**SMALL, verification=huge)
+    answer = latent_attention.compare(small)
+    (row,) = answer.tables[3].rows
+    assert row.values[1:] == ("does not fit", "does not fit")
+    assert answer.charts[-1].marks == {}
+
+
+@pytest.mark.rows
+def test_what_cannot_be_compared_is_refused(asked: LatentVariantsAsk, changes: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        latent_attention.compare(asked.replace(**changes))
+
+
+def test_whole_steps_must_divide(asked: LatentVariantsAsk) -> None:
+    assert asked.whole_step is not None
+    uneven = asked.replace(**{**SMALL, "whole_step": asked.whole_step.replace(tp=3, batches=(9,))})
+    with pytest.raises(InputError, match=r"batch 9 of DeepSeek-V2: heads, layers, experts or widths do not divide"):
+        latent_attention.compare(uneven)
+
+
+def test_such_a_scenario_has_no_other_table() -> None:
+    spec = catalog.scenario("seeds/mla_notes")
+    other = {"point": "fastest", "columns": [{"key": "batch", "title": "batch"}]}
+    with pytest.raises(SpecError, match=r"of the kind 'latent_variants' has its own tables; leave 'table' out"):
+        spec.replace(table=other)
+
+
+def test_it_cannot_be_a_panel_of_another_figure(tmp_path: Path) -> None:
+    path = tmp_path / "panels.yaml"
+    path.write_text("name: P\nask: {kind: panels, scenarios: [seeds/mla_notes]}\nsources: {}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"a panel shows frontiers, and it is of the kind 'latent_variants'"):
+        run(str(path))
+    assert isinstance(catalog.scenario(str(path)), Scenario)

@@ -1,0 +1,219 @@
+"""Answers to studies of uncertainty: bands, chances, what is known together, and as few frontiers as needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import inference_econ as ie
+from inference_econ import _work
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.engine import error_spread
+from inference_econ.engine.bounds import subjects_of
+from inference_econ.extras.uncertainty.answer import answer, errors_of, quantile
+from inference_econ.extras.uncertainty.asks import UncertaintyAsk
+from inference_econ.inputs import LEVELS, Settings, catalog
+from inference_econ.studies.settings import frontier_of
+from tests.extras.uncertainty.studies import COMMON, MEMORY_BOUND, TWO, answered, factor, study
+
+
+def own(*inputs: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**series, "inputs": given} for series, given in zip(TWO, inputs, strict=True)]
+
+
+def test_prices_scale_the_present_curve() -> None:
+    sure = answered({"price": {"distribution": "uniform", "loc": 2, "scale": 2}}, common={**COMMON, "price": 2.5})
+    reached = sure.reached[:, 0] == 1
+    assert reached.any()
+    assert sure.bands[:, reached, 0] == pytest.approx(
+        np.outer([2.2, 3.0, 3.8], sure.present[reached, 0]) / 2.5, rel=1e-3
+    )
+
+
+def test_the_chance_that_one_is_cheaper_is_that_of_log_normal_prices() -> None:
+    sure = answered({}, own({"price": factor(0.2)}, {"price": factor(0.3)}), common=MEMORY_BOUND, speed=1)
+    margin = np.log(sure.present[sure.at, 0] / sure.present[sure.at, 1])
+    exact = norm.cdf(-margin / np.hypot(0.2, 0.3))
+    chance = sure.chance(0, sure.at)
+    assert chance.value == pytest.approx(exact, abs=3 * chance.standard_error)
+    assert chance.value + sure.chance(1, sure.at).value == pytest.approx(1.0)
+    assert sure.wrong == pytest.approx(1 - max(chance.value, 1 - chance.value))
+
+
+def test_what_all_series_share_decides_nothing() -> None:
+    sure = answered({"price": factor(0.3)}, TWO, common=MEMORY_BOUND, speed=1)
+    assert sure.chance(0, sure.at).value in (0.0, 1.0)
+    assert sure.all_known.mistakes.value == 0.0
+
+
+def test_knowing_a_price_of_its_own_is_worth_what_is_saved() -> None:
+    common = {**MEMORY_BOUND, "price": 3.0}
+    sure = answered({}, own({"price": factor(0.3)}, {"price": factor(0.01)}), common=common, speed=1)
+    first, second = sure.knowledge
+    assert first.dollars is not None
+    assert second.dollars is not None
+    assert sure.all_known.dollars is not None
+    # Nearly all that can be known is the first price.
+    assert first.dollars.value == pytest.approx(sure.all_known.dollars.value, rel=0.05)
+    assert second.dollars.value <= 3 * second.dollars.standard_error
+
+
+def test_only_inputs_that_change_the_frontier_need_one() -> None:
+    inputs = {"price": factor(0.2), "profile": "held_out", "isl": factor(0.3)}
+    sure = answered(inputs, common={**COMMON, "weights": "fp8"}, samples=16)
+    assert len(sure.plan.shares) == 16 * 5
+    # Two values of the length for each point, the present one, and the two ends that are tried first.
+    assert sure.frontiers == 2 * 16 + 3
+
+
+def test_an_interrupt_leaves_the_points_that_are_done() -> None:
+    inputs, common = {"isl": factor(0.3)}, {**COMMON, "weights": "fp8"}
+
+    def interrupted(share: float, _: str) -> None:
+        if share > 0.6:
+            raise KeyboardInterrupt
+
+    def asked(progress: Any = None) -> Any:
+        scenario = study(inputs, common=common, samples=32)
+        assert isinstance(scenario.ask, UncertaintyAsk)
+        return answer(scenario, scenario.ask, progress=progress)
+
+    with _work.waited_for(lambda _: None) as waiting:
+        part = asked(interrupted)
+    assert waiting.stopped == "16 of 32 points"
+    assert (part.plan.samples, len(part.costs), part.frontiers) == (16, 16 * 3, 2 * 16 + 3)
+    np.testing.assert_array_equal(part.costs, asked().costs[: 16 * 3])
+    with pytest.raises(KeyboardInterrupt):
+        asked(interrupted)
+
+
+def test_a_sample_is_the_frontier_of_its_values() -> None:
+    inputs = {"isl": {"distribution": "uniform", "loc": 500, "scale": 3000}, "price": factor(0.2)}
+    sure = answered(inputs, samples=16)
+    row = 7
+    isl, price = (float(sure.series[0].values(column, sure.plan.shares[row, column])) for column in (0, 1))
+    # Of the practices that the present frontier has, which is what was sampled.
+    front = frontier_of(sure.series[0].settings.replace(isl=isl, price=price), sure.series[0].practices)
+    assert isinstance(front, ServiceFrontier)
+    likely = front.at_speed(sure.speed)
+    assert likely is not None
+    assert sure.costs[row, sure.at, 0] == pytest.approx(likely.dollars)
+    assert sure.fastest[row, 0] == pytest.approx(front.tokens_per_second[-1])
+
+
+def test_errors_of_a_profile_are_its_held_out_quantiles() -> None:
+    front = frontier_of(study({"profile": "held_out"}).ask.common)
+    errors = errors_of("held_out", front)(np.array(LEVELS))
+    spread = {
+        name: error_spread(front.setup.assumptions, name, subjects_of(front.subjects()[0]))
+        for name in ("tpot", "throughput")
+    }
+    assert spread["tpot"] is not None
+    assert spread["throughput"] is not None
+    assert np.log(errors.tpot) == pytest.approx(spread["tpot"].spread.quantiles)
+    # Who is slow has a low throughput: costs are the other way round.
+    assert np.log(errors.cost) == pytest.approx(-np.array(spread["throughput"].spread.quantiles[::-1]))
+
+
+def test_costs_of_a_rate_that_was_measured_nowhere_are_off_as_times_are() -> None:
+    """No rows of SGLang on Blackwell have a rate."""
+    front = frontier_of(Settings(model="deepseek_v3", hardware="b200", engine="sglang", isl=2000, osl=500))
+    errors = errors_of("held_out", front)(np.array([0.1, 0.5, 0.8]))
+    assert errors.cost == pytest.approx(errors.tpot)
+
+
+def test_beyond_the_known_quantiles_errors_go_on_as_normal_ones() -> None:
+    front = frontier_of(study({"profile": "held_out"}).ask.common)
+    spread = error_spread(front.setup.assumptions, "tpot", subjects_of(front.subjects()[0]))
+    assert spread is not None
+    normal = spread.spread.replace(quantiles=tuple(0.1 * norm.ppf(LEVELS)))
+    shares = np.array([0.001, 0.03, 0.4, 0.99])
+    assert quantile(normal, shares) == pytest.approx(0.1 * norm.ppf(shares))
+
+
+def test_slow_servers_shift_the_whole_curve() -> None:
+    sure = answered({"profile": {"distribution": "uniform", "loc": 1.0, "scale": 1.0, "relative": True}})
+    front = sure.series[0].present
+    assert sure.fastest[:, 0].max() == pytest.approx(front.tokens_per_second[-1], rel=0.01)
+    assert sure.fastest[:, 0].min() == pytest.approx(front.tokens_per_second[-1] / 2, rel=0.01)
+    # The most that nothing is as fast as in half of the samples is where the median ends.
+    median = sure.bands[1, :, 0]
+    assert sure.speeds[np.isfinite(median)].max() == pytest.approx(front.tokens_per_second[-1] / 1.5, rel=0.05)
+
+
+def test_errors_decide_whether_promises_are_kept() -> None:
+    common = {**COMMON, "ttft": 0.13}
+    inputs = {"profile": {"distribution": "uniform", "loc": 0.5, "scale": 1.0, "relative": True}}
+    promised, free = (answered(inputs, common=each, samples=16, speed=40) for each in (common, COMMON))
+    kept, every = promised.costs[:, promised.at, 0], free.costs[:, free.at, 0]
+    assert (kept >= every - 1e-9).all()
+    assert (kept > every).any()
+    slow = int(np.argmax(promised.plan.shares[:, 0]))
+    error = 0.5 + float(promised.plan.shares[slow, 0])
+    points = frontier_of(free.series[0].settings.replace(ttft=0.13 / error))
+    expected = points.cheapest(tokens_per_second=40 * error).dollars_per_million_output_tokens * error
+    assert kept[slow] == pytest.approx(expected)
+
+
+def test_a_shipped_study_is_answered() -> None:
+    study = catalog.scenario("studies/h100_or_h200")
+    assert isinstance(study.ask, UncertaintyAsk)
+    sure = answer(study, study.ask.replace(samples=16))
+    assert [series.label for series in sure.series] == ["H100", "H200"]
+    for series in sure.series:
+        (candidate,) = series.present.candidates  # type: ignore[union-attr]
+        assert (candidate.speculation is not None, candidate.pools) == (True, None)
+        assert candidate.engine.startswith("vllm")
+    assert np.isfinite(sure.costs[:, sure.at]).all()
+
+
+def test_nothing_fits_in_some_samples() -> None:
+    inputs = {"hardware.hbm_bytes": {"distribution": "uniform", "loc": "10 GB", "scale": "60 GB"}}
+    sure = answered(inputs, samples=16, speed=40)
+    fits = np.isfinite(sure.costs[:, sure.at, 0])
+    assert 0.5 < fits.mean() < 1.0
+    assert (sure.fastest[~fits, 0] == 0).all()
+    assert sure.shares == {}
+
+
+@pytest.mark.rows
+def test_bad_studies_are_refused(inputs: dict[str, Any], others: dict[str, Any], message: str) -> None:
+    with pytest.raises(ie.InputError, match=f"(?s){message}"):
+        answered(inputs, **others)
+
+
+def test_a_mistake_of_one_series_names_it() -> None:
+    two = [TWO[0], {"label": "H200", "settings": {"hardware": "h200_sxm", "assumptions": "ideal"}}]
+    with pytest.raises(ie.InputError, match=r"^H200: profile: ideal was fitted to no measured server"):
+        answered({"profile": "held_out"}, two)
+
+
+def test_too_many_frontiers_are_refused_before_they_begin() -> None:
+    with pytest.raises(ie.TooMuchError, match=r"131,072 frontiers of 65,536 samples take about .*; reduce samples"):
+        answered({"isl": factor(0.1)}, samples=2**16)
+    with pytest.raises(ie.TooMuchError, match=r"1,048,576 samples take about .* GB of memory"), ie.allow():
+        answered({"price": factor(0.1)}, samples=2**20)
+
+
+def test_lines_of_mistakes_are_named(tmp_path: Any) -> None:
+    path = tmp_path / "mine.yaml"
+    text = """name: Mine
+ask:
+  kind: uncertainty
+  common: {model: llama_3_8b, hardware: h100_sxm}
+  series: [{label: a}]
+  inputs:
+    isl: {distribution: lognorm, s: 0.1, scale: 2000}
+    price: {distribution: lognrm, s: 0.1, scale: 2}
+sources:
+  ask: {ref: user, where: a test, kind: assumed}
+"""
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ie.SpecError, match=r"mine\.yaml:8: ask\.inputs\.price: 'lognrm' is no .* 'lognorm'"):
+        ie.run(str(path))
+    path.write_text(text.replace("lognrm", "lognorm").replace("  ask: {ref", "  ask.series: {ref"), encoding="utf-8")
+    with pytest.raises(ie.SpecError, match=r"mine\.yaml:7: ask\.inputs\.isl\.s has no source"):
+        ie.run(str(path))

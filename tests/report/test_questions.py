@@ -1,0 +1,63 @@
+"""Pages of single questions: what a recommendation, a frontier and a comparison add to their numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from inference_econ.answers.deployments.recommend import recommend
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.answers.slo import Targets
+from inference_econ.report.notes import setup_warnings
+from inference_econ.report.questions.recommend import recommend_table
+from tests import asking
+from tests.offered import offer_of
+
+
+@pytest.mark.parametrize(
+    ("busy", "binding", "said"), [(0.01, "ttft", True), (0.01, "instance", False), (0.3, "ttft", False)]
+)
+def test_a_fleet_that_is_idle_for_the_sake_of_a_promise_is_said_to_be(busy: float, binding: str, said: bool) -> None:
+    targets = Targets(ttft_seconds=1.0)
+    choice = recommend([offer_of(most=1)], 5.0, targets, most=1)[0]
+    assert choice.fleet is None
+    idle = replace(choice, binding=binding, load=replace(choice.load, utilization=busy))
+    text = "The first fleet is 1 % busy: the TTFT SLO is all but that of an idle server"
+    assert any(note.startswith(text) for note in recommend_table([idle], targets).notes) is said
+
+
+@pytest.mark.parametrize(("weights", "bits", "bare"), [("int4", "4.12", "int4_channel"), ("nvfp4", "4.5", "fp4")])
+def test_four_bits_with_scales_are_not_those_of_the_published_study(weights: str, bits: str, bare: str) -> None:
+    def notes(assumptions: str | None, weights: str) -> list[str]:
+        setup = asking.setup("paper/llama_3_70b", "paper/h100", weights=weights, assumptions=assumptions)
+        return [note for note in setup_warnings(setup) if "published study" in note]
+
+    # A 16-bit scale for every 128 weights, an 8-bit one for every 16.
+    told = f"{weights} weights are {bits} bits with their scales; the 4 bits of the published study have none: "
+    assert notes("paper", weights) == [f"{told}--weights {bare}."]
+    assert notes("deployable", weights) == notes("paper", bare) == notes("paper", "int8") == []
+
+
+def test_a_cost_at_a_speed_has_the_ends_of_a_frontier_that_errors_move() -> None:
+    """Both speed and cost are off, by the errors of whose point it is; beyond the fastest there is no cost or end."""
+    result = ie.compare("llama_3_8b", "h100_sxm", isl=1000, osl=200, max_instance_gpus=2, speculate=False)
+    front = result.curves[0].frontier
+    assert isinstance(front, ServiceFrontier)
+    speeds = [float(front.tokens_per_second[index]) for index in (0, len(front) // 2, len(front) - 1)]
+    record = result.record([*speeds, 1e6])
+    (*costs, none) = record["series"][0]["costs"]
+    for speed, cost in zip(speeds, costs, strict=True):
+        index = int(np.argmin(np.abs(front.tokens_per_second - speed)))
+        assert cost["dollars"] == pytest.approx(front.dollars[index])
+        ends = front.ends_at(index)
+        slow, fast = (float(end) for end in ends["tokens_per_second_per_user"] if end is not None)
+        cheap, dear = (float(end) for end in ends["dollars_per_million_output_tokens"] if end is not None)
+        good, bad = (front.at_speed(speed / factor) for factor in (fast, slow))
+        assert good is not None
+        assert cost["dollars_low"] == pytest.approx(cheap * good.dollars)
+        assert cost["dollars_high"] == (None if bad is None else pytest.approx(dear * bad.dollars))
+    assert [cost["dollars_high"] is None for cost in costs] == [False, False, True]
+    assert [none[name] for name in ("dollars", "dollars_low", "dollars_high")] == [None, None, None]
