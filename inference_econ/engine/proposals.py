@@ -264,8 +264,8 @@ class Speculation:
 
         Examples
         --------
-        >>> Speculation.of("ngram", 0.5, 3).of_one_length().label
-        'n-grams of the text so far, 3 drafted in every round, which gives 1.88 tokens'
+        >>> Speculation.of("ngram", 0.5, 3).of_one_length().shortest
+        3
         """
         return replace(self, shortest=self.longest)
 

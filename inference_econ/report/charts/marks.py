@@ -129,7 +129,7 @@ def _label(chart: Plot, name: str) -> str:
     banded = (line.band for line in chart.lines if line.band is not None)
     edges = ((band.x, band.other_x) if name == "x" else (band.y, band.other_y) for band in banded)
     ends = [value for pair in edges for edge in pair for value in edge if isfinite(value) and value > 0]
-    values = [*_values(chart, name), *ends]
+    values = [value for value in (*_values(chart, name), *ends) if value > 0]
     text, digits = f"format(datum.value, '{_NUMBER}')", first_digits(min(values), max(values))
     return f"indexof({digits}, {FIRST_DIGIT}) < 0 ? '' : {text}" if digits else text
 
