@@ -40,7 +40,8 @@ class PrefixCachePage(AnswerPage[Offloading]):
             f"tokens of the prefix, before {self.answer.new_tokens:,.0f} new ones",
             "seconds until it is there",
             tuple(
-                PlotSeries(names.get(name, f"read from {name}"), list(_LENGTHS), list(y))
+                # A logarithmic axis has no place for a prefix that takes no time beside its new tokens.
+                PlotSeries(names.get(name, f"read from {name}"), list(_LENGTHS), np.where(y > 0, y, np.nan).tolist())
                 for name, y in curve(self.answer, _LENGTHS).items()
             ),
         )
