@@ -6,7 +6,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from inference_econ.errors import SpecError
 
@@ -183,12 +183,12 @@ class ConfigReader:
             self.stop(f"tie_word_embeddings is {_json(around)} at the top and {_json(inner)} in text_config")
         return inner
 
-    def inside(self, key: str) -> ConfigReader:
+    def inside(self, key: str) -> Self:
         """The reader of a mapping that stands under a key."""
         _, value = self.find(key)
         if not isinstance(value, Mapping):
             self.stop(f"{key} must be a JSON object, got {_short(value)}")
-        return ConfigReader(value, self.file, f"{self.family}, {key}")
+        return type(self)(value, self.file, f"{self.family}, {key}")
 
     def finish(self) -> None:
         """Refuse keys that nobody read, unless they are known to change no shape.
