@@ -17,10 +17,11 @@ from typing import Any
 from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
 from inference_econ.inputs.huggingface import _grouped, _mixers
-from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, checkpoint_beside
-from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART
-from inference_econ.inputs.huggingface._file import (
+from inference_econ.inputs.huggingface._files import (
+    OUTSIDE,
+    Checkpoint,
     cached_config,
+    checkpoint_beside,
     find_config,
     is_identity,
     parsed_json,
@@ -29,7 +30,7 @@ from inference_econ.inputs.huggingface._file import (
 )
 from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, LayerReader
-from inference_econ.inputs.huggingface._reader import TABLE, without_shape
+from inference_econ.inputs.huggingface._reader import FAMILIES, TABLE, TEXT_PART, without_shape
 from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
 from inference_econ.inputs.layers import Block
 from inference_econ.inputs.layers.feed_forward import ExpertFeedForward

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from inference_econ.inputs.huggingface._families import FAMILIES
 from inference_econ.inputs.huggingface._layers import ROUTED, Architecture, LayerReader, dense
+from inference_econ.inputs.huggingface._reader import FAMILIES
 from inference_econ.inputs.layers import FeedForward
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from inference_econ.inputs._spec import Dtype
-from inference_econ.inputs.huggingface._families import FAMILIES, ArchitectureFamily, Flag
-from inference_econ.inputs.huggingface._reader import ConfigReader
+from inference_econ.inputs.huggingface._reader import FAMILIES, ArchitectureFamily, ConfigReader, Flag
 from inference_econ.inputs.layers import Attention, FeedForward
 from inference_econ.inputs.layers.attention import GroupedQueryAttention, RecurrentMixer
 from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, Tensor
+from inference_econ.inputs.huggingface._files import OUTSIDE, Checkpoint, Tensor
 from inference_econ.inputs.huggingface._layers import Architecture, Layer, LayerReader
 from inference_econ.inputs.huggingface._reader import TABLE
 from inference_econ.inputs.layers import Attention, FeedForward
