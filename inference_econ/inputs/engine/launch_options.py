@@ -19,8 +19,7 @@ from inference_econ.inputs.dtype import family
 if TYPE_CHECKING:
     from inference_econ.inputs.engine_specs import EngineVersion
     from inference_econ.inputs.hardware import HardwareSpec
-    from inference_econ.inputs.models.model import ModelSpec
-    from inference_econ.inputs.models.precision import Precision
+    from inference_econ.inputs.models.model import ModelSpec, Precision
 
 #: Layouts are not asked whether any engine has them: the bound of all.
 ANY_LAYOUT = "any"
@@ -69,7 +68,7 @@ def engines_for(
 
     Examples
     --------
-    >>> from inference_econ.inputs.models.precision import Precision
+    >>> from inference_econ.inputs.models.model import Precision
     >>> model, chip = catalog.model("llama_3_8b"), catalog.hardware("h100_sxm")
     >>> [engine.name for engine in engines_for(model, chip, Precision.of(model))]
     ['sglang', 'trtllm', 'vllm']

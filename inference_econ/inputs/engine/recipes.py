@@ -15,7 +15,7 @@ from inference_econ.inputs._spec import Count, Dtype, Formats, Source, Spec
 from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.engine import launch_options
-from inference_econ.inputs.models.precision import Precision
+from inference_econ.inputs.models.model import Precision
 from inference_econ.inputs.presets import generations
 
 if TYPE_CHECKING:

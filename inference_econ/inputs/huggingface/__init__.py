@@ -32,8 +32,7 @@ from inference_econ.inputs.huggingface._formats import Formats, formats
 from inference_econ.inputs.huggingface._layers import Architecture, LayerReader
 from inference_econ.inputs.huggingface._reader import FAMILIES, TABLE, TEXT_PART, without_shape
 from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
-from inference_econ.inputs.layers import Block
-from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
+from inference_econ.inputs.layers import Block, ExpertFeedForward
 from inference_econ.inputs.models.model import ModelSpec, UnknownPart
 from inference_econ.inputs.models.repository import is_repository
 from inference_econ.inputs.units import looks_like_quantity
@@ -256,26 +255,23 @@ def _plain(
 
 def _formats_of(architecture: Architecture, stated: Formats) -> dict[str, Any]:
     """Formats that differ from that of the weights, for the groups that the model has."""
-    parts = (layer.feed_forward for layer in architecture.layers)
+    groups, parts = stated.groups, [layer.feed_forward for layer in architecture.layers]
     mixtures = [part for part in parts if isinstance(part, ExpertFeedForward)]
-    shared = any(mixture.shared_intermediate_size is not None for mixture in mixtures)
-    weights = stated.weights
-    if mixtures and len(mixtures) == len(architecture.layers):
-        weights = stated.attention  # no dense layer: what is left besides the groups below is the router
+    # Without a dense layer, what is left besides the groups below is the router.
+    weights = groups["attention" if mixtures and len(mixtures) == len(parts) else "dense"]
     others = {
-        "expert_weights": stated.experts if mixtures else weights,
-        "shared_expert_weights": stated.shared_experts if shared else weights,
-        "attention_weights": stated.attention,
-        "embedding_weights": stated.embeddings,
+        "expert_weights": groups["experts"] if mixtures else weights,
+        "shared_expert_weights": weights,
+        "attention_weights": groups["attention"],
+        "embedding_weights": groups["embeddings"],
     }
+    if any(mixture.shared_intermediate_size is not None for mixture in mixtures):
+        others["shared_expert_weights"] = groups["shared"]
+    others = {key: value for key, value in others.items() if value != weights}
     attends = any(layer.attention.parameters(1.0).output for layer in architecture.layers)
-    output = stated.attention_output if attends and stated.attention_output != stated.attention else None
-    return {
-        "weights": weights,
-        **{key: value for key, value in others.items() if value != weights},
-        "attention_output_weights": output,
-        "kv": stated.kv,
-    }
+    if attends and groups["attention_output"] != groups["attention"]:
+        others["attention_output_weights"] = groups["attention_output"]
+    return {"weights": weights, **others, "kv": stated.kv}
 
 
 def _sources(data: Mapping[str, Any], stated: Formats, reader: LayerReader, file: str) -> dict[str, Any]:

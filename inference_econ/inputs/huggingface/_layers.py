@@ -7,9 +7,14 @@ from typing import Any, Literal, NamedTuple
 
 from inference_econ.inputs._spec import Dtype
 from inference_econ.inputs.huggingface._reader import FAMILIES, ArchitectureFamily, ConfigReader, Flag
-from inference_econ.inputs.layers import Attention, FeedForward
-from inference_econ.inputs.layers.attention import GroupedQueryAttention, RecurrentMixer
-from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward
+from inference_econ.inputs.layers import (
+    Attention,
+    DenseFeedForward,
+    ExpertFeedForward,
+    FeedForward,
+    GroupedQueryAttention,
+    RecurrentMixer,
+)
 
 _STATE_FORMATS: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 #: Keys of the number of routed experts.

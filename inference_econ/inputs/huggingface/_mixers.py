@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from inference_econ.inputs.huggingface._layers import Architecture, Layer, LayerReader, dense
-from inference_econ.inputs.layers import Attention, FeedForward
-from inference_econ.inputs.layers.attention import CompressedAttention, LatentAttention, NoAttention, RecurrentMixer
-from inference_econ.inputs.layers.feed_forward import ExpertFeedForward, NoFeedForward
+from inference_econ.inputs.layers import (
+    Attention,
+    CompressedAttention,
+    ExpertFeedForward,
+    FeedForward,
+    LatentAttention,
+    NoAttention,
+    NoFeedForward,
+    RecurrentMixer,
+)
 from inference_econ.inputs.models.model import UnknownPart
 
 _NEMOTRON_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}

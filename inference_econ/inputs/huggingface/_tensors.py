@@ -15,9 +15,16 @@ from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
 from inference_econ.inputs.huggingface._files import OUTSIDE, Checkpoint, Tensor
 from inference_econ.inputs.huggingface._layers import Architecture, Layer, LayerReader
 from inference_econ.inputs.huggingface._reader import TABLE
-from inference_econ.inputs.layers import Attention, FeedForward
-from inference_econ.inputs.layers.attention import GroupedQueryAttention, LatentAttention, NoAttention
-from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward, NoFeedForward
+from inference_econ.inputs.layers import (
+    Attention,
+    DenseFeedForward,
+    ExpertFeedForward,
+    FeedForward,
+    GroupedQueryAttention,
+    LatentAttention,
+    NoAttention,
+    NoFeedForward,
+)
 from inference_econ.inputs.models.model import ModelSpec, UnknownPart
 
 _IN_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.(.+)$")
