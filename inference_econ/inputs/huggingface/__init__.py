@@ -37,18 +37,8 @@ from inference_econ.inputs.models.model import ModelSpec, UnknownPart
 from inference_econ.inputs.models.repository import is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
-__all__ = [
-    "FAMILIES",
-    "OUTSIDE",
-    "Checkpoint",
-    "cached_config",
-    "checkpoint_beside",
-    "document_of",
-    "find_config",
-    "import_config",
-    "import_document",
-    "is_identity",
-]
+#: Names of the modules inside that others use from here.
+__all__ = ["FAMILIES", "OUTSIDE", "Checkpoint", "cached_config", "checkpoint_beside", "find_config", "is_identity"]
 
 #: Functions that make architectures, whose names the table of families gives.
 _READERS: Mapping[str, Callable[[LayerReader], Architecture]] = {

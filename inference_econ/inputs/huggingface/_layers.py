@@ -189,13 +189,13 @@ class LayerReader(ConfigReader):
             **others,
         )
 
-    def windows(self, default: Sequence[bool], width_key: str = "sliding_window") -> list[int | None]:
+    def windows(self, default: Sequence[bool]) -> list[int | None]:
         """Window of each layer, by ``layer_types`` or else by the class's own pattern (True slides)."""
         slides = self.marks("layer_types", ("full_attention", "sliding_attention"), default)
         if not any(slides):
-            self.unused(width_key)
+            self.unused("sliding_window")
             return [None] * len(slides)
-        width = self.size(width_key)
+        width = self.size("sliding_window")
         return [width if is_sliding else None for is_sliding in slides]
 
     def qwen_windows(self) -> list[int | None]:
