@@ -113,7 +113,7 @@ def _copied(value: _ValueT) -> _ValueT:
 
 
 class _Builder:
-    """Data of a stream of YAML events up to what is refused: libyaml's time grows with the square of the depth."""
+    """Data of YAML events, up to the first rejected one: libyaml's time grows with the square of the depth."""
 
     def __init__(self, text: str, origin: str, loader: type[Any]) -> None:
         self.origin = origin
@@ -161,7 +161,7 @@ class _Builder:
         return data
 
     def _check(self, event: Any, location: Location) -> None:
-        """Refuse aliases, tags, and what is nested too deep."""
+        """Reject aliases, tags, and values that are nested too deep."""
         if isinstance(event, yaml.AliasEvent):
             self._stop(event, "aliases (*name) are not accepted; write the value out")
         if isinstance(event, yaml.ScalarEvent):
