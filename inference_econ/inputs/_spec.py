@@ -10,6 +10,7 @@ from copy import deepcopy
 from functools import partial, reduce
 from inspect import Parameter, Signature
 from operator import getitem, or_
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -27,6 +28,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from inference_econ.errors import InputError, SpecError
+from inference_econ.inputs import _yaml
 from inference_econ.inputs._described import describe
 from inference_econ.inputs._yaml import Document, Location
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, SIZED, is_format
@@ -169,6 +171,11 @@ class Spec(BaseModel, metaclass=_Readable):
             raise cls._wrong(document, error) from error
 
     @classmethod
+    def from_file(cls, path: Path) -> Self:
+        """Read a YAML file; see :func:`inference_econ.inputs._yaml.read` and :meth:`from_document` for the errors."""
+        return cls.from_document(_yaml.read(path))
+
+    @classmethod
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:
         """The mistakes that pydantic found, and those that it would have found behind them, in our words."""
         details = error.errors(include_url=False)
@@ -242,8 +249,8 @@ def _mistake(cls: type[Spec], document: Document, detail: ErrorDetails) -> str:
         return f"{where}: unknown key {path!r}; {remedy}"
     if kind == "quantity":
         return f"{where}: {path}: {context['problem']}"
-    if kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
-        sign = {"greater_than": ">", "greater_than_equal": ">=", "less_than": "<", "less_than_equal": "<="}[kind]
+    sign = {"greater_than": ">", "greater_than_equal": ">=", "less_than": "<", "less_than_equal": "<="}.get(kind)
+    if sign is not None:
         limit = next(bound for key, bound in context.items() if key in ("gt", "ge", "lt", "le"))
         return f"{where}: {path} must be {sign} {limit:g}, got {value!r}"
     if kind == "literal_error":

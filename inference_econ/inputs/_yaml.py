@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import yaml
 
 from inference_econ.errors import InputError, SpecError
-from inference_econ.inputs.text_file import read_text
+from inference_econ.inputs.scope import read_text
 
 #: Path of a value inside a document: keys and list indices.
 Location = tuple[str | int, ...]
@@ -87,11 +87,11 @@ def parse(text: str, origin: str) -> Document:
 @lru_cache(maxsize=128)
 def _parsed(text: str, origin: str) -> Document:
     try:
-        builder = _built(text, origin, _FAST)
+        builder = _Builder(text, origin, _FAST)
     except yaml.YAMLError:
         # Messages of the parser in Python are the plainer ones, and the same on every machine.
         try:
-            builder = _built(text, origin, yaml.SafeLoader)
+            builder = _Builder(text, origin, yaml.SafeLoader)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
             line = mark.line + 1 if mark is not None else 1
@@ -112,94 +112,74 @@ def _copied(value: _ValueT) -> _ValueT:
     return cast("_ValueT", [_copied(item) for item in value]) if isinstance(value, list) else value
 
 
-def _built(text: str, origin: str, loader: type[Any]) -> _Builder:
-    """Data of a text up to what is refused: libyaml's time grows with the square of the depth."""
-    builder = _Builder(origin)
-    for event in yaml.parse(text, Loader=loader):
-        builder.feed(event)
-    return builder
-
-
 class _Builder:
-    """Turns a stream of YAML events into data; keeps a stack instead of recursing."""
+    """Data of YAML events, up to the first rejected one: libyaml's time grows with the square of the depth."""
 
-    def __init__(self, origin: str) -> None:
+    def __init__(self, text: str, origin: str, loader: type[Any]) -> None:
         self.origin = origin
         self.root: Value = None
         self.lines: dict[Location, tuple[str, int]] = {}
         self.mistakes: list[str] = []
-        self._stack: list[tuple[dict[str, Value] | list[Value], Location]] = []
-        self._key: list[str | None] = []
-        self._documents = 0
+        self._events: Iterator[Any] = iter(yaml.parse(text, Loader=loader))
+        documents = 0
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    self._stop(event, "a second document (---) in one file is not accepted")
+            elif isinstance(event, yaml.NodeEvent):
+                self.lines[()] = self._at(event)
+                self.root = self._value(event, ())
 
-    def feed(self, event: yaml.Event) -> None:
-        line = event.start_mark.line + 1 if event.start_mark is not None else 1
+    def _value(self, event: Any, location: Location) -> Value:
+        """The value that begins with an event."""
+        self._check(event, location)
         if isinstance(event, yaml.ScalarEvent):  # most of them
-            self._scalar(event, line)
-        elif isinstance(event, yaml.AliasEvent):
-            self._stop(line, "aliases (*name) are not accepted; write the value out")
-        elif isinstance(event, yaml.DocumentStartEvent):
-            self._documents += 1
-            if self._documents > 1:
-                self._stop(line, "a second document (---) in one file is not accepted")
-        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-            if not event.implicit:
-                self._stop(line, f"the tag {event.tag!r} is not accepted")
-            if len(self._stack) >= _MAX_DEPTH:
-                self._stop(line, f"nested deeper than {_MAX_DEPTH} levels")
-            if self._awaits_key():
-                self._stop(line, "a mapping or list cannot be a key")
-            container: dict[str, Value] | list[Value] = {} if isinstance(event, yaml.MappingStartEvent) else []
-            self._stack.append((container, self._add(container, line)))
-            self._key.append(None)
-        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-            self._stack.pop()
-            self._key.pop()
+            text: str = event.value
+            if event.implicit[0] and text[:1] in _NOT_FINITE_BEGINS and _NOT_FINITE.fullmatch(text):
+                self.mistakes.append(f"{self._where(event)}: {text} is not accepted; write a finite number")
+                return None
+            return scalar(text) if event.implicit[0] else text
+        if isinstance(event, yaml.SequenceStartEvent):
+            items: list[Value] = []
+            while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+                place = (*location, len(items))
+                self.lines[place] = self._at(event)
+                items.append(self._value(event, place))
+            return items
+        data: dict[str, Value] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            self._check(event, location)
+            if not isinstance(event, yaml.ScalarEvent):
+                self._stop(event, "a mapping or list cannot be a key")
+            key: str = event.value
+            if key in data:
+                self.mistakes.append(f"{self._where(event)}: {key!r} is given twice; keep one")
+            place = (*location, key)
+            self.lines[place] = self._at(event)
+            data[key] = self._value(next(self._events), place)
+        return data
 
-    def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
-        if event.tag not in (None, "tag:yaml.org,2002:str", "!"):
-            self._stop(line, f"the tag {event.tag!r} is not accepted")
-        if not self._awaits_key():
-            value: Value = event.value
-            if event.implicit[0] and event.value[:1] in _NOT_FINITE_BEGINS and _NOT_FINITE.fullmatch(event.value):
-                self.mistakes.append(f"{self.origin}:{line}: {event.value} is not accepted; write a finite number")
-                value = None
-            elif event.implicit[0]:
-                value = scalar(event.value)
-            self._add(value, line)
-            return
-        container, location = self._stack[-1]
-        assert isinstance(container, dict)
-        key = event.value
-        if key in container:
-            self.mistakes.append(f"{self.origin}:{line}: {key!r} is given twice; keep one")
-        self._key[-1] = key
-        container[key] = None
-        self.lines[(*location, key)] = (self.origin, line)
+    def _check(self, event: Any, location: Location) -> None:
+        """Reject aliases, tags, and values that are nested too deep."""
+        if isinstance(event, yaml.AliasEvent):
+            self._stop(event, "aliases (*name) are not accepted; write the value out")
+        if isinstance(event, yaml.ScalarEvent):
+            if event.tag not in (None, "tag:yaml.org,2002:str", "!"):
+                self._stop(event, f"the tag {event.tag!r} is not accepted")
+        elif not event.implicit:
+            self._stop(event, f"the tag {event.tag!r} is not accepted")
+        elif len(location) >= _MAX_DEPTH:
+            self._stop(event, f"nested deeper than {_MAX_DEPTH} levels")
 
-    def _add(self, value: Value, line: int) -> Location:
-        if not self._stack:
-            self.root = value
-            self.lines[()] = (self.origin, line)
-            return ()
-        container, parent = self._stack[-1]
-        if isinstance(container, list):
-            container.append(value)
-            location = (*parent, len(container) - 1)
-            self.lines[location] = (self.origin, line)
-        else:
-            key = self._key[-1]
-            assert key is not None
-            container[key] = value
-            self._key[-1] = None
-            location = (*parent, key)
-        return location
+    def _at(self, event: Any) -> tuple[str, int]:
+        return self.origin, event.start_mark.line + 1
 
-    def _awaits_key(self) -> bool:
-        return bool(self._stack) and isinstance(self._stack[-1][0], dict) and self._key[-1] is None
+    def _where(self, event: Any) -> str:
+        return "{}:{}".format(*self._at(event))
 
-    def _stop(self, line: int, problem: str) -> None:
-        raise SpecError([*self.mistakes, f"{self.origin}:{line}: {problem}"])
+    def _stop(self, event: Any, problem: str) -> NoReturn:
+        raise SpecError([*self.mistakes, f"{self._where(event)}: {problem}"])
 
 
 def scalar(text: str) -> Value:

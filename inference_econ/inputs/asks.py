@@ -44,10 +44,10 @@ def _of_mean(value: object) -> object:
         return value
     try:
         which, time = percentiles.promise(value)
+        if which not in (None, percentiles.MEAN):
+            raise InputError(percentiles.MEANS_ONLY)
     except InputError as error:
         raise PydanticCustomError("promise", "{problem}", {"problem": str(error)}) from error
-    if which not in (None, percentiles.MEAN):
-        raise PydanticCustomError("promise", "{problem}", {"problem": percentiles.MEANS_ONLY})
     return time
 
 

@@ -91,13 +91,11 @@ def tier(name: str) -> TierSpec:
 
 def of_assumptions(cls: type[SpecT], part: Part, word: str, name: str) -> SpecT:
     """A file of a folder inside of ``assumptions``, or one of the user's."""
-    from inference_econ.inputs import _yaml
-
     shipped = part_names(part)
     path = folder("assumptions") / part / f"{name}.yaml" if name in shipped else Path(name)
     if not (name in shipped or files_allowed()) or not is_file(path):
         raise InputError(f"unknown {word} {name!r}; known: {', '.join(shipped)} (a path to a YAML file works too)")
-    return cls.from_document(_yaml.read(path))
+    return cls.from_file(path)
 
 
 @cache
@@ -134,9 +132,7 @@ def learning() -> Learning:
 
 def _usual(cls: type[SpecT], part: Part) -> SpecT:
     """Read what is assumed where nobody says otherwise."""
-    from inference_econ.inputs import _yaml
-
-    return cls.from_document(_yaml.read(folder("assumptions") / part / "usual.yaml"))
+    return cls.from_file(folder("assumptions") / part / "usual.yaml")
 
 
 def locate(kind: Kind, name: str) -> Path:
@@ -266,10 +262,9 @@ def measured_names() -> MeasuredNames:
 @cache
 def speculation_facts() -> SpeculationFacts:
     """Tokens that rounds of speculation give in measured servers."""
-    from inference_econ.inputs import _yaml
     from inference_econ.inputs.models.acceptance import SpeculationFacts
 
-    return SpeculationFacts.from_document(_yaml.read(folder("scenarios") / "measured" / "speculation.yaml"))
+    return SpeculationFacts.from_file(folder("scenarios") / "measured" / "speculation.yaml")
 
 
 def hardware(name: Name, *, changes: Iterable[str] = ()) -> HardwareSpec:
@@ -429,12 +424,6 @@ def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) ->
     return _fresh(cls, kind, name, changes)
 
 
-# As many as the catalogue has several times over: of what-ifs there is no end in a study.
-@lru_cache(maxsize=1024)
-def _shipped(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...]) -> SpecT:
-    return _fresh(cls, kind, name, changes)
-
-
 def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *, levelled: bool = True) -> SpecT:
     document, is_preset = _read(kind, name), kind == "assumptions"
     # Adapters are what is served, no constant that was fitted.
@@ -456,6 +445,10 @@ def _fresh(cls: type[SpecT], kind: Kind, name: str, changes: tuple[str, ...], *,
         from inference_econ.inputs.scenarios.scenario import scenario_of
 
         return cast("SpecT", scenario_of(document, meaning))  # names in a scenario are looked up with all else in it
+
+
+# As many as the catalogue has several times over: of what-ifs there is no end in a study.
+_shipped = lru_cache(maxsize=1024)(_fresh)
 
 
 def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:

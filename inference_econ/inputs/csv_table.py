@@ -10,7 +10,7 @@ from pathlib import Path
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs import _yaml
-from inference_econ.inputs.text_file import read_text
+from inference_econ.inputs.scope import read_text
 
 
 def document(path: Path, key: str, value: Callable[[str, str], object]) -> _yaml.Document:

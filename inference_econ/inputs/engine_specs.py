@@ -166,12 +166,11 @@ KernelPart = Literal[
 #: widen weights on the way.
 Generation = Literal["hopper", "blackwell"]
 ExpertKernelName = Literal["triton", "cutlass", "deepgemm", "trtllm_gen", "marlin"]
-#: Facts that the first version of a file need not state.
-_MAY_LACK = frozenset(
+#: Facts that the first version of a file must state.
+_STATED_FIRST = frozenset(
     {
-        "inside", "kernels", "prompt_graphs", "expert_kernels", "exchanged_expert_kernels", "chips", "models",
-        "attention_groups", "stages_over", "defaults", "memory", "captured", "connectors", "speculation",
-        "async_scheduling", "shared_expert_fusion", "held_steps", "admission", "dealing", "decoding_in_step_tokens",
+        "expert_groups", "exchanges", "redundant_experts", "overlap", "decode_context_parallel", "uneven_pipeline",
+        "replicated_under_attention_dp", "replicated_on_request", "host_weights",
     }
 )  # fmt: skip
 #: Facts of which a version states only what is new; what it repeats takes the place of what was said before.
@@ -439,7 +438,7 @@ class EngineSpec(SourcedSpec):
     """Facts that each version brought, as far as somebody looked."""
 
     def _check_fields(self) -> None:
-        missing = set(EngineFacts.model_fields) - _MAY_LACK - set(self.versions[0].stated)
+        missing = _STATED_FIRST - set(self.versions[0].stated)
         if missing:
             raise ValueError(f"the first version states everything; missing: {', '.join(sorted(missing))}")
         numbers = [version.version for version in self.versions]

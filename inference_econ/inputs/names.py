@@ -150,9 +150,7 @@ class _Entry(NamedTuple):
 @cache
 def measured_names() -> MeasuredNames:
     """Names as measurements write them, and those of what is in the catalogue."""
-    from inference_econ.inputs import _yaml
-
-    return MeasuredNames.from_document(_yaml.read(folder("scenarios") / "measured" / "names.yaml"))
+    return MeasuredNames.from_file(folder("scenarios") / "measured" / "names.yaml")
 
 
 def meant(kind: Kind, text: str) -> Meaning | None:

@@ -16,8 +16,7 @@ from pydantic import Field
 from inference_econ.errors import InputError, SpecError, UnknownNameError
 from inference_econ.inputs import _yaml, csv_table, names
 from inference_econ.inputs._spec import Date, Spec
-from inference_econ.inputs.scope import files_allowed
-from inference_econ.inputs.text_file import read_text
+from inference_econ.inputs.scope import files_allowed, read_text
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Text = Annotated[str, Field(min_length=1)]
@@ -58,13 +57,7 @@ class _Offers(Spec):
 
 
 #: Columns whose cells are numbers; the others stay text whatever they look like.
-_NUMBERS = (
-    "tokens_per_second",
-    "ttft_seconds",
-    "dollars_per_million_input_tokens",
-    "dollars_per_million_cached_input_tokens",
-    "dollars_per_million_output_tokens",
-)
+_NUMBERS = tuple(name for name in Offer.model_fields if name.startswith(("dollars_", "tokens_", "ttft_")))
 
 
 def read(path: Path) -> tuple[Offer, ...]:
@@ -225,7 +218,7 @@ def _table(file: Path, text: str) -> Iterator[tuple[str, dict[str, object]]]:
         for name, cell in zip(header, (str(cell or "").strip() for cell in cells.values()), strict=False):
             if cell:
                 entry[_COLUMNS[name]] = cell
-            if cell and name in ("input", "cached_input", "output", "tokens_per_second"):
+            if cell and _COLUMNS[name] in _NUMBERS:
                 with suppress(ValueError):
                     entry[_COLUMNS[name]] = float(cell)
         yield f"line {reader.line_num}", entry

@@ -13,9 +13,14 @@ from inference_econ.engine.layouts.startable import attention_degrees, indivisib
 from inference_econ.engine.operators.work import FEED_FORWARDS, MIXERS
 from inference_econ.errors import InputError
 from inference_econ.inputs import Attention, FeedForward, ModelSpec, catalog
-from inference_econ.inputs.layers import MixerKind
-from inference_econ.inputs.layers.attention import Cache, Mixer, MixerParameters
-from inference_econ.inputs.layers.feed_forward import FeedForwardParameters, FeedForwardPart
+from inference_econ.inputs.layers import (
+    Cache,
+    FeedForwardParameters,
+    FeedForwardPart,
+    Mixer,
+    MixerKind,
+    MixerParameters,
+)
 from inference_econ.inputs.models.sizes import resized
 from inference_econ.report.questions.import_model import model_table
 

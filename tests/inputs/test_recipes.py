@@ -20,7 +20,7 @@ from inference_econ.inputs import (
 )
 from inference_econ.inputs.engine import launch_options as starting
 from inference_econ.inputs.engine.recipes import DraftLength, EngineRecipes, Recipe
-from inference_econ.inputs.models.precision import Precision
+from inference_econ.inputs.models.model import Precision
 from tests.reading import tables
 
 FILES = sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))

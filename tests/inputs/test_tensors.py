@@ -13,7 +13,7 @@ from inference_econ.engine.memory import weight_bytes
 from inference_econ.errors import SpecError
 from inference_econ.inputs import Precision
 from inference_econ.inputs.huggingface import import_config
-from inference_econ.inputs.layers.attention import GroupedQueryAttention
+from inference_econ.inputs.layers import GroupedQueryAttention
 from inference_econ.inputs.models.model import ModelSpec
 from tests.checkpoints import ATTENTION, CONFIG, EXPERT, TOTAL, folder, tensors
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import _yaml, catalog
+from inference_econ.inputs import catalog
 from inference_econ.inputs._spec import Bytes, Count, Dtype, SourcedSpec, Spec
 from inference_econ.inputs.dtype import family
 
 if TYPE_CHECKING:
     from inference_econ.inputs.engine_specs import EngineVersion
     from inference_econ.inputs.hardware import HardwareSpec
-    from inference_econ.inputs.models.model import ModelSpec
-    from inference_econ.inputs.models.precision import Precision
+    from inference_econ.inputs.models.model import ModelSpec, Precision
 
 #: Layouts are not asked whether any engine has them: the bound of all.
 ANY_LAYOUT = "any"
@@ -70,7 +68,7 @@ def engines_for(
 
     Examples
     --------
-    >>> from inference_econ.inputs.models.precision import Precision
+    >>> from inference_econ.inputs.models.model import Precision
     >>> model, chip = catalog.model("llama_3_8b"), catalog.hardware("h100_sxm")
     >>> [engine.name for engine in engines_for(model, chip, Precision.of(model))]
     ['sglang', 'trtllm', 'vllm']
@@ -169,7 +167,7 @@ def run_on(generation: str) -> tuple[ServingEngine, ...]:
     return tuple(engine for engine in known_engines() if engine.facts.kernels_on(generation) is not None)
 
 
-@functools.cache
+@cache
 def known_engines() -> tuple[ServingEngine, ...]:
     """All engines that say which chips they run on, at their newest version."""
     engines = (ServingEngine(name, catalog.engine(name).at()) for name in catalog.names("engines"))
@@ -384,7 +382,7 @@ def options(engine: str, version: str | None = None) -> EngineOptions:
             f"no options of {engine} {version} are recorded; nearest: {near}; recorded: {', '.join(recorded_versions)}"
         )
     path = catalog.folder("engines") / "options" / f"{engine}_{version or recorded_versions[-1]}.yaml"
-    return EngineOptions.from_document(_yaml.read(path))
+    return EngineOptions.from_file(path)
 
 
 @cache
@@ -406,7 +404,7 @@ def launch(engine: str) -> EngineLaunch:
     places = {path.stem: path for path in sorted((catalog.folder("engines") / "launch").glob("*.yaml"))}
     if engine not in places:
         raise InputError(f"nobody knows how to start {engine!r}; known: {', '.join(places)}")
-    return EngineLaunch.from_document(_yaml.read(places[engine]))
+    return EngineLaunch.from_file(places[engine])
 
 
 class EngineLaunch(SourcedSpec):

@@ -205,16 +205,11 @@ def known_misfits() -> tuple[Misfit, ...]:
     >>> [misfit.factor for misfit in known_misfits() if misfit.model == "minimax_m2_5"]
     [1.46]
     """
-    from inference_econ.inputs import _yaml, catalog
-
-    path = catalog.folder("scenarios") / "measured" / "misfits.yaml"
-    return Misfits.from_document(_yaml.read(path)).series
+    return Misfits.from_file(catalog.folder("scenarios") / "measured" / "misfits.yaml").series
 
 
 def misfits_of(model: str, hardware: str) -> tuple[Misfit, ...]:
     """The series of a model on a chip, by the names that are printed of both."""
-    from inference_econ.inputs import catalog
-
     return tuple(
         misfit
         for misfit in known_misfits()

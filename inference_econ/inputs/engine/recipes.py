@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import _yaml, catalog
+from inference_econ.inputs import catalog
 from inference_econ.inputs._spec import Count, Dtype, Formats, Source, Spec
 from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.engine import launch_options
-from inference_econ.inputs.models.precision import Precision
+from inference_econ.inputs.models.model import Precision
 from inference_econ.inputs.presets import generations
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RecipeDegrees(Spec):
     @property
     def counts(self) -> dict[str, int]:
         """Every degree by its name [1]."""
-        return {"tp": self.tp, "dp": self.dp, "pp": self.pp, "ep": self.ep}
+        return self.model_dump()
 
     def _check_fields(self) -> None:
         if self.ep > self.tp * self.dp:
@@ -319,4 +319,4 @@ def _can_propose(recipe: Recipe, facts: EngineVersion, model: ModelSpec, hardwar
 def _recipes(engine: str) -> EngineRecipes:
     """The recipes of an engine; none where nobody wrote them down."""
     path = catalog.folder("engines") / "recipes" / f"{engine}.yaml"
-    return EngineRecipes.from_document(_yaml.read(path)) if path.is_file() else EngineRecipes(recipes=())
+    return EngineRecipes.from_file(path) if path.is_file() else EngineRecipes(recipes=())

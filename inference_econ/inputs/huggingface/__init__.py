@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
-from inference_econ.inputs.huggingface import _dense, _experts, _families, _hybrid, _latent, _mamba
-from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, checkpoint_beside
-from inference_econ.inputs.huggingface._families import FAMILIES, TEXT_PART
-from inference_econ.inputs.huggingface._file import (
+from inference_econ.inputs.huggingface import _grouped, _mixers
+from inference_econ.inputs.huggingface._files import (
+    OUTSIDE,
+    Checkpoint,
     cached_config,
+    checkpoint_beside,
     find_config,
     is_identity,
     parsed_json,
@@ -28,29 +29,23 @@ from inference_econ.inputs.huggingface._file import (
     read_json,
 )
 from inference_econ.inputs.huggingface._formats import Formats, formats
-from inference_econ.inputs.huggingface._layers import Architecture
-from inference_econ.inputs.huggingface._reader import TABLE, ConfigReader, without_shape
+from inference_econ.inputs.huggingface._layers import Architecture, LayerReader
+from inference_econ.inputs.huggingface._reader import FAMILIES, TABLE, TEXT_PART, without_shape
 from inference_econ.inputs.huggingface._tensors import architecture_of, less_stored, unknown_parts
-from inference_econ.inputs.layers.feed_forward import ExpertFeedForward
+from inference_econ.inputs.layers import Block, ExpertFeedForward
 from inference_econ.inputs.models.model import ModelSpec, UnknownPart
 from inference_econ.inputs.models.repository import is_repository
 from inference_econ.inputs.units import looks_like_quantity
 
-__all__ = [
-    "FAMILIES",
-    "OUTSIDE",
-    "Checkpoint",
-    "cached_config",
-    "checkpoint_beside",
-    "document_of",
-    "find_config",
-    "import_config",
-    "import_document",
-    "is_identity",
-]
+#: Names of the modules inside that others use from here.
+__all__ = ["FAMILIES", "OUTSIDE", "Checkpoint", "cached_config", "checkpoint_beside", "find_config", "is_identity"]
 
-#: Modules with the functions that make architectures, whose names the table of families gives.
-_READERS = (_families, _dense, _experts, _hybrid, _latent, _mamba)
+#: Functions that make architectures, whose names the table of families gives.
+_READERS: Mapping[str, Callable[[LayerReader], Architecture]] = {
+    **vars(_grouped),
+    **vars(_mixers),
+    "plain": LayerReader.plain,
+}
 _AROUND_TEXT = re.compile("|".join(TABLE["beside_text"]))
 
 
@@ -107,17 +102,15 @@ def _document(data: Mapping[str, Any], config: Path, quantisation: Path | None) 
     return document
 
 
-def _by_family(data: Mapping[str, Any], file: str) -> tuple[ConfigReader, Architecture]:
+def _by_family(data: Mapping[str, Any], file: str) -> tuple[LayerReader, Architecture]:
     """Architecture that the family of a configuration reads, and the reader, which knows the keys left unread."""
     text, outer, family = _text_part(data, file)
-    reader = ConfigReader(text, file, family, outer)
+    reader = LayerReader(text, file, family, outer)
     reader.skip(*_OF_FORMATS)
-    entry = FAMILIES[family]
     try:
-        entry.check(reader)
-        module = next(module for module in _READERS if hasattr(module, entry.reader))
-        architecture: Architecture = getattr(module, entry.reader)(reader)
-        reader.unused(*entry.unused)
+        reader.entry.check(reader)
+        architecture = _READERS[reader.entry.reader](reader)
+        reader.unused(*reader.entry.unused)
         return reader, architecture
     except SpecError as error:
         raise SpecError(_with_file(error, file, family)) from error
@@ -141,9 +134,7 @@ def _by_tensors(data: Mapping[str, Any], config: Path, quantisation: Path | None
     """
     file = str(config)
     text = data.get("text_config")
-    reader = (
-        ConfigReader(text, file, "unknown", data) if isinstance(text, dict) else ConfigReader(data, file, "unknown")
-    )
+    reader = LayerReader(*((text, file, "unknown", data) if isinstance(text, dict) else (data, file, "unknown")))
     try:
         layers = reader.layers()
     except SpecError:
@@ -180,7 +171,7 @@ _INDEX_WOULD_DO = (
 )
 
 
-def _written(reader: ConfigReader, architecture: Architecture, config: Path, quantisation: Path | None) -> Document:
+def _written(reader: LayerReader, architecture: Architecture, config: Path, quantisation: Path | None) -> Document:
     """Document of what was read of a configuration, with its number formats."""
     text, outer, file = reader.data, reader.outer, str(config)
     stated = formats(
@@ -227,71 +218,53 @@ def _text_part(data: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], M
 
 
 def _plain(
-    architecture: Architecture, stated: Formats, reader: ConfigReader, config: Path, named: object
+    architecture: Architecture, stated: Formats, reader: LayerReader, config: Path, named: object
 ) -> dict[str, Any]:
     """A mapping as a model's YAML file would hold, with a source for every number."""
     name, identity = _names(config)
     data: dict[str, Any] = {
+        **architecture.fields,
+        **_formats_of(architecture, stated),
         "name": name,
         "description": f"Imported from {config.name}, model_type {reader.family}.",
         "huggingface_id": identity,
         "architecture": named[0] if isinstance(named, list) and named and isinstance(named[0], str) else None,
-        "hidden_size": architecture.hidden_size,
-        "vocab_size": architecture.vocab_size,
-        "tied_embeddings": architecture.tied_embeddings or None,
-        "learned_positions": architecture.learned_positions or None,
-        "output_bias": architecture.output_bias or None,
-        "residual_streams": architecture.residual_streams if architecture.residual_streams > 1 else None,
-        "residual_span": architecture.residual_span,
-        "residual_fold": None if architecture.residual_fold else False,
-        "unknown": [part.model_dump(exclude_defaults=True) for part in architecture.beside] or None,
-        **_formats_of(architecture, stated),
-        "max_context": architecture.max_context,
-        "mtp_layers": architecture.mtp_layers or None,
-        "left_out": list(reader.left_out()) or None,
+        "unknown": [part.model_dump(exclude_defaults=True) for part in architecture.fields.get("unknown", ())],
+        "left_out": list(reader.left_out()),
         # Equal layers together, in the order in which they first appear.
         "blocks": [
-            {
-                "layers": count,
-                "attention": layer.attention.model_dump(exclude_defaults=True),
-                "feed_forward": layer.feed_forward.model_dump(exclude_defaults=True),
-                "norms": layer.norms,
-                **({"norm_bias": True} if layer.norm_bias else {}),
-                **({"parallel": True} if layer.parallel else {}),
-            }
+            {**Block(layers=count, **layer._asdict()).model_dump(exclude_defaults=True), "norms": layer.norms}
             for layer, count in Counter(architecture.layers).items()
         ],
     }
-    data = {key: value for key, value in data.items() if value is not None}
+    fields = ModelSpec.model_fields
+    data = {key: value for key, value in data.items() if value not in (fields[key].default, [])}
     data["sources"] = _sources(data, stated, reader, config.name)
     return data
 
 
 def _formats_of(architecture: Architecture, stated: Formats) -> dict[str, Any]:
     """Formats that differ from that of the weights, for the groups that the model has."""
-    parts = (layer.feed_forward for layer in architecture.layers)
+    groups, parts = stated.groups, [layer.feed_forward for layer in architecture.layers]
     mixtures = [part for part in parts if isinstance(part, ExpertFeedForward)]
-    shared = any(mixture.shared_intermediate_size is not None for mixture in mixtures)
-    weights = stated.weights
-    if mixtures and len(mixtures) == len(architecture.layers):
-        weights = stated.attention  # no dense layer: what is left besides the groups below is the router
+    # Without a dense layer, what is left besides the groups below is the router.
+    weights = groups["attention" if mixtures and len(mixtures) == len(parts) else "dense"]
     others = {
-        "expert_weights": stated.experts if mixtures else weights,
-        "shared_expert_weights": stated.shared_experts if shared else weights,
-        "attention_weights": stated.attention,
-        "embedding_weights": stated.embeddings,
+        "expert_weights": groups["experts"] if mixtures else weights,
+        "shared_expert_weights": weights,
+        "attention_weights": groups["attention"],
+        "embedding_weights": groups["embeddings"],
     }
+    if any(mixture.shared_intermediate_size is not None for mixture in mixtures):
+        others["shared_expert_weights"] = groups["shared"]
+    others = {key: value for key, value in others.items() if value != weights}
     attends = any(layer.attention.parameters(1.0).output for layer in architecture.layers)
-    output = stated.attention_output if attends and stated.attention_output != stated.attention else None
-    return {
-        "weights": weights,
-        **{key: value for key, value in others.items() if value != weights},
-        "attention_output_weights": output,
-        "kv": stated.kv,
-    }
+    if attends and groups["attention_output"] != groups["attention"]:
+        others["attention_output_weights"] = groups["attention_output"]
+    return {"weights": weights, **others, "kv": stated.kv}
 
 
-def _sources(data: Mapping[str, Any], stated: Formats, reader: ConfigReader, file: str) -> dict[str, Any]:
+def _sources(data: Mapping[str, Any], stated: Formats, reader: LayerReader, file: str) -> dict[str, Any]:
     around: Mapping[str, Sequence[str]] = TABLE["sources"]
     part = "text_config." if reader.outer else ""
     sources: dict[str, Any] = {}

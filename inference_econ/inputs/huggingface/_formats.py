@@ -30,20 +30,17 @@ _BLOCKED: Mapping[tuple[int, ...], Dtype] = {row.group: name for name, row in FO
 #: Names that modules have in published checkpoints, by group; a group keeps its format if all of one naming are
 #: excluded.
 _MODULES: Mapping[str, Sequence[Sequence[str]]] = _TABLE["modules"]
+#: Groups that may have formats of their own.
+_GROUPS = ("dense", "attention", "attention_output", "experts", "shared")
 
 
 @dataclass(frozen=True, slots=True)
 class Formats:
     """Number formats of the groups of weights and of the cache, with their source."""
 
-    weights: Dtype
-    """Format of everything that no other field names."""
-    attention: Dtype
-    """Format of attention without its output projections."""
-    attention_output: Dtype
-    experts: Dtype
-    shared_experts: Dtype
-    embeddings: Dtype
+    groups: Mapping[str, Dtype]
+    """Format of each group: ``dense``, ``attention`` without its ``attention_output``, ``experts``, ``shared`` experts,
+    ``embeddings``."""
     kv: Dtype | None
     """Format of the cache, if the files state one."""
     where: str
@@ -99,7 +96,7 @@ def formats(
         if apart is not None:
             scheme, where = apart, f"{where}, {Path(beside_file).name} quantization"
     if scheme is None:
-        return Formats(base, base, base, base, base, base, None, where, kind)
+        return Formats(dict.fromkeys((*_GROUPS, "embeddings"), base), None, where, kind)
     if inside is not None:
         where += f", {key}"
     stated = next((dtype for level in levels if (dtype := level.get("expert_dtype")) is not None), None)
@@ -116,16 +113,9 @@ def formats(
             )
         return formats.pop() if formats else base if _excluded(names, layers // 2, layers, scheme.excluded) else narrow
 
-    return Formats(
-        weights=group("dense", scheme.dtype),
-        attention=group("attention", scheme.dtype),
-        attention_output=group("attention_output", scheme.dtype),
-        experts=group("experts", experts),
-        shared_experts=group("shared", scheme.dtype),
-        embeddings=base,  # quantisers leave embeddings, and by default the output head, as they are
-        kv=scheme.kv,
-        where=where,
-    )
+    groups = {kind: group(kind, experts if kind == "experts" else scheme.dtype) for kind in _GROUPS}
+    # Quantisers leave embeddings, and by default the output head, as they are.
+    return Formats({**groups, "embeddings": base}, scheme.kv, where)
 
 
 def _base(levels: tuple[Mapping[str, Any], ...], file: str) -> tuple[Dtype, str, str]:

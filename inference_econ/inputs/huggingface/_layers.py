@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from inference_econ.inputs._spec import Dtype
-from inference_econ.inputs.huggingface._reader import ConfigReader
-from inference_econ.inputs.layers import Attention, FeedForward
-from inference_econ.inputs.layers.attention import GroupedQueryAttention, RecurrentMixer
-from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward
-from inference_econ.inputs.models.model import UnknownPart
+from inference_econ.inputs.huggingface._reader import FAMILIES, ArchitectureFamily, ConfigReader, Flag
+from inference_econ.inputs.layers import (
+    Attention,
+    DenseFeedForward,
+    ExpertFeedForward,
+    FeedForward,
+    GroupedQueryAttention,
+    RecurrentMixer,
+)
 
-QkNorm = Literal["none", "per_head", "full"]
 _STATE_FORMATS: dict[str, Dtype] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 #: Keys of the number of routed experts.
 ROUTED = ("n_routed_experts", "num_experts", "num_local_experts")
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """One layer; equal layers become one block."""
 
     attention: Attention
@@ -30,105 +31,12 @@ class Layer:
     parallel: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Architecture:
+class Architecture(NamedTuple):
     """Architecture that a family reads from a configuration."""
 
-    hidden_size: int
-    vocab_size: int
     layers: Sequence[Layer]
-    tied_embeddings: bool
-    max_context: int | None
-    mtp_layers: int = 0
-    learned_positions: int = 0
-    output_bias: bool = False
-    residual_streams: int = 1
-    residual_span: int | None = None
-    residual_fold: bool = True
-    beside: tuple[UnknownPart, ...] = ()
-    """Parts that no layer here has: tables that are looked up, and what reads them."""
-
-
-def hidden_size(c: ConfigReader) -> int:
-    """Width of the residual stream."""
-    return c.size("hidden_size", "n_embd", "d_model")
-
-
-def context(c: ConfigReader) -> int | None:
-    """Longest context."""
-    return c.size_if("max_position_embeddings", "n_positions", "max_seq_len")
-
-
-def architecture(
-    c: ConfigReader, layers: Sequence[Layer], *, tied: bool = False, max_context: int | None = None, **others: Any
-) -> Architecture:
-    """Layers with what every configuration states around them, and other fields of :class:`Architecture`.
-
-    ``tied`` is the default of the published class.
-    """
-    return Architecture(
-        hidden_size=hidden_size(c),
-        vocab_size=c.size("vocab_size"),
-        layers=layers,
-        tied_embeddings=c.tied(default=tied),
-        max_context=context(c) if max_context is None else max_context,
-        **others,
-    )
-
-
-def heads(c: ConfigReader) -> int:
-    """Query heads."""
-    return c.size("num_attention_heads", "n_head", "n_heads")
-
-
-def kv_heads(c: ConfigReader, *, default: int | None = None) -> int:
-    """Heads of keys and values; null means one per query head, and so does ``default`` None if absent."""
-    queries = heads(c)
-    count = c.size_if("num_key_value_heads")
-    if count is None and "num_key_value_heads" in c.data:
-        count = queries
-    elif count is None:
-        count = c.without("num_key_value_heads", queries if default is None else default)
-    return whole_groups(c, queries, count)
-
-
-def whole_groups(c: ConfigReader, queries: int, count: int) -> int:
-    """Check that query heads split into groups, one for each key-value head."""
-    if queries % count:
-        c.stop(f"{queries} query heads do not split into groups for {count} key-value heads")
-    return count
-
-
-def head_dim(c: ConfigReader, *, default: int | None = None) -> int:
-    """Width of a head: stated, the class's default, or the width of the model over the heads."""
-    stated = c.size_if("head_dim")
-    if stated is not None:
-        return stated
-    if default is not None and "head_dim" not in c.data:
-        return c.without("head_dim", default)
-    hidden, queries = hidden_size(c), heads(c)
-    if hidden % queries:
-        c.stop(f"head_dim is missing, and hidden_size {hidden} is no multiple of num_attention_heads {queries}")
-    return hidden // queries
-
-
-def grouped_query(
-    c: ConfigReader, *, kv: int | None = None, width: int | None = None, window: int | None = None, **others: Any
-) -> GroupedQueryAttention:
-    """Grouped-query attention with the usual keys, and other fields of :class:`GroupedQueryAttention`.
-
-    A window or chunk that no context exceeds is none.
-    """
-    longest = context(c)
-    spans = {"window": window, "chunk": others.pop("chunk", None)}
-    others |= {name: None if span and longest and span >= longest else span for name, span in spans.items()}
-    return GroupedQueryAttention(
-        kind="grouped_query",
-        query_heads=others.pop("query_heads", None) or heads(c),
-        kv_heads=kv_heads(c) if kv is None else kv,
-        head_dim=head_dim(c) if width is None else width,
-        **others,
-    )
+    fields: Mapping[str, Any]
+    """Other fields of :class:`~inference_econ.inputs.models.model.ModelSpec`."""
 
 
 def dense(width: int, *, gated: bool = True, bias: bool = False) -> DenseFeedForward:
@@ -136,142 +44,295 @@ def dense(width: int, *, gated: bool = True, bias: bool = False) -> DenseFeedFor
     return DenseFeedForward(kind="dense", intermediate_size=width, input_matrices=1 + gated, bias=bias)
 
 
-def experts(
-    c: ConfigReader,
-    width: int,
-    *,
-    count_keys: Sequence[str],
-    active_keys: Sequence[str] = ("num_experts_per_tok",),
-    shared: int | None = None,
-    gated: bool = True,
-    **others: Any,
-) -> ExpertFeedForward:
-    """Mixture of experts whose number stands under one of ``count_keys``; others are fields of its class."""
-    count, active = c.size(*count_keys), c.size(*active_keys)
-    if active > count:
-        c.stop(f"{active_keys[0]} must be <= {count_keys[0]} ({count}), got {active}")
-    groups, reached = c.size_if("n_group"), c.size_if("topk_group")
-    if groups in (None, 1) or c.data.get("topk_method") == "greedy":  # no limit on what a token may reach
-        groups = reached = None
-    elif reached is None:
-        c.stop(f"n_group is {groups}, but topk_group is missing")
-    elif reached > groups or count % groups or active > reached * count // groups:
-        c.stop(f"{active} of {count} experts in at most {reached} (topk_group) of {groups} groups (n_group) cannot be")
-    return ExpertFeedForward(
-        kind="experts",
-        experts=count,
-        active_experts=active,
-        intermediate_size=width,
-        input_matrices=1 + gated,
-        shared_intermediate_size=shared,
-        routing_groups=groups,
-        active_groups=reached,
-        **others,
-    )
+class LayerReader(ConfigReader):
+    """The keys of one configuration, and the parts that most families make of them."""
 
+    @property
+    def entry(self) -> ArchitectureFamily:
+        """Entry of the family in the table."""
+        return FAMILIES[self.family]
 
-def recurrent(
-    c: ConfigReader, variant: Literal["mamba2", "gated_delta", "kda"], keys: Sequence[str], **others: Any
-) -> RecurrentMixer:
-    """Recurrent mixer with its sizes, and other fields of its class.
+    def hidden_size(self) -> int:
+        """Width of the residual stream."""
+        return self.size("hidden_size", "n_embd", "d_model")
 
-    ``keys`` are those of value heads and their width, key heads and theirs, and the convolution; words of one are names
-    of the same.
-    """
-    fields = ("value_heads", "value_head_dim", "key_heads", "key_head_dim", "convolution")
-    sizes: dict[str, Any] = {
-        field: c.size(*key.split()) for field, key in zip(fields, keys, strict=True) if field not in others
-    }
-    return RecurrentMixer(kind="recurrent", variant=variant, **sizes, **others)
+    def context(self) -> int | None:
+        """Longest context."""
+        return self.size_if("max_position_embeddings", "n_positions", "max_seq_len")
 
+    def architecture(
+        self, layers: Iterable[tuple[Any, ...]], *, tied: bool = False, max_context: int | None = None, **others: Any
+    ) -> Architecture:
+        """Fields of layers with what every configuration states around them, and other fields of the model.
 
-def mamba2_mixer(
-    c: ConfigReader,
-    keys: Sequence[str],
-    biases: tuple[str, str] = ("use_bias", "use_conv_bias"),
-    state: str = "",
-    **others: Any,
-) -> RecurrentMixer:
-    """Mixer of Mamba-2, see :func:`recurrent`; ``biases`` are keys of those of its projections and its convolution.
+        ``tied`` is the default of the published class.
+        """
+        fields = {
+            "hidden_size": self.hidden_size(),
+            "vocab_size": self.size("vocab_size"),
+            "tied_embeddings": self.tied(default=tied),
+            "max_context": self.context() if max_context is None else max_context,
+        }
+        return Architecture([Layer(*layer) for layer in layers], {**fields, **others})
 
-    ``state`` is the key of the format of its state, which has 32 bits without one.
-    """
-    others["input_bias"] = others["output_bias"] = c.flag(biases[0], default=False)
-    others["convolution_bias"] = c.flag(biases[1], default=True)
-    if state:
-        others["state_dtype"] = state_format(c, state)
-    return recurrent(c, "mamba2", keys, **others)
+    def plain(self, family: ArchitectureFamily | None = None) -> Architecture:
+        """Architecture that the fields of a family say."""
+        family = family or self.entry
+        layers, window = self.layers(), family.window
+        if family.period is not None:
+            period = self.size_or(*family.period_keys, default=family.period) if family.period_keys else family.period
+            slides = window != "null_is_none" or "sliding_window" not in self.data or self.has("sliding_window")
+            widths = self.windows([slides and (index + 1) % period != 0 for index in range(layers)])
+        elif window == "qwen":
+            widths = self.qwen_windows()
+        elif isinstance(window, int) and "sliding_window" not in self.data:
+            widths = [self.without("sliding_window", window)] * layers
+        else:
+            widths = [self.size_if("sliding_window") if window else None] * layers
+        made = {width: self.attention(width, family) for width in dict.fromkeys(widths)}
 
+        parts = self.feed_forwards(family)
+        parallel = self.stated(family.parallel)
+        norms = family.norms_if_parallel if parallel and family.norms_if_parallel else family.norms
+        pairs = zip(widths, parts, strict=True)
+        return self.architecture(
+            [(made[width], part, norms, family.norm_bias, parallel) for width, part in pairs],
+            tied=family.tied,
+            mtp_layers=self.whole(*family.mtp) if family.mtp else 0,
+            learned_positions=self.size(family.positions) + family.more_positions if family.positions else 0,
+            output_bias=self.stated(family.head_bias),
+            max_context=self.size_if(family.max_context) if family.max_context else None,
+        )
 
-def state_format(c: ConfigReader, key: str) -> Dtype:
-    """Number format of a recurrent state, of 32 bits unless a key says another."""
-    _, value = c.find(key)
-    if value is None:
-        return "fp32"
-    if not isinstance(value, str) or value not in _STATE_FORMATS:
-        c.stop(f"{key} is {value!r}; understood: {', '.join(_STATE_FORMATS)}")
-    return _STATE_FORMATS[value]
+    def stated(self, flag: Flag) -> bool:
+        """Whether a field of a family holds: as the table says, or the key that it names."""
+        if isinstance(flag, bool):
+            return flag
+        ((key, default),) = flag.items()
+        return self.flag(key, default=default)
 
+    def heads(self) -> int:
+        """Query heads."""
+        return self.size("num_attention_heads", "n_head", "n_heads")
 
-def windows(c: ConfigReader, default: Sequence[bool], width_key: str = "sliding_window") -> list[int | None]:
-    """Window of each layer, by ``layer_types`` or else by the class's own pattern (True slides)."""
-    slides = c.marks("layer_types", ("full_attention", "sliding_attention"), default)
-    if not any(slides):
-        c.unused(width_key)
-        return [None] * len(slides)
-    width = c.size(width_key)
-    return [width if is_sliding else None for is_sliding in slides]
+    def kv_heads(self, *, default: int | None = None) -> int:
+        """Heads of keys and values; null means one per query head, and so does ``default`` None if absent."""
+        queries = self.heads()
+        count = self.size_if("num_key_value_heads")
+        if count is None and "num_key_value_heads" in self.data:
+            count = queries
+        elif count is None:
+            count = self.without("num_key_value_heads", queries if default is None else default)
+        return self.whole_groups(queries, count)
 
+    def whole_groups(self, queries: int, count: int) -> int:
+        """Check that query heads split into groups, one for each key-value head."""
+        if queries % count:
+            self.stop(f"{queries} query heads do not split into groups for {count} key-value heads")
+        return count
 
-def qwen_windows(c: ConfigReader) -> list[int | None]:
-    """Qwen's windows: off unless ``use_sliding_window``, then in all layers from ``max_window_layers`` on."""
-    layers = c.layers()
-    first = c.whole("max_window_layers", default=28)
-    if not c.flag("use_sliding_window", default=False):
-        c.words("layer_types", ("full_attention",), layers)
-        c.unused("sliding_window")
-        return [None] * layers
-    return windows(c, [index >= first for index in range(layers)])
+    def head_dim(self, *, default: int | None = None) -> int:
+        """Width of a head: stated, the class's default, or the width of the model over the heads."""
+        stated = self.size_if("head_dim")
+        if stated is not None:
+            return stated
+        if default is not None and "head_dim" not in self.data:
+            return self.without("head_dim", default)
+        hidden, queries = self.hidden_size(), self.heads()
+        if hidden % queries:
+            self.stop(f"head_dim is missing, and hidden_size {hidden} is no multiple of num_attention_heads {queries}")
+        return hidden // queries
 
+    def split(self) -> int:
+        """Width of a head where no key can state another."""
+        hidden, count = self.hidden_size(), self.heads()
+        if hidden % count:
+            self.stop(f"hidden_size {hidden} is no multiple of the {count} heads")
+        return hidden // count
 
-def split(c: ConfigReader) -> int:
-    """Width of a head where no key can state another."""
-    hidden, count = hidden_size(c), heads(c)
-    if hidden % count:
-        c.stop(f"hidden_size {hidden} is no multiple of the {count} heads")
-    return hidden // count
+    def attention(self, window: int | None = None, family: ArchitectureFamily | None = None) -> GroupedQueryAttention:
+        """Attention of a layer that slides over a window, or sees all tokens, as the fields of a family say."""
+        family = family or self.entry
+        kind, width = family.kv_heads, family.head_dim
+        if isinstance(kind, Mapping):
+            kv = 1 if self.stated(kind) else self.heads()
+        elif kind == "stated":
+            kv = self.whole_groups(self.heads(), self.size("num_key_value_heads"))
+        else:
+            kv = self.heads() if kind == "queries" else self.kv_heads(default=kind)  # type: ignore[arg-type]
+        return self.grouped_query(
+            kv=kv,
+            width=self.split() if width == "split" else self.head_dim(default=width),  # type: ignore[arg-type]
+            window=window,
+            qkv_bias=self.stated(family.qkv_bias),
+            output_bias=self.stated(family.output_bias),
+            qk_norm=family.qk_norm if self.stated(family.qk_norm_if) else "none",
+            sinks=family.sinks,
+            output_gate=family.output_gate,
+        )
 
+    def grouped_query(
+        self, *, kv: int | None = None, width: int | None = None, window: int | None = None, **others: Any
+    ) -> GroupedQueryAttention:
+        """Grouped-query attention with the usual keys, and other fields of :class:`GroupedQueryAttention`.
 
-def sparse_by_step(c: ConfigReader, mixture: FeedForward) -> list[FeedForward]:
-    """Qwen's rule: a mixture in every ``decoder_sparse_step``-th layer, except where listed."""
-    step, layers = c.size_or("decoder_sparse_step", default=1), c.layers()
-    only = c.numbers("mlp_only_layers") or []
-    if any(index >= layers for index in only):
-        c.stop(f"mlp_only_layers names layer {max(only)}, but there are only {layers}, counted from 0")
-    sparse = [index not in only and (index + 1) % step == 0 for index in range(layers)]
-    if all(sparse):
-        c.unused("intermediate_size")
-        return [mixture] * layers
-    plain = dense(c.size("intermediate_size"))
-    return [mixture if is_sparse else plain for is_sparse in sparse]
+        A window or chunk that no context exceeds is none.
+        """
+        longest = self.context()
+        spans = {"window": window, "chunk": others.pop("chunk", None)}
+        others |= {name: None if span and longest and span >= longest else span for name, span in spans.items()}
+        return GroupedQueryAttention(
+            kind="grouped_query",
+            query_heads=others.pop("query_heads", None) or self.heads(),
+            kv_heads=self.kv_heads() if kv is None else kv,
+            head_dim=self.head_dim() if width is None else width,
+            **others,
+        )
 
+    def windows(self, default: Sequence[bool]) -> list[int | None]:
+        """Window of each layer, by ``layer_types`` or else by the class's own pattern (True slides)."""
+        slides = self.marks("layer_types", ("full_attention", "sliding_attention"), default)
+        if not any(slides):
+            self.unused("sliding_window")
+            return [None] * len(slides)
+        width = self.size("sliding_window")
+        return [width if is_sliding else None for is_sliding in slides]
 
-def dense_first(c: ConfigReader, default_first: int, default_shared: int) -> list[FeedForward]:
-    """DeepSeek's rule: the first ``first_k_dense_replace`` layers dense, then routed and shared experts.
+    def qwen_windows(self) -> list[int | None]:
+        """Qwen's windows: off unless ``use_sliding_window``, then in all layers from ``max_window_layers`` on."""
+        layers = self.layers()
+        first = self.whole("max_window_layers", default=28)
+        if not self.flag("use_sliding_window", default=False):
+            self.words("layer_types", ("full_attention",), layers)
+            self.unused("sliding_window")
+            return [None] * layers
+        return self.windows([index >= first for index in range(layers)])
 
-    ``mlp_layer_types`` states the same per layer. The defaults are those of the published class.
-    """
-    layers = c.layers()
-    c.only("moe_layer_freq", 1)
-    c.only("mlp_bias", False)
-    first = c.whole("first_k_dense_replace", default=default_first)
-    if first > layers:
-        c.stop(f"first_k_dense_replace is {first}, but there are only {layers} layers")
-    sparse = c.marks("mlp_layer_types", ("dense", "sparse"), [index >= first for index in range(layers)])
-    plain = None if all(sparse) else dense(c.size("intermediate_size"))
-    c.unused("intermediate_size")
-    width = c.size("moe_intermediate_size")
-    count = c.whole("n_shared_experts", "num_shared_experts", default=default_shared)
-    active = ("num_experts_per_tok", "num_experts_per_token")
-    mixture = experts(c, width, count_keys=ROUTED, active_keys=active, shared=count * width or None)
-    return [mixture if plain is None or is_sparse else plain for is_sparse in sparse]
+    def feed_forwards(self, family: ArchitectureFamily | None = None) -> list[FeedForward]:
+        """Feed-forward block of each layer, as the fields of a family say."""
+        family = family or self.entry
+        if family.dense_first is not None:
+            return self.dense_first(**family.dense_first)
+        if family.experts is None:
+            if family.width_over_hidden is None:
+                width = self.size(family.width_key)
+            else:
+                width = family.width_over_hidden * self.hidden_size()
+                width = self.size_or(family.width_key, default=width) if family.width_key else width
+            return [dense(width, gated=family.gated, bias=self.stated(family.mlp_bias))] * self.layers()
+        fields = dict(family.experts)
+        width = self.size(fields.pop("width"))
+        if "shared_if" in fields:
+            fields["shared"] = self.whole(fields.pop("shared_if")) or None
+        elif "shared" in fields:
+            fields["shared"] = self.size(fields["shared"])
+        mixture = self.experts(width, **fields)
+        return self.sparse_by_step(mixture) if family.sparse == "by_step" else [mixture] * self.layers()
+
+    def experts(
+        self,
+        width: int,
+        *,
+        count_keys: Sequence[str] = ROUTED,
+        active_keys: Sequence[str] = ("num_experts_per_tok",),
+        shared: int | None = None,
+        gated: bool = True,
+        **others: Any,
+    ) -> ExpertFeedForward:
+        """Mixture of experts whose number stands under one of ``count_keys``; others are fields of its class."""
+        count, active = self.size(*count_keys), self.size(*active_keys)
+        if active > count:
+            self.stop(f"{active_keys[0]} must be <= {count_keys[0]} ({count}), got {active}")
+        groups, reached = self.size_if("n_group"), self.size_if("topk_group")
+        if groups in (None, 1) or self.data.get("topk_method") == "greedy":  # no limit on what a token may reach
+            groups = reached = None
+        elif reached is None:
+            self.stop(f"n_group is {groups}, but topk_group is missing")
+        elif reached > groups or count % groups or active > reached * count // groups:
+            self.stop(
+                f"{active} of {count} experts in at most {reached} (topk_group) of {groups} groups (n_group) cannot be"
+            )
+        return ExpertFeedForward(
+            kind="experts",
+            experts=count,
+            active_experts=active,
+            intermediate_size=width,
+            input_matrices=1 + gated,
+            shared_intermediate_size=shared,
+            routing_groups=groups,
+            active_groups=reached,
+            **others,
+        )
+
+    def sparse_by_step(self, mixture: FeedForward) -> list[FeedForward]:
+        """Qwen's rule: a mixture in every ``decoder_sparse_step``-th layer, except where listed."""
+        step, layers = self.size_or("decoder_sparse_step", default=1), self.layers()
+        only = self.numbers("mlp_only_layers") or []
+        if any(index >= layers for index in only):
+            self.stop(f"mlp_only_layers names layer {max(only)}, but there are only {layers}, counted from 0")
+        sparse = [index not in only and (index + 1) % step == 0 for index in range(layers)]
+        if all(sparse):
+            self.unused("intermediate_size")
+            return [mixture] * layers
+        plain = dense(self.size("intermediate_size"))
+        return [mixture if is_sparse else plain for is_sparse in sparse]
+
+    def dense_first(self, default_first: int, default_shared: int) -> list[FeedForward]:
+        """DeepSeek's rule: the first ``first_k_dense_replace`` layers dense, then routed and shared experts.
+
+        ``mlp_layer_types`` states the same per layer. The defaults are those of the published class.
+        """
+        layers = self.layers()
+        self.only("moe_layer_freq", 1)
+        self.only("mlp_bias", False)
+        first = self.whole("first_k_dense_replace", default=default_first)
+        if first > layers:
+            self.stop(f"first_k_dense_replace is {first}, but there are only {layers} layers")
+        sparse = self.marks("mlp_layer_types", ("dense", "sparse"), [index >= first for index in range(layers)])
+        plain = None if all(sparse) else dense(self.size("intermediate_size"))
+        self.unused("intermediate_size")
+        width = self.size("moe_intermediate_size")
+        count = self.whole("n_shared_experts", "num_shared_experts", default=default_shared)
+        active = ("num_experts_per_tok", "num_experts_per_token")
+        mixture = self.experts(width, active_keys=active, shared=count * width or None)
+        return [mixture if plain is None or is_sparse else plain for is_sparse in sparse]
+
+    def recurrent(
+        self, variant: Literal["mamba2", "gated_delta", "kda"], keys: Sequence[str], **others: Any
+    ) -> RecurrentMixer:
+        """Recurrent mixer with its sizes, and other fields of its class.
+
+        ``keys`` are those of value heads and their width, key heads and theirs, and the convolution; words of one are
+        names of the same.
+        """
+        names = ("value_heads", "value_head_dim", "key_heads", "key_head_dim", "convolution")
+        sizes: dict[str, Any] = {
+            name: self.size(*key.split()) for name, key in zip(names, keys, strict=True) if name not in others
+        }
+        return RecurrentMixer(kind="recurrent", variant=variant, **sizes, **others)
+
+    def mamba2_mixer(
+        self,
+        keys: Sequence[str],
+        biases: tuple[str, str] = ("use_bias", "use_conv_bias"),
+        state: str = "",
+        **others: Any,
+    ) -> RecurrentMixer:
+        """Mixer of Mamba-2, see :meth:`recurrent`; ``biases`` are keys of those of its projections and its convolution.
+
+        ``state`` is the key of the format of its state, which has 32 bits without one.
+        """
+        others["input_bias"] = others["output_bias"] = self.flag(biases[0], default=False)
+        others["convolution_bias"] = self.flag(biases[1], default=True)
+        if state:
+            others["state_dtype"] = self.state_format(state)
+        return self.recurrent("mamba2", keys, **others)
+
+    def state_format(self, key: str) -> Dtype:
+        """Number format of a recurrent state, of 32 bits unless a key says another."""
+        _, value = self.find(key)
+        if value is None:
+            return "fp32"
+        if not isinstance(value, str) or value not in _STATE_FORMATS:
+            self.stop(f"{key} is {value!r}; understood: {', '.join(_STATE_FORMATS)}")
+        return _STATE_FORMATS[value]

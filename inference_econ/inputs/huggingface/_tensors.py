@@ -12,12 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT
-from inference_econ.inputs.huggingface._checkpoint import OUTSIDE, Checkpoint, Tensor
-from inference_econ.inputs.huggingface._layers import Architecture, Layer, architecture, heads, hidden_size
-from inference_econ.inputs.huggingface._reader import TABLE, ConfigReader
-from inference_econ.inputs.layers import Attention, FeedForward
-from inference_econ.inputs.layers.attention import GroupedQueryAttention, LatentAttention, NoAttention
-from inference_econ.inputs.layers.feed_forward import DenseFeedForward, ExpertFeedForward, NoFeedForward
+from inference_econ.inputs.huggingface._files import OUTSIDE, Checkpoint, Tensor
+from inference_econ.inputs.huggingface._layers import Architecture, Layer, LayerReader
+from inference_econ.inputs.huggingface._reader import TABLE
+from inference_econ.inputs.layers import (
+    Attention,
+    DenseFeedForward,
+    ExpertFeedForward,
+    FeedForward,
+    GroupedQueryAttention,
+    LatentAttention,
+    NoAttention,
+    NoFeedForward,
+)
 from inference_econ.inputs.models.model import ModelSpec, UnknownPart
 
 _IN_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.(.+)$")
@@ -50,7 +57,7 @@ _MOST_ROWS = 200_000
 Roles = Mapping[str, Sequence[Tensor]]
 
 
-def architecture_of(c: ConfigReader, checkpoint: Checkpoint) -> Architecture:
+def architecture_of(c: LayerReader, checkpoint: Checkpoint) -> Architecture:
     """The usual parts of a model, from the tensors of its checkpoint and the sizes of its configuration.
 
     Raises
@@ -84,7 +91,7 @@ def architecture_of(c: ConfigReader, checkpoint: Checkpoint) -> Architecture:
         )
     if empty := [number for number, roles in enumerate(inside) if not roles]:
         c.stop(f"num_hidden_layers is {count}, and the checkpoint has no tensor of layer {empty[0]}")
-    hidden = hidden_size(c)
+    hidden = c.hidden_size()
     widths = {width for tensor in around["embedding"] for width in tensor.shape[-1:] if not tensor.packed}
     if widths - {hidden}:
         c.stop(f"hidden_size is {hidden}, and the embedding in the checkpoint has {widths.pop()} columns")
@@ -103,7 +110,7 @@ def architecture_of(c: ConfigReader, checkpoint: Checkpoint) -> Architecture:
         attention = _attention(c, roles, hidden, width if "sliding" in str(kind) else None)
         made.append(Layer(attention, _feed_forward(c, roles, hidden), len(norms), "norm bias" in roles))
     rows = _rows(around, "positions", hidden)
-    return architecture(c, made, learned_positions=rows, output_bias=bool(around["output bias"]))
+    return c.architecture(made, learned_positions=rows, output_bias=bool(around["output bias"]))
 
 
 def _role(name: str, roles: Mapping[str, re.Pattern[str]]) -> str:
@@ -115,7 +122,7 @@ def _usual(tensor: Tensor) -> bool:
     return bool(_role(tensor.name, _AROUND) if place is None else _role(place[2], _ROLES))
 
 
-def _attention(c: ConfigReader, roles: Roles, hidden: int, window: int | None) -> Attention:
+def _attention(c: LayerReader, roles: Roles, hidden: int, window: int | None) -> Attention:
     """Attention by its projections; none where it is a recurrence, or where its projections are no heads."""
     if any(_RECURRENT.search(tensor.name) for tensor in roles.get("", ())) or "heads out" not in roles:
         return NoAttention(kind="none")
@@ -123,7 +130,7 @@ def _attention(c: ConfigReader, roles: Roles, hidden: int, window: int | None) -
         return _latent(c, roles, hidden)
     if not ({"query", "key"} <= roles.keys() or "all heads" in roles):
         return NoAttention(kind="none")
-    queries, stated = heads(c), c.size_if("head_dim", "kv_channels")
+    queries, stated = c.heads(), c.size_if("head_dim", "kv_channels")
     rows, keys, values = (_rows(roles, role, hidden) for role in ("query", "key", "value"))
     normed = _elements(roles, "key norm")
     # A norm of a head is as wide as the head; one of all heads as what they are projected to.
@@ -152,7 +159,7 @@ def _attention(c: ConfigReader, roles: Roles, hidden: int, window: int | None) -
     )
 
 
-def _latent(c: ConfigReader, roles: Roles, hidden: int) -> LatentAttention:
+def _latent(c: LayerReader, roles: Roles, hidden: int) -> LatentAttention:
     """Latent attention: ranks, and heads with their widths, are those of shapes where they are known."""
     rank = _elements(roles, "latent norm") or c.size("kv_lora_rank")
     query_rank = (_elements(roles, "query latent norm") or c.size("q_lora_rank")) if "query down" in roles else None
@@ -160,11 +167,11 @@ def _latent(c: ConfigReader, roles: Roles, hidden: int) -> LatentAttention:
     # All heads of queries, of keys and values, and of values alone.
     queries = _elements(roles, "query") // hidden if query_rank is None else _elements(roles, "query up") // query_rank
     keys, values = _elements(roles, "latent up") // rank, _rows(roles, "heads out", hidden)
-    count = (queries - keys + values) // rope if rope and keys else heads(c)
+    count = (queries - keys + values) // rope if rope and keys else c.heads()
     shaped = count > 0 and keys > 0 and not (queries % count or values % count)
     return LatentAttention(
         kind="latent",
-        query_heads=count if shaped else heads(c),
+        query_heads=count if shaped else c.heads(),
         kv_rank=rank,
         query_rank=query_rank,
         nope_head_dim=queries // count - rope if shaped else c.size("qk_nope_head_dim"),
@@ -174,7 +181,7 @@ def _latent(c: ConfigReader, roles: Roles, hidden: int) -> LatentAttention:
     )
 
 
-def _feed_forward(c: ConfigReader, roles: Roles, hidden: int) -> FeedForward:
+def _feed_forward(c: LayerReader, roles: Roles, hidden: int) -> FeedForward:
     if not {"expert in", "expert out"} <= roles.keys():
         if not {"in", "out"} <= roles.keys():
             return NoFeedForward(kind="none")

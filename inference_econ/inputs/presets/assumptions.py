@@ -403,22 +403,13 @@ GROUPS: Mapping[str, type[Spec]] = {
 
 
 #: Where fields are that had another place and name before there were groups.
+_OF_EXPERTS = (
+    "math_efficiency hbm_efficiency overlap tile parallel parallel_min_requests_per_sparsity parallel_counts sparsity "
+    "all_reduce dispatch activations imbalance popularity_scv spread"
+)
 _RENAMED = {
-    "expert_math_efficiency": "experts.math_efficiency",
-    "expert_hbm_efficiency": "experts.hbm_efficiency",
-    "expert_overlap": "experts.overlap",
-    "expert_tile": "experts.tile",
-    "expert_parallel": "experts.parallel",
-    "expert_parallel_min_requests_per_sparsity": "experts.parallel_min_requests_per_sparsity",
-    "expert_parallel_counts": "experts.parallel_counts",
-    "expert_sparsity": "experts.sparsity",
+    **{f"expert_{name}": f"experts.{name}" for name in _OF_EXPERTS.split()},
     "shared_experts": "experts.shared",
-    "expert_all_reduce": "experts.all_reduce",
-    "expert_dispatch": "experts.dispatch",
-    "expert_activations": "experts.activations",
-    "expert_imbalance": "experts.imbalance",
-    "expert_popularity_scv": "experts.popularity_scv",
-    "expert_spread": "experts.spread",
     "attention_math_efficiency": "attention.math_efficiency",
     "latent_attention": "attention.latent",
     "embedding_capacity": "capacity.embeddings",

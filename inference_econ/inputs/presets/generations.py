@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from inference_econ.inputs import _yaml, places
+from inference_econ.inputs import places
 from inference_econ.inputs._spec import Names, Spec
 
 if TYPE_CHECKING:
@@ -50,4 +50,4 @@ class Generations(Spec):
 @cache
 def usual() -> Generations:
     """Read the generations that are known, as ``scenarios/assumptions/generations`` has them."""
-    return Generations.from_document(_yaml.read(places.folder("assumptions") / "generations" / "usual.yaml"))
+    return Generations.from_file(places.folder("assumptions") / "generations" / "usual.yaml")

@@ -10,6 +10,7 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, cast
@@ -230,10 +231,8 @@ def _rows(handle: TextIO, places: Mapping[str, int]) -> Iterator[TraceLine]:
 
 def _clock(text: str) -> float:
     """Seconds of a number, or of a date with its time, of which UTC is meant where no zone is said [s]."""
-    try:
+    with suppress(ValueError):
         return float(text)
-    except ValueError:
-        pass
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:

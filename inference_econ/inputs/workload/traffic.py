@@ -85,30 +85,26 @@ class Length(Spec):
             return text
         kind, *numbers = str(text).split(":")
         try:
+            fields: dict[str, Any]
             if kind in ("uniform", "lognormal") and len(numbers) == 2:
                 first, second = (float(number) for number in numbers)
-                if kind == "uniform":
-                    _check(text, (first, second))
-                    return cls(kind="uniform", values=(first, second))
-                _check(text, (first,), second)
-                return cls(kind="lognormal", values=(first,), variation=second)
-            if "@" in kind and not numbers:
+                ends = {"values": (first, second)} if kind == "uniform" else {"values": (first,), "variation": second}
+                fields = {"kind": kind, **ends}
+            elif "@" in kind and not numbers:
                 pairs = [(float(value), float(share)) for value, share in (part.split("@") for part in kind.split(","))]
-                _check(text, [value for value, _ in pairs])
-                return cls(
-                    kind="listed",
-                    values=tuple(value for value, _ in pairs),
-                    probabilities=tuple(share for _, share in pairs),
-                )
-            if not numbers:
-                _check(text, [float(kind)])
-                return cls(values=(float(kind),))
+                values, probabilities = zip(*pairs, strict=True)
+                fields = {"kind": "listed", "values": values, "probabilities": probabilities}
+            elif not numbers:
+                fields = {"values": (float(kind),)}
+            else:
+                raise ValueError(kind)
+            _check(text, fields["values"], fields.get("variation", 0.0))
+            return cls(**fields)
         except ValueError as error:
             raise InputError(f"{text!r} is no length; write for example {_FORMS}") from error
         except SpecError as error:
             mistakes = "; ".join(mistake.removeprefix("Length: ") for mistake in error.mistakes)
             raise InputError(f"{text!r} is no length: {mistakes}") from error
-        raise InputError(f"{text!r} is no length; write for example {_FORMS}")
 
     @property
     def text(self) -> str:

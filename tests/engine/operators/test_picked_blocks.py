@@ -8,7 +8,7 @@ from inference_econ.engine import Setup
 from inference_econ.engine.cache import held_cache
 from inference_econ.errors import SpecError
 from inference_econ.inputs import Precision, catalog
-from inference_econ.inputs.layers.attention import GroupedQueryAttention
+from inference_econ.inputs.layers import GroupedQueryAttention
 from tests.planned import plan_of
 
 #: 64 query heads, 4 KV heads of 128, 4 index heads of 128, 16 blocks of 128 tokens.

@@ -1,37 +1,56 @@
-"""Families with mixtures of experts behind ordinary attention, of which the table does not say all."""
+"""Families with ordinary attention, before dense blocks or mixtures of experts, of which the table does not say all."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from inference_econ.inputs.huggingface._families import FAMILIES, attention, plain
-from inference_econ.inputs.huggingface._layers import (
-    ROUTED,
-    Architecture,
-    Layer,
-    architecture,
-    dense,
-    experts,
-    grouped_query,
-    head_dim,
-    heads,
-    kv_heads,
-    whole_groups,
-    windows,
-)
-from inference_econ.inputs.huggingface._reader import ConfigReader
+from inference_econ.inputs.huggingface._layers import ROUTED, Architecture, LayerReader, dense
+from inference_econ.inputs.huggingface._reader import FAMILIES
 from inference_econ.inputs.layers import FeedForward
 
 
-def minimax_m2(c: ConfigReader) -> Architecture:
+def falcon(c: LayerReader) -> Architecture:
+    """Falcon: three layouts of heads, one or two norms, tied by default; no gate."""
+    new = c.flag("new_decoder_architecture", default=False)
+    parallel, multi_query = c.flag("parallel_attn", default=True), c.flag("multi_query", default=True)
+    norms_beside = c.size_if("num_ln_in_parallel_attn")
+    stated = c.size_if("num_kv_heads")
+    kv = 1 if multi_query and not new else c.heads()
+    if new and stated is not None:
+        kv = c.whole_groups(c.heads(), stated)
+    if new and norms_beside not in (None, 1, 2):
+        c.stop(f"num_ln_in_parallel_attn is {norms_beside}; only 1 or 2 is understood")
+    two = new and norms_beside != 1
+    bias = c.flag("bias", default=False)
+    attention = c.grouped_query(kv=kv, width=c.split(), qkv_bias=bias, output_bias=bias)
+    width = c.size_or("ffn_hidden_size", default=4 * c.hidden_size())
+    norms = 2 if two or not parallel else 1
+    layer = attention, dense(width, gated=False, bias=bias), norms, True, parallel or new
+    return c.architecture([layer] * c.layers(), tied=True)
+
+
+def cohere2(c: LayerReader) -> Architecture:
+    """Command A and R7B, whose older files say the period twice."""
+    c.only("layer_switch", c.size_or(*c.entry.period_keys, default=c.entry.period or 0))
+    return c.plain()
+
+
+def hunyuan_v1_dense(c: LayerReader) -> Architecture:
+    """Hunyuan 0.5B to 7B, whose older files say the width of heads twice."""
+    c.only("attention_head_dim", c.head_dim())
+    c.only("num_experts", 1)
+    return c.plain()
+
+
+def minimax_m2(c: LayerReader) -> Architecture:
     """MiniMax-M2, whose files may say the kind of attention of each layer."""
     layers, kinds = c.layers(), c.numbers("attn_type_list")
     if kinds is not None and kinds != [1] * layers:
         c.stop(f"attn_type_list must hold 1 (full attention) for each of {layers} layers, got {kinds}")
-    return plain(c)
+    return c.plain()
 
 
-def minimax_m3(c: ConfigReader) -> Architecture:
+def minimax_m3(c: LayerReader) -> Architecture:
     """MiniMax-M3: dense layers first, a shared expert, blocks of tokens that an indexer picks for each KV head."""
     # Copies of one model state different numbers of modules; how many next tokens are predicted comes first.
     modules, mtp = c.whole("num_mtp_modules"), c.whole("num_nextn_predict_layers")
@@ -40,8 +59,8 @@ def minimax_m3(c: ConfigReader) -> Architecture:
     c.only("moe_intermediate_size", width)
     sparse = c.stated_marks("moe_layer_freq", layers)
     c.only("first_k_dense_replace", layers - sum(sparse))
-    mixture = experts(
-        c, width, count_keys=("num_local_experts", "num_experts"), shared=c.size("shared_intermediate_size")
+    mixture = c.experts(
+        width, count_keys=("num_local_experts", "num_experts"), shared=c.size("shared_intermediate_size")
     )
     plain = dense(c.size("dense_intermediate_size"))
     inner = c.inside("sparse_attention_config")
@@ -52,23 +71,19 @@ def minimax_m3(c: ConfigReader) -> Architecture:
     picks = inner.stated_marks("sparse_attention_freq", layers)
     # Where an indexer had values of its own it would be another attention.
     inner.only("sparse_disable_index_value", [int(pick) for pick in picks])
-    head, kv = head_dim(c, default=128), kv_heads(c, default=4)
+    head, kv = c.head_dim(default=128), c.kv_heads(default=4)
     inner.only("sparse_num_index_heads", kv)
     index_width, top_k = inner.size("sparse_index_dim"), inner.size("sparse_topk_blocks")
-    full = grouped_query(c, kv=kv, width=head, qk_norm="per_head")
+    full = c.grouped_query(kv=kv, width=head, qk_norm="per_head")
     picked = full.replace(
         index_heads=kv, index_head_dim=index_width, index_top_k=top_k * inner.size("sparse_block_size")
     )
     inner.finish()
-    parts = zip(picks, sparse, strict=True)
-    return architecture(
-        c,
-        [Layer(picked if pick else full, mixture if is_sparse else plain) for pick, is_sparse in parts],
-        mtp_layers=mtp,
-    )
+    parts = [mixture if is_sparse else plain for is_sparse in sparse]
+    return c.architecture(zip((picked if pick else full for pick in picks), parts, strict=True), mtp_layers=mtp)
 
 
-def llama4(c: ConfigReader) -> Architecture:
+def llama4(c: LayerReader) -> Architecture:
     """Llama 4: a shared expert that no key states, dense layers between, attention in chunks."""
     bias = c.flag("attention_bias", default=False)
     layers, step = c.layers(), c.size_or("interleave_moe_layer_step", default=1)
@@ -77,13 +92,13 @@ def llama4(c: ConfigReader) -> Architecture:
     if any(index >= layers for index in sparse):
         c.stop(f"moe_layers names layer {max(sparse)}, but there are only {layers}, counted from 0")
     width = c.size("intermediate_size")
-    mixture = experts(c, width, count_keys=("num_local_experts",), shared=width)
+    mixture = c.experts(width, count_keys=("num_local_experts",), shared=width)
     plain = dense(c.size("intermediate_size_mlp")) if len(sparse) < layers else None
     c.unused("intermediate_size_mlp")
-    head, kv = head_dim(c, default=128), kv_heads(c, default=8)
+    head, kv = c.head_dim(default=128), c.kv_heads(default=8)
     chunk = c.size_or("attention_chunk_size", default=8192)
-    full = grouped_query(c, kv=kv, width=head, qkv_bias=bias, output_bias=bias)
-    local = grouped_query(c, kv=kv, width=head, chunk=chunk, qkv_bias=bias, output_bias=bias)
+    full = c.grouped_query(kv=kv, width=head, qkv_bias=bias, output_bias=bias)
+    local = c.grouped_query(kv=kv, width=head, chunk=chunk, qkv_bias=bias, output_bias=bias)
     # Layers with rotary positions attend within chunks; every fourth has none and attends to all.
     kinds = c.words("layer_types", ("chunked_attention", "full_attention"), layers)
     rotary = c.numbers("no_rope_layers")
@@ -94,25 +109,20 @@ def llama4(c: ConfigReader) -> Architecture:
         c.stop(f"no_rope_layers has {len(rotary)} entries for {layers} layers")
     else:
         chunked = [rotates != 0 for rotates in rotary or [(index + 1) % period for index in range(layers)]]
-    return architecture(
-        c,
-        [
-            Layer(local if in_chunks else full, mixture if plain is None or index in sparse else plain)
-            for index, in_chunks in enumerate(chunked)
-        ],
-    )
+    parts = [mixture if plain is None or index in sparse else plain for index in range(layers)]
+    return c.architecture(zip((local if in_chunks else full for in_chunks in chunked), parts, strict=True))
 
 
-def mimo_v2_flash(c: ConfigReader) -> Architecture:
+def mimo_v2_flash(c: LayerReader) -> Architecture:
     """MiMo-V2-Flash: sliding layers with more key-value heads and sinks; values narrower than keys."""
     # The published class has twice the heads in sliding layers, and sinks in all of them, whatever is stated.
-    local_kv = whole_groups(c, heads(c), 2 * kv_heads(c, default=4))
+    local_kv = c.whole_groups(c.heads(), 2 * c.kv_heads(default=4))
     c.only("swa_num_key_value_heads", local_kv)
     c.only("add_swa_attention_sink_bias", True)
     return _mimo_v2(c, local_kv, sinks=True)
 
 
-def mimo_v2(c: ConfigReader) -> Architecture:
+def mimo_v2(c: LayerReader) -> Architecture:
     """MiMo-V2.5 and V2.6: heads of layers that slide are stated."""
     for key in ("num_key_value_heads", "head_dim", "v_head_dim"):
         c.size(key)
@@ -120,51 +130,48 @@ def mimo_v2(c: ConfigReader) -> Architecture:
         if not c.has(key) and not c.has(same):
             c.stop(f"{key} is missing; it says what each layer is")
     sinks = c.flag("add_swa_attention_sink_bias", default=False)
-    return _mimo_v2(c, whole_groups(c, heads(c), c.size("swa_num_key_value_heads")), sinks=sinks)
+    return _mimo_v2(c, c.whole_groups(c.heads(), c.size("swa_num_key_value_heads")), sinks=sinks)
 
 
-def _mimo_v2(c: ConfigReader, local_kv: int, *, sinks: bool) -> Architecture:
+def _mimo_v2(c: LayerReader, local_kv: int, *, sinks: bool) -> Architecture:
     layers = c.layers()
     usual = [index > 0 and (index + 1) % 6 != 0 for index in range(layers)]
     slides = c.marks("layer_types", ("full_attention", "sliding_attention"), usual, "hybrid_layer_pattern")
     sparse = c.marks("mlp_layer_types", ("dense", "sparse"), [index > 0 for index in range(layers)], "moe_layer_freq")
-    plain, mixture = dense(c.size("intermediate_size")), experts(c, c.size("moe_intermediate_size"), count_keys=ROUTED)
-    head, value = head_dim(c, default=192), c.size_or("v_head_dim", default=128)
-    for key, same in (("swa_head_dim", head), ("swa_v_head_dim", value), ("swa_num_attention_heads", heads(c))):
+    plain, mixture = dense(c.size("intermediate_size")), c.experts(c.size("moe_intermediate_size"))
+    head, value = c.head_dim(default=192), c.size_or("v_head_dim", default=128)
+    for key, same in (("swa_head_dim", head), ("swa_v_head_dim", value), ("swa_num_attention_heads", c.heads())):
         c.only(key, same)
     bias = c.flag("attention_bias", default=False)
     # The class adds the token itself to sliding_window_size; the published window does not.
     window = c.size_or("sliding_window_size", "sliding_window", default=128)
-    full = grouped_query(c, kv=kv_heads(c, default=4), width=head, qkv_bias=bias, value_head_dim=value)
-    local = grouped_query(c, kv=local_kv, width=head, window=window, qkv_bias=bias, value_head_dim=value, sinks=sinks)
-    blocks = [
-        Layer(local if slide else full, mixture if is_sparse else plain)
-        for slide, is_sparse in zip(slides, sparse, strict=True)
-    ]
-    return architecture(c, blocks, mtp_layers=c.whole("num_nextn_predict_layers"))
+    full = c.grouped_query(kv=c.kv_heads(default=4), width=head, qkv_bias=bias, value_head_dim=value)
+    local = c.grouped_query(kv=local_kv, width=head, window=window, qkv_bias=bias, value_head_dim=value, sinks=sinks)
+    attentions = [local if slide else full for slide in slides]
+    parts = [mixture if is_sparse else plain for is_sparse in sparse]
+    return c.architecture(zip(attentions, parts, strict=True), mtp_layers=c.whole("num_nextn_predict_layers"))
 
 
-def dbrx(c: ConfigReader) -> Architecture:
+def dbrx(c: LayerReader) -> Architecture:
     """DBRX: sizes of attention and of the experts stand in mappings of their own."""
     inner, outer = c.inside("attn_config"), c.inside("ffn_config")
     inner.skip("clip_qkv")
-    attention = grouped_query(c, kv=whole_groups(c, heads(c), inner.size_or("kv_n_heads", default=1)))
+    attention = c.grouped_query(kv=c.whole_groups(c.heads(), inner.size_or("kv_n_heads", default=1)))
     outer.skip("ffn_act_fn", "moe_jitter_eps", "moe_loss_weight", "moe_normalize_expert_weights")
     outer.skip("uniform_expert_assignment")
-    mixture = experts(outer, outer.size("ffn_hidden_size"), count_keys=("moe_num_experts",), active_keys=("moe_top_k",))
+    mixture = outer.experts(outer.size("ffn_hidden_size"), count_keys=("moe_num_experts",), active_keys=("moe_top_k",))
     for reader in (inner, outer):
         reader.only("hidden_size", c.size("d_model"))
         reader.finish()
-    return architecture(c, [Layer(attention, mixture)] * c.layers())
+    return c.architecture([(attention, mixture)] * c.layers())
 
 
-def ernie4_5_moe(c: ConfigReader) -> Architecture:
+def ernie4_5_moe(c: LayerReader) -> Architecture:
     """ERNIE 4.5 with experts: dense layers first; the router's correction is a parameter; tied by default."""
     layers, width = c.layers(), c.size("moe_intermediate_size")
     c.only("moe_layer_end_index", -1, layers - 1)
-    attention = grouped_query(c, kv=kv_heads(c, default=4))
-    mixture = experts(
-        c,
+    attention = c.grouped_query(kv=c.kv_heads(default=4))
+    mixture = c.experts(
         width,
         count_keys=("moe_num_experts",),
         active_keys=("moe_k",),
@@ -173,12 +180,11 @@ def ernie4_5_moe(c: ConfigReader) -> Architecture:
     )
     plain = dense(c.size("intermediate_size"))
     first = c.whole("moe_layer_start_index", default=1)
-    parts = [mixture if index >= first else plain for index in range(layers)]
-    mtp = c.whole("num_nextn_predict_layers")
-    return architecture(c, [Layer(attention, part) for part in parts], tied=True, mtp_layers=mtp)
+    blocks = [(attention, mixture if index >= first else plain) for index in range(layers)]
+    return c.architecture(blocks, tied=True, mtp_layers=c.whole("num_nextn_predict_layers"))
 
 
-def hunyuan_v1_moe(c: ConfigReader) -> Architecture:
+def hunyuan_v1_moe(c: LayerReader) -> Architecture:
     """Hunyuan-A13B, whose files repeat some sizes for each layer."""
     layers, width = c.layers(), c.size("intermediate_size")
     for key, expected in (("num_shared_expert", 1), ("moe_intermediate_size", width)):
@@ -186,24 +192,24 @@ def hunyuan_v1_moe(c: ConfigReader) -> Architecture:
     _, active = c.find("moe_topk")
     if isinstance(active, list) and active == active[:1] * layers:
         c.data = {**c.data, "moe_topk": active[0]}
-    c.only("attention_head_dim", head_dim(c))
-    return plain(c)
+    c.only("attention_head_dim", c.head_dim())
+    return c.plain()
 
 
-def exaone_moe(c: ConfigReader) -> Architecture:
+def exaone_moe(c: LayerReader) -> Architecture:
     """K-EXAONE, whose files may say which layers have experts."""
-    made = plain(c)
+    made = c.plain()
     c.only("is_moe_layer", [layer.feed_forward.kind == "experts" for layer in made.layers])
     return made
 
 
-def bailing_moe(c: ConfigReader) -> Architecture:
+def bailing_moe(c: LayerReader) -> Architecture:
     """Ling and Ring, whose version 2 may go by the name of the first."""
     second = c.data.get("architectures") == ["BailingMoeV2ForCausalLM"]
-    return plain(c, FAMILIES["bailing_moe_v2" if second else c.family])
+    return c.plain(FAMILIES["bailing_moe_v2" if second else c.family])
 
 
-def gemma4(c: ConfigReader) -> Architecture:
+def gemma4(c: LayerReader) -> Architecture:
     """Gemma 4: wider heads and fewer of keys where all tokens are attended to; experts beside the dense block.
 
     There values are what keys are before their norm. Experts have three norms of their own, and their router scales its
@@ -217,26 +223,25 @@ def gemma4(c: ConfigReader) -> Architecture:
     norms = 4
     if c.flag("enable_moe_block", default=False):
         width, keys = c.size("moe_intermediate_size"), ("top_k_experts",)
-        part = experts(c, width, count_keys=("num_experts",), active_keys=keys, shared=wide, router_bias=True)
+        part = c.experts(width, count_keys=("num_experts",), active_keys=keys, shared=wide, router_bias=True)
         norms = 8
     c.skip("expert_intermediate_size", "num_experts", "top_k_experts", "moe_intermediate_size")
     if not c.has("layer_types"):
         c.stop("layer_types is missing; sliding_attention or full_attention is needed for each layer")
     slides = c.marks("layer_types", ("full_attention", "sliding_attention"), [False] * c.layers())
-    sliding = attention(c, FAMILIES[c.family], c.size("sliding_window"))
-    full = attention(c, FAMILIES[c.family]).replace(
-        kv_heads=full_kv or sliding.kv_heads, head_dim=full_width, value_projection=not alike
-    )
-    return architecture(c, [Layer(sliding if slide else full, part, norms) for slide in slides], tied=True)
+    sliding = c.attention(c.size("sliding_window"))
+    kv = full_kv or sliding.kv_heads
+    full = c.attention().replace(kv_heads=kv, head_dim=full_width, value_projection=not alike)
+    return c.architecture([(sliding if slide else full, part, norms) for slide in slides], tied=True)
 
 
-def step3p5(c: ConfigReader) -> Architecture:
+def step3p5(c: LayerReader) -> Architecture:
     """Step 3.5 and 3.7 Flash: a gate for each query head, more of them in layers that slide."""
     layers, mtp = c.layers(), c.whole("num_nextn_predict_layers", "num_mtp_layers")
     # Published lists have one more entry for each layer that proposes tokens.
     padded = isinstance(c.data.get("layer_types"), list) and len(c.data["layer_types"]) == layers + mtp
-    slides = windows(c, [False] * (layers + mtp if padded else layers))[:layers]
-    kv = whole_groups(c, heads(c), c.size("num_key_value_heads", "num_attention_groups"))
+    slides = c.windows([False] * (layers + mtp if padded else layers))[:layers]
+    kv = c.whole_groups(c.heads(), c.size("num_key_value_heads", "num_attention_groups"))
 
     # Query heads of layers that slide.
     stated = c.size_if("num_sliding_attention_heads")
@@ -245,16 +250,16 @@ def step3p5(c: ConfigReader) -> Architecture:
         inner.only("attention_type", "sliding_attention")
         inner.only("num_attention_groups", kv)
         for key in ("head_dim", "true_head_dim"):
-            inner.only(key, head_dim(c, default=128))
+            inner.only(key, c.head_dim(default=128))
         stated = stated or inner.size("num_attention_heads")
         inner.finish()
-    if stated is None and heads(c) != 64:
+    if stated is None and c.heads() != 64:
         c.stop("attention_other_setting is missing, which says how many heads layers that slide have")
     # Copies of the published models, which have 64 and 96 (arXiv:2602.10604), leave the second number out.
     local = stated or c.without("num_sliding_attention_heads", 96)
-    whole_groups(c, local, kv)
-    alike: dict[str, Any] = {"kv": kv, "width": head_dim(c, default=128), "qk_norm": "per_head", "head_gate": True}
-    attentions = [grouped_query(c, window=window, query_heads=local if window else None, **alike) for window in slides]
+    c.whole_groups(local, kv)
+    alike: dict[str, Any] = {"kv": kv, "width": c.head_dim(default=128), "qk_norm": "per_head", "head_gate": True}
+    attentions = [c.grouped_query(window=window, query_heads=local if window else None, **alike) for window in slides]
 
     first = c.whole("first_k_dense_replace", default=3)
     sparse = c.marks("mlp_layer_types", ("dense", "sparse"), [index >= first for index in range(layers)])
@@ -266,8 +271,7 @@ def step3p5(c: ConfigReader) -> Architecture:
             c.stop(f"moe_layers_enum must name layers from 0 to {layers + mtp - 1}, got {listed!r}")
         sparse = [str(index) in names for index in range(layers)]
     width = c.size("moe_intermediate_size")
-    mixture = experts(
-        c,
+    mixture = c.experts(
         width,
         count_keys=(*ROUTED, "moe_num_experts"),
         active_keys=("num_experts_per_tok", "moe_top_k"),
@@ -275,4 +279,4 @@ def step3p5(c: ConfigReader) -> Architecture:
     )
     plain = dense(c.size("intermediate_size"))
     parts = [mixture if is_sparse else plain for is_sparse in sparse]
-    return architecture(c, [Layer(*pair) for pair in zip(attentions, parts, strict=True)], mtp_layers=mtp)
+    return c.architecture(zip(attentions, parts, strict=True), mtp_layers=mtp)
