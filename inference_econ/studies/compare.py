@@ -204,7 +204,7 @@ def compare(
     """
     scenario = asked_scenario(models, hardware, price, series, settings)
     result = run(scenario, keep_going=True, progress=progress)
-    return Comparison(result.scenario, result.exhibits, result.sources, result.missing)
+    return Comparison(result.scenario, result.curves, result.offers, sources=result.sources, missing=result.missing)
 
 
 def asked_scenario(
