@@ -17,7 +17,7 @@ from inference_econ.answers.deployments.serving_frontier import PROMPTS, Service
 from inference_econ.answers.slo import likely_ends
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.report.questions.frontier import service_frontier_charts
+from inference_econ.report.questions.frontier import frontier_charts
 from inference_econ.serving import Services, loaded
 from inference_econ.serving.steady import steady
 from tests import asking
@@ -329,11 +329,11 @@ def test_the_fastest_at_a_cost_lies_between_batches() -> None:
 
 def test_charts_show_the_metric_and_the_first_token() -> None:
     front = front_of()
-    metric, waits = service_frontier_charts(front, "power")
+    metric, waits = frontier_charts(front, "power")
     assert metric.y_label.startswith("thousand output tokens/s per MW")
     np.testing.assert_allclose(np.array(metric.lines[0].y) * 1e3, front.metric("power"))
     np.testing.assert_allclose(waits.lines[0].y, 1e3 * front.ttft_seconds)
-    assert service_frontier_charts(front, "cost")[0].logarithmic == "y"
+    assert frontier_charts(front, "cost")[0].logarithmic == "y"
 
 
 def test_a_faster_token_is_never_cheaper() -> None:

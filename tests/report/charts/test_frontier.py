@@ -7,7 +7,7 @@ import pytest
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, frontier
 from inference_econ.engine import Setup, Space
 from inference_econ.inputs import Traffic
-from inference_econ.report.questions.frontier import ServingFrontierPage
+from inference_econ.report.questions.frontier import FrontierPage
 from tests.charted import Spec, hovering, legend, rows_of, sound, views
 
 
@@ -19,7 +19,7 @@ def front() -> ServiceFrontier:
 
 @pytest.fixture(scope="module")
 def spec(front: ServiceFrontier) -> Spec:
-    return sound(ServingFrontierPage(front, "cost").charts()["frontier"])
+    return sound(FrontierPage(front, "cost").charts()["frontier"])
 
 
 def test_hovering_over_a_frontier_says_its_deployments(spec: Spec) -> None:
