@@ -21,6 +21,7 @@ from .output import mime_type as mime_type
 from .output import specification as specification
 from .output import svg as svg
 from .output import write as write
+from .roofline import roofline as roofline
 from .roofline import roofline_chart as roofline_chart
 from .theme import config as config
 from .tornado import tornado_chart as tornado_chart

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import altair as alt
@@ -10,7 +10,6 @@ import numpy as np
 
 from inference_econ.report.charts import lines, marks, waterfall
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 
 #: What a part is called that is the whole.
 _WHOLE = "time per token"
@@ -20,21 +19,14 @@ _SMALLEST = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Parts of the time per token of each point of a line.
-
-    Attributes
-    ----------
-    parts : mapping of str to sequence of float
-        Milliseconds of each point, by the names that people read [ms].
-    points : int
-        How many they are [1].
-    first : int
-        The point that is shown before any is clicked.
-    """
+    """Parts of the time per token of each point of a line."""
 
     parts: Mapping[str, Sequence[float]]
+    """Milliseconds of each point, by the names that people read [ms]."""
     points: int
+    """Number of points [1]."""
     first: int
+    """The point that is shown before any is clicked."""
 
 
 @marks.quickly
@@ -61,28 +53,18 @@ def frontier_chart(charts: Sequence[Plot], title: str, steps: Steps | None) -> a
 
 def _step(steps: Steps, clicked: alt.Parameter) -> alt.LayerChart:
     """The parts of the time per token of the point that is clicked."""
-    names, rows = _shown(steps), list(_rows(steps))
-    title = "Time per token of the ringed point"
-    return lines.panel(waterfall.bars(rows, names, "milliseconds", point=clicked), title)
-
-
-def _shown(steps: Steps) -> list[str]:
-    """Parts that are worth a bar, those first that take the most over all points, and the whole."""
     columns = {name: np.asarray(values) for name, values in steps.parts.items()}
     whole = np.sum(list(columns.values()), axis=0)
     shares = {name: values / whole for name, values in columns.items()}
+    # Parts that are worth a bar, those first that take the most over all points.
     kept = [name for name, share in shares.items() if share.max() >= _SMALLEST]
-    return [*sorted(kept, key=lambda name: -float(shares[name].mean())), _WHOLE]
-
-
-def _rows(steps: Steps) -> Iterator[marks.Row]:
-    """The bars of every point."""
-    *names, _ = _shown(steps)
+    names = sorted(kept, key=lambda name: -float(shares[name].mean()))
+    shown = []
     for index in range(steps.points):
-        parts = {name: float(steps.parts[name][index]) for name in names}
+        parts = {name: (float(steps.parts[name][index]), f"{steps.parts[name][index]:.3g} ms") for name in names}
         total = sum(float(values[index]) for values in steps.parts.values())
-        fall = Waterfall("", "", waterfall_bars(parts, lambda _, value: f"{value:.3g} ms"), _WHOLE, f"{total:.3g} ms")
-        *bars, whole = waterfall.waterfall_rows(fall)
+        *rows, all_of_it = waterfall.waterfall_rows(parts, (_WHOLE, f"{total:.3g} ms"))
         # Parts that are too small for a bar are in the whole.
-        for row in (*bars, {**whole, "end": total, "words": total}):
-            yield {**row, "n": index}
+        shown += [{**row, "n": index} for row in (*rows, {**all_of_it, "end": total, "words": total})]
+    layers = waterfall.bars(shown, [*names, _WHOLE], "milliseconds", point=clicked)
+    return lines.panel(layers, "Time per token of the ringed point")

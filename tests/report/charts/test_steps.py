@@ -8,8 +8,9 @@ import math
 import pytest
 
 import inference_econ as ie
+from inference_econ.report import charts
+from inference_econ.report.charts.roofline import RooflinePicture
 from inference_econ.report.questions.explain import ExplanationPage
-from inference_econ.report.step_pictures import roofline
 from tests import asking
 from tests.charted import Spec, encodings, legend, rows_of, sound, views
 
@@ -23,6 +24,10 @@ STEPS = {
 @pytest.fixture(scope="module", params=STEPS)
 def step(request: pytest.FixtureRequest) -> ie.Explanation:
     return STEPS[request.param]()
+
+
+def roofline(step: ie.Explanation) -> RooflinePicture:
+    return charts.roofline(step.setup, step.operators, step.seconds)
 
 
 def marked(spec: Spec, kind: str) -> list[Spec]:
