@@ -109,8 +109,11 @@ def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
         raise InputError(f"{saved.origin}: decode steps alone start nothing, as nobody reads prompts; {_HOW}")
     try:
         entry = _entry(record[entries], number or usual, saved.origin)
-        practice = {**dict.fromkeys(("kv", "speculation")), **entry, "engine": entry["layout"].get("engine")}
-        practice = {name: practice[name] for name in ("engine", "kv", "speculation")}
+        practice = {
+            "engine": entry["layout"].get("engine"),
+            "kv": entry.get("kv"),
+            "speculation": entry.get("speculation"),
+        }
         if entries == "points":
             parts, in_flight = _at_concurrency(record["hardware"], entry)
             load = OfferedLoad(concurrency=max(1, round(entry["concurrency"])))

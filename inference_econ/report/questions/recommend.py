@@ -22,13 +22,13 @@ from inference_econ.report.headings import promises_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import (
+    burstiness_note,
     chances_column,
     fleet_label,
     fleet_name,
     milliseconds,
     planned_notes,
     power_columns,
-    promises_note,
     service_title,
     slots_notes,
     started,
@@ -59,7 +59,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
             "cheapest (--tp, --pp, --dp and --ep take others); binding: what one instance less would break."
         )
         if self.answer.bursts is not None:
-            notes.append(promises_note(self.answer.bursts, targets))
+            notes.append(burstiness_note(self.answer.bursts, targets, promised=True))
         return (with_notes(recommend_table(self.answer, targets), notes),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
