@@ -206,8 +206,10 @@ def _scaling(saved: SavedAnswer, lot: Record, number: int) -> Scaling:
         limits["fewest"],
         limits["most"],
         "in_flight" if saved.record["policy"] == "in_flight" else "rate",
-        *(_finite(limits[name]) for name in ("per_replica", "held_before")),
-        *(_finite(seconds[name]) for name in ("polling_seconds", "scale_down_seconds")),
+        _finite(limits["per_replica"]),
+        _finite(limits["held_before"]),
+        _finite(seconds["polling_seconds"]),
+        _finite(seconds["scale_down_seconds"]),
         _finite(lot["dollars_per_hour"]) / lot["replicas"],
         str(lot["paid"]),
     )
@@ -260,7 +262,7 @@ def _expected(
     value, low, high = (item[statistic] if isinstance(item, dict) else item for item in values)
     ends = [None if end is None else _finite(end) * factor for end in (low, high)]
     limit = None if promised is None else _finite(promised)
-    return Expected(measure, statistic, _finite(value) * factor, *ends, limit)
+    return Expected(measure, statistic, _finite(value) * factor, ends[0], ends[1], limit)
 
 
 #: Degrees of a layout by name, and how many instances have it.

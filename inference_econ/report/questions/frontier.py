@@ -144,7 +144,9 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         first.append((metric.heading, [metric.text(value) for value in front.metric(y)[shown]]))
     columns: Sequence[str] = ("accelerators", "layout", "batch", "mfu", "bandwidth_utilization", "limited_by")
     least: Sequence[str] = ("mfu", "bandwidth_utilization", "limited_by", "engine", "batch")
-    setups, counted, predicted = (front.setup,), "", ("tpot",)
+    setups: Sequence[Setup] = (front.setup,)
+    predicted: Sequence[Quantity] = ("tpot",)
+    counted = ""
     # A note or a refusal has said that the model was not made for requests so long.
     lengths_told = not isinstance(front, Frontier) or (front.traffic is not None and front.traffic.isl is not None)
     basis = [f"{DECODED} Assumptions: {front.setup.assumptions.name}."]
