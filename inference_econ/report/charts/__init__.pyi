@@ -4,7 +4,6 @@ from .bars import Bar as Bar
 from .bars import Bars as Bars
 from .bars import bar_chart as bar_chart
 from .bars import bar_layers as bar_layers
-from .frontier import Steps as Steps
 from .frontier import frontier_chart as frontier_chart
 from .grid import Tile as Tile
 from .grid import TileGrid as TileGrid

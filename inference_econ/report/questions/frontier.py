@@ -74,7 +74,7 @@ class FrontierPage(AnswerPage[AnyFront]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of a metric against speed, with the step of the clicked point, and of services of the TTFT."""
-        front, points = self.answer, self.answer.points()
+        front = self.answer
         of_cost = f"What do{' services' if isinstance(front, ServiceFrontier) else 'es decoding'} cost at each speed?"
         title = f"{speed_cost.speed_question(self.y, of_cost)}\n{frontiers_title([front])}"
         # Parts of the time per token of every point; none of services that speculate.
@@ -83,8 +83,8 @@ class FrontierPage(AnswerPage[AnyFront]):
         else:
             names = dict.fromkeys(name for point in front.points() for name in point.parts)
             parts = {PART_NAMES[name]: [1e3 * point.parts.get(name, 0.0) for point in front.points()] for name in names}
-        steps = charts.Steps(parts, len(points), front.preferred_index()) if parts else None
-        return {"frontier": charts.frontier_chart(frontier_charts(front, self.y), title, steps)}
+        chart = charts.frontier_chart(frontier_charts(front, self.y), title, parts, front.preferred_index())
+        return {"frontier": chart}
 
     def question(self) -> str:
         """Question about the cost of services, or of decoding."""

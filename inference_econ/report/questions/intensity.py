@@ -51,12 +51,13 @@ class IntensityPage(AnswerPage[Intensity]):
         ridge_means = "Ridge: FLOP per byte at the peaks of the chip"
         if closed:
             ridge_means += (
-                "; the closed form is bytes per weight x ridge / 2, for weights alone, over the share of the tokens for "
-                "which they are read: one expert's, or one group's of copies"
+                "; the closed form is bytes per weight x ridge / 2, for weights alone, over the share of the tokens "
+                "for which they are read: one expert's, or one group's of copies"
             )
         why = (
-            f"Bound: the longer of arithmetic and memory traffic, at the rates that {answer.setup.assumptions.name} has of "
-            f"each kernel; network and launches are apart. The step: the sums over all operators.",
+            "Bound: the longer of arithmetic and memory traffic, at the rates that "
+            f"{answer.setup.assumptions.name} has of each kernel; network and launches "
+            "are apart. The step: the sums over all operators.",
             f"{ridge_means}.",
             *unit_notes(answer.setup),
         )
