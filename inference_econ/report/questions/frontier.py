@@ -81,8 +81,9 @@ class FrontierPage(AnswerPage[AnyFront]):
         if isinstance(front, ServiceFrontier):
             parts = {PART_NAMES[name]: (1e3 * seconds).tolist() for name, seconds in token_parts(front).items()}
         else:
-            names = dict.fromkeys(name for point in front.points() for name in point.parts)
-            parts = {PART_NAMES[name]: [1e3 * point.parts.get(name, 0.0) for point in front.points()] for name in names}
+            points = front.points()
+            names = dict.fromkeys(name for point in points for name in point.parts)
+            parts = {PART_NAMES[name]: [1e3 * point.parts.get(name, 0.0) for point in points] for name in names}
         chart = charts.frontier_chart(frontier_charts(front, self.y), title, parts, front.preferred_index())
         return {"frontier": chart}
 
