@@ -111,17 +111,18 @@ class Comparison(Result):
             front = by_label[label].front
             record = front.record()
             record.pop("sources")
-            record["costs"] = []
+            at_speeds = list[dict[str, object]]()
             for speed in shown:
                 # Nulls where nothing is as fast.
                 cost = {"tokens_per_second_per_user": speed, "dollars": by_label[label].dollars_at(speed)}
                 if isinstance(front, ServiceFrontier):
                     likely = by_label[label].likely_at(speed)
                     ends = (None, None) if likely is None else (likely.low, likely.high)
-                    record["costs"].append({**cost, "dollars_low": ends[0], "dollars_high": ends[1]})
+                    at_speeds.append({**cost, "dollars_low": ends[0], "dollars_high": ends[1]})
                 else:
                     off = front.ends()["dollars_per_million_output_tokens"]
-                    record["costs"].append(bounds.bounded(cost, {"dollars": off}))
+                    at_speeds.append(bounds.bounded(cost, {"dollars": off}))
+            record["costs"] = at_speeds
             fastest = ((dollars, front.fastest_at(dollars)) for dollars in costs)
             record["at_costs"] = [{"dollars": dollars, "point": point and point.record()} for dollars, point in fastest]
             best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
