@@ -55,7 +55,7 @@ def _services(request: Request) -> Page:
         candidates = subject.candidates(chosen, requests, hardware, ttft_seconds=promises.ttft_seconds)
         return answers.serving_frontier.service_frontier(candidates, promises)
 
-    return report.frontier.ServingFrontierPage(_beside_startable(request, answer), request.y)
+    return report.frontier.FrontierPage(_beside_startable(request, answer), request.y)
 
 
 def _beside_startable(request: Request, answer: Callable[[Request], Front]) -> Front:

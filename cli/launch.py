@@ -78,7 +78,7 @@ def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> Lau
     from inference_econ.answers.launching import plan
 
     deployment = report.deployment_reader.chosen(saved, request.number)
-    engines, which = str(deployment.parts[-1].practice.get("engine") or ""), f"choice {request.number or 1}"
+    engines, which = str(deployment.practice["engine"] or ""), f"choice {request.number or 1}"
     to = engine.to or plan.usual_engine(engines)
     if to is None:
         of_what = f"is one of {engines}, which is not started here" if engines else "is of no engine"
@@ -86,7 +86,7 @@ def _deployment(request: Request, saved: ie.SavedAnswer, engine: _Engine) -> Lau
     plan.check_engine(engines, to, f"{which} of {saved.origin}")
     runner = plan.engine(to, engine.version, engine.image)
     parts = saved_services.parts(saved, deployment)
-    speculation = saved_services.asked_speculation(saved, deployment.parts[-1])
+    speculation = saved_services.asked_speculation(saved, deployment)
     if engine.draft_model_id is not None and (speculation is None or speculation.proposer not in ("eagle", "draft")):
         raise InputError(
             "--draft-model-id names an EAGLE head or a draft model, and nobody proposes by one; ask with --eagle or "

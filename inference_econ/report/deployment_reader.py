@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.fleet_record import fleet_record
 from inference_econ.answers.deployments.service_record import bounded_load, layout_of
-from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.launching import plan
 from inference_econ.answers.launching.instance import Role
@@ -18,11 +17,10 @@ from inference_econ.answers.launching.plan import Expected, Measure, OfferedLoad
 from inference_econ.answers.layout_services import offer
 from inference_econ.answers.prefix_cache import HBM
 from inference_econ.answers.slo import Targets
-from inference_econ.engine import Setup, Space, Speculation, instance_pins, key_degrees
+from inference_econ.engine import Setup, Space, instance_pins, key_degrees
 from inference_econ.errors import InputError
-from inference_econ.inputs import Requests
 from inference_econ.records.saved import SavedAnswer, of_command, read_json
-from inference_econ.serving import Loaded, Service
+from inference_econ.serving import Service
 
 Record = Mapping[str, Any]
 #: Options that offload caches of prompts, for people.
@@ -35,22 +33,6 @@ _HOW = "write one with 'inference-econ recommend ... -o answer.json' (or frontie
 class ChosenPart:
     """Some equal instances of a chosen deployment, in the words of the answer.
 
-    Attributes
-    ----------
-    hardware : str
-        Name of the chip.
-    layout : mapping
-        Its degrees.
-    replicas : int
-        How many instances there are [1].
-    role : str
-        What they do.
-    practice : mapping
-        The engine (``engine``), the format of the cache (``kv``) and who proposes tokens (``speculation``) of a recipe
-        that the answer chose; empty where the question says all.
-    slots : int or None
-        Requests under way in each at most [1]; None for as many as its memory holds.
-
     Raises
     ------
     ValueError
@@ -58,11 +40,15 @@ class ChosenPart:
     """
 
     hardware: str
+    """Name of the chip."""
     layout: Record
+    """Degrees of an instance."""
     replicas: int
+    """Number of instances [1]."""
     role: Role = "both"
-    practice: Record = field(default_factory=dict)
+    """Role of the instances."""
     slots: int | None = None
+    """Maximum concurrent requests of each [1]; None for as many as its memory holds."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that no answer has."""
@@ -73,30 +59,22 @@ class ChosenPart:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A chosen deployment.
-
-    Attributes
-    ----------
-    parts : sequence of ChosenPart
-        Its instances, of each kind.
-    load : OfferedLoad
-        The load of all of them that was predicted.
-    expected : sequence of Expected
-        What was predicted under it.
-    in_flight : float
-        Requests under way in all instances that give answers [1].
-    scaling : Scaling or None
-        How many of its instances there are over a day, of an answer about one.
-    remarks : sequence of str
-        What else whoever starts it must know.
-    """
+    """A deployment that an answer chose."""
 
     parts: Sequence[ChosenPart]
+    """Its instances, of each kind."""
+    practice: Record
+    """Engine (``engine``), cache format (``kv``) and speculation (``speculation``) of the recipe that was chosen."""
     load: OfferedLoad
+    """Predicted load of all instances."""
     expected: Sequence[Expected]
+    """Predictions under that load."""
     in_flight: float
+    """Concurrent requests in all instances that decode [1]."""
     scaling: Scaling | None = None
+    """Number of instances over a day, of an answer about one."""
     remarks: Sequence[str] = ()
+    """Further remarks for an operator who starts it."""
 
 
 def read(path: str) -> SavedAnswer:
@@ -126,10 +104,37 @@ def chosen(saved: SavedAnswer, number: int | None = None) -> Chosen:
     InputError
         If there is no such number, or the answer has no deployment.
     """
+    record, (entries, usual) = saved.record, _DEPLOYMENTS[saved.kind]
+    if entries == "points" and "isl" not in record:
+        raise InputError(f"{saved.origin}: decode steps alone start nothing, as nobody reads prompts; {_HOW}")
     try:
-        return _DEPLOYMENTS[saved.kind](saved, number)
+        entry = _entry(record[entries], number or usual, saved.origin)
+        practice = {
+            "engine": entry["layout"].get("engine"),
+            "kv": entry.get("kv"),
+            "speculation": entry.get("speculation"),
+        }
+        if entries == "points":
+            parts, in_flight = _at_concurrency(record["hardware"], entry)
+            load = OfferedLoad(concurrency=max(1, round(entry["concurrency"])))
+            return Chosen(parts, practice, load, expected_in_flight(entry), in_flight)
+        expected = expected_under_load(entry, record["targets"], entry["osl"])
+        scaling = _scaling(saved, entry, number or 1) if entries == "lots" else None
+        parts, in_flight = _at_rate(entry)
+        load = OfferedLoad(_finite(entry["request_rate"]), arrival_scv=_finite(saved.options["arrival_scv"]))
+        use = entry.get("agent_use")
+        remarks = () if use is None else agents_said(use, parts[0].replicas)
+        return Chosen(parts, practice, load, expected, in_flight, scaling, remarks)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(mistake(saved, error)) from error
+
+
+#: Where an answer has its deployments, by the command that gave it, and which is taken without a number.
+_DEPLOYMENTS: Mapping[str, tuple[str, int | None]] = {
+    "recommend": ("choices", 1),
+    "frontier": ("points", None),
+    "fleet": ("lots", None),
+}
 
 
 def mistake(saved: SavedAnswer, error: Exception) -> str:
@@ -149,18 +154,27 @@ def _entry(entries: Sequence[Record], number: int | None, origin: str) -> Record
     return entries[index]
 
 
-def _recommended(saved: SavedAnswer, number: int | None) -> Chosen:
-    choice = _entry(saved.record["choices"], number or 1, saved.origin)
-    practice = _practice(choice, choice["layout"])
-    expected = expected_under_load(choice, saved.record["targets"], choice["osl"])
-    use, apart = choice.get("agent_use"), choice.get("serving") == "apart"
-    remarks = () if use is None else agents_said(use, choice["prefill_instances" if apart else "replicas"])
-    if apart:
-        parts = _pools(choice, (choice.get("prefill_hardware", choice["hardware"]), choice["hardware"]), practice)
-        return Chosen(parts, _rate(saved, choice), expected, choice["in_flight"], remarks=remarks)
-    part = ChosenPart(choice["hardware"], choice["layout"], choice["replicas"], practice=practice)
-    in_flight = choice["in_flight_per_instance"] * choice["replicas"]
-    return Chosen((part,), _rate(saved, choice), expected, in_flight, remarks=remarks)
+def _at_rate(entry: Record) -> tuple[Sequence[ChosenPart], float]:
+    """Parts of a deployment under a rate, and requests in flight in those that decode [1]."""
+    chip = entry["hardware"]
+    if entry.get("serving") != "apart":
+        replicas = entry["replicas"]
+        return (ChosenPart(chip, entry["layout"], replicas),), entry["in_flight_per_instance"] * replicas
+    refuse_chain("chain" in entry["prefill_layout"])
+    prefill = entry.get("prefill_hardware", chip), entry["prefill_layout"], entry["prefill_instances"]
+    decode = ChosenPart(chip, entry["decode_layout"], entry["decode_instances"], "decode", entry["decode_slots"])
+    return (ChosenPart(*prefill, "prefill"), decode), entry["in_flight"]
+
+
+def _at_concurrency(chip: str, point: Record) -> tuple[Sequence[ChosenPart], float]:
+    """Parts of a point of a frontier, and requests in flight in those that decode [1]."""
+    layout = point["layout"]
+    if "prefill" not in layout:
+        return (ChosenPart(chip, layout, 1),), point["batch"]
+    refuse_chain("chain" in layout["prefill"])
+    prefill, decoders = key_degrees(layout["prefill"]), round(layout["decode_instances"])
+    readers = layout.get("prefill_hardware", chip), prefill, round(layout["prefill_instances"])
+    return (ChosenPart(*readers, "prefill"), ChosenPart(chip, layout, decoders, "decode")), decoders * point["batch"]
 
 
 def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
@@ -177,83 +191,28 @@ def agents_said(use: Record, replicas: int) -> tuple[str, ...]:
     )
 
 
-def _practice(entry: Record, layout: Record) -> Record:
-    """Engine, cache and proposer of an entry."""
-    return {"engine": layout.get("engine"), "kv": entry.get("kv"), "speculation": entry.get("speculation")}
-
-
-def _pools(entry: Record, chips: tuple[str, str], practice: Record) -> tuple[ChosenPart, ChosenPart]:
-    """Both pools of an entry."""
-    refuse_chain("chain" in entry["prefill_layout"])
-    decoders = entry["decode_instances"]
-    return (
-        ChosenPart(chips[0], entry["prefill_layout"], entry["prefill_instances"], "prefill", practice),
-        ChosenPart(chips[1], entry["decode_layout"], decoders, "decode", practice, entry["decode_slots"]),
-    )
-
-
 def refuse_chain(chained: bool) -> None:
     """Refuse to start pools whose prompts are read by chains."""
     if chained:
         raise InputError("no engine that is known reads prompts in a chain; ask again without --prefill-chain")
 
 
-def _on_frontier(saved: SavedAnswer, number: int | None) -> Chosen:
-    if "isl" not in saved.record:
-        raise InputError(f"{saved.origin}: decode steps alone start nothing, as nobody reads prompts; {_HOW}")
-    point = _entry(saved.record["points"], number, saved.origin)
-    practice = _practice(point, point["layout"])
-    parts: tuple[ChosenPart, ...] = (ChosenPart(saved.record["hardware"], point["layout"], 1, practice=practice),)
-    decoders = 1
-    if "prefill" in point["layout"]:
-        layout = point["layout"]
-        refuse_chain("chain" in layout["prefill"])
-        decoders = round(layout["decode_instances"])
-        reading = key_degrees(layout["prefill"])
-        prefill_chip = layout.get("prefill_hardware", saved.record["hardware"])
-        parts = (
-            ChosenPart(prefill_chip, reading, round(layout["prefill_instances"]), "prefill", practice),
-            ChosenPart(saved.record["hardware"], layout, decoders, "decode", practice),
-        )
-    load = OfferedLoad(concurrency=max(1, round(point["concurrency"])))
-    return Chosen(parts, load, expected_in_flight(point), decoders * point["batch"])
-
-
-def _of_a_day(saved: SavedAnswer, number: int | None) -> Chosen:
-    """Replicas of one lot of a mixture under the load that they carry, and how an autoscaler changes their number."""
-    record = saved.record
-    lot = _entry(record["lots"], number, saved.origin)
-    limits, seconds, part = lot["scaling"], record["autoscaler"], lot["replicas"]
+def _scaling(saved: SavedAnswer, lot: Record, number: int) -> Scaling:
+    """How an autoscaler changes the number of replicas of one lot of a mixture."""
+    limits, seconds = lot["scaling"], saved.record["autoscaler"]
     if not limits["most"]:
-        raise InputError(
-            f"{saved.origin}: the autoscaled fleet has no replica of choice {number or 1}", option="choice"
-        )
-    scaling = Scaling(
+        raise InputError(f"{saved.origin}: the autoscaled fleet has no replica of choice {number}", option="choice")
+    return Scaling(
         limits["fewest"],
         limits["most"],
-        "in_flight" if record["policy"] == "in_flight" else "rate",
+        "in_flight" if saved.record["policy"] == "in_flight" else "rate",
         _finite(limits["per_replica"]),
         _finite(limits["held_before"]),
         _finite(seconds["polling_seconds"]),
         _finite(seconds["scale_down_seconds"]),
-        _finite(lot["dollars_per_hour"]) / part,
+        _finite(lot["dollars_per_hour"]) / lot["replicas"],
         str(lot["paid"]),
     )
-    parts = (ChosenPart(lot["hardware"], lot["layout"], part, practice=_practice(lot, lot["layout"])),)
-    expected = expected_under_load(lot, record["targets"], lot["osl"])
-    return Chosen(parts, _rate(saved, lot), expected, lot["in_flight_per_instance"] * part, scaling)
-
-
-#: The deployments of an answer, by the command that gave it.
-_DEPLOYMENTS: Mapping[str, Callable[[SavedAnswer, int | None], Chosen]] = {
-    "recommend": _recommended,
-    "frontier": _on_frontier,
-    "fleet": _of_a_day,
-}
-
-
-def _rate(saved: SavedAnswer, entry: Record) -> OfferedLoad:
-    return OfferedLoad(_finite(entry["request_rate"]), arrival_scv=_finite(saved.options["arrival_scv"]))
 
 
 def expected_in_flight(point: Record) -> tuple[Expected, ...]:
@@ -266,18 +225,19 @@ def expected_in_flight(point: Record) -> tuple[Expected, ...]:
 def expected_under_load(entry: Record, targets: Record, osl: float, usual: str = "p50") -> tuple[Expected, ...]:
     """Latencies of the usual statistic and of the one that is promised, and output tokens per second."""
     latencies = [
-        _expected(name, statistic, entry, f"{name}_seconds", promised=_promise(targets, name, statistic))
+        _expected(
+            name,
+            statistic,
+            entry,
+            f"{name}_seconds",
+            promised=targets.get(f"{name}_seconds") if statistic == targets.get(f"{name}_percentile") else None,
+        )
         for name in _LATENCIES
         for statistic in dict.fromkeys((usual, targets.get(f"{name}_percentile", usual)))
         # Of disaggregated pools, under too much load, and in older answers, not every latency is known.
         if entry.get(f"{name}_seconds", {}).get(statistic) is not None
     ]
     return (*latencies, Expected("throughput", "mean", _finite(entry["completed_requests_per_second"] * osl)))
-
-
-def _promise(targets: Record, name: str, statistic: str) -> float | None:
-    promise = targets.get(f"{name}_seconds") if statistic == targets.get(f"{name}_percentile") else None
-    return None if promise is None else _finite(promise)
 
 
 def _finite(value: Any) -> float:
@@ -301,39 +261,29 @@ def _expected(
     values = [entry[key], entry.get(f"{key}_low"), entry.get(f"{key}_high")]
     value, low, high = (item[statistic] if isinstance(item, dict) else item for item in values)
     ends = [None if end is None else _finite(end) * factor for end in (low, high)]
-    return Expected(measure, statistic, _finite(value) * factor, ends[0], ends[1], promised)
+    limit = None if promised is None else _finite(promised)
+    return Expected(measure, statistic, _finite(value) * factor, ends[0], ends[1], limit)
 
 
 #: Degrees of a layout by name, and how many instances have it.
 Pool = tuple[Mapping[str, Any], int]
-#: Degrees that decide a layout.
-_DEGREES = ("tp", "pp", "dp", "ep")
 
 
 def start_of(deployed: Deployment, targets: Targets, pick: str) -> Start:
     """A deployment under its load."""
-    if deployed.fleet is not None:
-        return start_of_fleet(deployed.fleet, targets, pick)
-    service, load, replicas = deployed.service, deployed.load, deployed.replicas
-    record = bounded_load(service, load, replicas, targets)
+    service, load, replicas, fleet = deployed.service, deployed.load, deployed.replicas, deployed.fleet
+    if fleet is None:
+        parts = [PlanPart(service, replicas)]
+        record: Record = bounded_load(service, load, replicas, targets)
+    else:
+        pools, count = fleet.pools, fleet.decode_instances
+        refuse_chain(pools.prefill.processes_of(fleet.prefill) > 1)
+        reading = layout_of(pools.prefill.services.service(fleet.prefill)), fleet.prefill_instances
+        parts = parts_of_pools(pools, reading, (layout_of(service), count), load.in_flight / count, fleet.slots)
+        record = fleet_record(fleet, targets)
     expected = expected_under_load(record, targets.record(), service.requests.osl.mean)
-    return Start([PlanPart(service, replicas)], _offered(load, replicas), expected, pick)
-
-
-def start_of_fleet(fleet: PooledFleet, targets: Targets, pick: str) -> Start:
-    """Pools that prefill and decode apart, under their load."""
-    pools, count = fleet.pools, fleet.decode_instances
-    refuse_chain(pools.prefill.processes_of(fleet.prefill) > 1)
-    reading = layout_of(pools.prefill.services.service(fleet.prefill)), fleet.prefill_instances
-    writing = layout_of(pools.decode.services.service(fleet.decode)), count
-    record = fleet_record(fleet, targets)
-    expected = expected_under_load(record, targets.record(), pools.requests.osl.mean)
-    parts = parts_of_pools(pools, reading, writing, fleet.load.in_flight / count, fleet.slots)
-    return Start(parts, _offered(fleet.load, 1), expected, pick)
-
-
-def _offered(load: Loaded, replicas: int) -> OfferedLoad:
-    return OfferedLoad(load.requests_per_second * replicas, arrival_scv=load.arrivals.among(1.0 / replicas).scv)
+    offered = OfferedLoad(load.requests_per_second * replicas, arrival_scv=load.arrivals.among(1.0 / replicas).scv)
+    return Start(parts, offered, expected, pick)
 
 
 def parts_of_pools(
@@ -352,15 +302,15 @@ def parts_of_pools(
     slots : int, optional
         The most of them [1]; by default as many as its memory holds.
     """
-    decode, requests, proposing = pools.decode.setup, pools.requests, pools.decode.services.speculation
+    decode, proposing = pools.decode.setup, pools.decode.services.speculation
+
+    def service(setup: Setup, layout: Mapping[str, Any]) -> Service:
+        pins = instance_pins({name: layout.get(name) for name in ("tp", "pp", "dp", "ep")}, dcp=layout.get("dcp"))
+        return offer(setup, pools.requests, Space(pins), proposing).service(0)
+
     if proposing is not None:
-        proposing = plan.priced_drafts(_service(decode, requests, writing[0], proposing), in_flight)
+        proposing = plan.priced_drafts(service(decode, writing[0]), in_flight)
     return [
-        PlanPart(_service(pools.prefill.setup, requests, reading[0], proposing), reading[1], "prefill"),
-        PlanPart(_service(decode, requests, writing[0], proposing), writing[1], "decode", slots),
+        PlanPart(service(pools.prefill.setup, reading[0]), reading[1], "prefill"),
+        PlanPart(service(decode, writing[0]), writing[1], "decode", slots),
     ]
-
-
-def _service(setup: Setup, requests: Requests, layout: Mapping[str, Any], speculation: Speculation | None) -> Service:
-    pins = instance_pins({name: layout.get(name) for name in _DEGREES}, dcp=layout.get("dcp"))
-    return offer(setup, requests, Space(pins), speculation).service(0)

@@ -165,21 +165,18 @@ def calibration_warnings(shown: Sequence[Instances]) -> list[str]:
 
     Intervals include that error. :func:`error_remarks` has what is outside the calibration data only in some rows.
     """
-    unlike = [(instances, always) for instances in shown if (always := outside_of(instances)[0])]
+    unlike = []
+    for instances in shown:
+        always, errors = outside_of(instances)[0], known_errors(instances, ("tpot",))
+        if always:
+            # Distance of measured times per token from predictions at the wider end of their interval [1].
+            likely = errors["tpot"][0] if "tpot" in errors else None
+            unlike.append((math.inf if likely is None else max(likely.high, 1.0 / likely.low), instances, always))
     if not unlike:
         return []
-    (instances, (first, *more)), factor = max(((pair, _factor(pair[0])) for pair in unlike), key=itemgetter(1))
+    factor, instances, (first, *more) = max(unlike, key=itemgetter(0))
     others = f", and {len(more)} more" if more else ""
     factor_text = f"times per token lie within a factor of {factor:.2g} ({100 * LEVEL:.0f} %)"
     far = factor_text if math.isfinite(factor) else "nobody knows how far off times per token are"
     which = f"{instances.label}, the least measured of these" if instances.label else "Unlike the measured servers"
     return [f"{which}: {first}{others}; {far}."]
-
-
-def _factor(instances: Instances) -> float:
-    """Distance of measured times per token from predictions at the wider end of their interval [1]."""
-    errors = known_errors(instances, ("tpot",))
-    if "tpot" not in errors:
-        return math.inf
-    likely, _ = errors["tpot"]
-    return max(likely.high, 1.0 / likely.low)

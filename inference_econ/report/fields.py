@@ -124,16 +124,14 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
         return named
     name, _, percentile = named.partition(".")
     shown = field(name, kind)
-    return shown.head(percentile), [_cell(record, name, shown, percentile) for record in records]
-
-
-def _cell(record: Record, name: str, shown: Field, percentile: str) -> str:
-    """Write a value, or a percentile of it: nothing where a record lacks it, a dash where it has other percentiles."""
-    if name not in record:
-        return ""
-    if not percentile:
-        return shown.text(record[name])
-    return shown.text(record[name][percentile]) if percentile in record[name] else "-"
+    cells = []
+    for record in records:
+        # Nothing where a record lacks it, a dash where it has other percentiles.
+        if name not in record or (percentile and percentile not in record[name]):
+            cells.append("-" if name in record else "")
+        else:
+            cells.append(shown.text(record[name][percentile] if percentile else record[name]))
+    return shown.head(percentile), cells
 
 
 def view(
@@ -165,13 +163,11 @@ def view(
     """
     made = [column(records, named, kind) for named in columns]
     rows = tuple(zip(*(cells for _, cells in made), strict=True))
-    heads = tuple(_head(named, kind) for named in least)
+    names = (named.partition(".") for named in least)
+    heads = tuple(
+        field(name, kind).head(which) if name in glossary() else f"{name}{dot}{which}" for name, dot, which in names
+    )
     return Table(title, tuple(head for head, _ in made), rows, tuple(notes), tuple(why), heads)
-
-
-def _head(named: str, kind: str) -> str:
-    name, _, percentile = named.partition(".")
-    return field(name, kind).head(percentile) if name in glossary() else named
 
 
 def details(records: Sequence[Record], names: Iterable[str]) -> dict[str, list[float | str]]:

@@ -54,7 +54,7 @@ _UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"Creatio
 def chart_figure(chart: Chart, title: str) -> Figure:
     """One chart under a title and over its legend, which no corner of it need be empty for."""
     figure = Figure(figsize=(7.6, 5.4), layout="constrained")
-    _title_above(figure, title)
+    figure.suptitle("\n".join(textwrap.fill(line, _TITLE_WIDTH) for line in title.splitlines()), fontsize=_TITLE_SIZE)
     _legend_below(figure, _chart(figure.add_subplot(), replace(chart, title=""), _coloured([chart])))
     return figure
 
@@ -77,11 +77,6 @@ def charts_figure(charts: Sequence[Chart], title: str) -> Figure:
             axes.label_outer()
     _legend_below(figure, drawn)
     return figure
-
-
-def _title_above(figure: Figure, title: str) -> None:
-    """A title over the whole width of a single chart."""
-    figure.suptitle("\n".join(textwrap.fill(line, _TITLE_WIDTH) for line in title.splitlines()), fontsize=_TITLE_SIZE)
 
 
 def _legend_below(figure: Figure, drawn: Mapping[str, Any]) -> None:
@@ -147,15 +142,14 @@ def plot_frontiers(axes: Axes, curves: Sequence[Curve], title: str) -> None:
         )
     axes.set_yscale("log")
     axes.set_xlim(left=0)
-    _dollar_axis(axes)
+    low, high = axes.get_ylim()
+    few = float(np.log10(high / low)) < 3
+    label_ticks(axes.yaxis, "${:g}", LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axes.set_xlabel("tokens per second per user")
-    axes.set_ylabel(f"US dollars per million output tokens{_included(curves)}")
+    # The cost of services includes prefill, that of decode steps does not.
+    services = any(isinstance(curve.frontier, ServiceFrontier) for curve in curves)
+    axes.set_ylabel(f"US dollars per million output tokens{', prefill included' * services}")
     axes.set_title(title)
-
-
-def _included(curves: Sequence[Curve]) -> str:
-    """Words for what the cost of services includes; none of decode steps, the study's among them."""
-    return ", prefill included" if any(isinstance(curve.frontier, ServiceFrontier) for curve in curves) else ""
 
 
 def label_ticks(axis: Axis, form: str = "{:g}", locator: Locator | None = None) -> None:
@@ -174,9 +168,3 @@ def label_ticks(axis: Axis, form: str = "{:g}", locator: Locator | None = None) 
         axis.set_major_locator(locator)
     axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
     axis.set_minor_formatter(NullFormatter())
-
-
-def _dollar_axis(axes: Axes) -> None:
-    low, high = axes.get_ylim()
-    few = float(np.log10(high / low)) < 3
-    label_ticks(axes.yaxis, "${:g}", LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))

@@ -11,33 +11,22 @@ from inference_econ.search import Metric
 
 
 class MetricAxis(NamedTuple):
-    """A metric as the vertical axis of a picture: a row of ``metrics.csv``.
-
-    Attributes
-    ----------
-    field : str
-        Its name in the glossary of fields.
-    label : str
-        Label of the axis, with the unit.
-    head : str
-        Above the picture.
-    good : str
-        Good end of it: ``low`` or ``high``; empty where neither is.
-    question : str
-        Question that a picture of it answers, where that is not one of cost.
-    factor : float
-        Factor from base units to the drawn number [1].
-    dollars : bool
-        True if it is in proportion to the price of a chip.
-    """
+    """A metric as the vertical axis of a picture: a row of ``metrics.csv``."""
 
     field: str
+    """Name in the glossary of fields."""
     label: str
+    """Label of the axis, with the unit."""
     head: str
+    """Title above the picture."""
     good: str
+    """Good end of it: ``low`` or ``high``; empty where neither is."""
     question: str
+    """Question that a picture of it answers, where that is not one of cost."""
     factor: float
+    """Factor from base units to the drawn number [1]."""
     dollars: bool
+    """True if it is in proportion to the price of a chip."""
 
 
 def _axis(row: Mapping[str, str]) -> MetricAxis:

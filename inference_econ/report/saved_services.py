@@ -61,12 +61,11 @@ def parts(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> lis
     from inference_econ.answers.launching import plan
 
     try:
-        answering = chosen.parts[-1]
-        proposing = asked_speculation(saved, answering)
+        answering, proposing = chosen.parts[-1], asked_speculation(saved, chosen)
         if proposing is not None:
-            service = _part(saved, answering, proposing).service
+            service = _part(saved, chosen, answering, proposing).service
             proposing = plan.priced_drafts(service, chosen.in_flight / answering.replicas)
-        return [_part(saved, part, proposing) for part in chosen.parts]
+        return [_part(saved, chosen, part, proposing) for part in chosen.parts]
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(report.deployment_reader.mistake(saved, error)) from error
     except InputError as error:
@@ -74,60 +73,45 @@ def parts(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> lis
         raise InputError(f"{saved.origin}: {message}") from error
 
 
-def asked_speculation(saved: ie.SavedAnswer, part: report.deployment_reader.ChosenPart) -> Speculation | None:
+def asked_speculation(saved: ie.SavedAnswer, chosen: report.deployment_reader.Chosen) -> Speculation | None:
     """Speculation by the question or by the recipe of what was chosen; None if nobody was to propose."""
     from inference_econ.engine import recorded_speculation
 
     question = Request.saved(saved.options)
     named = subject.speculation(question, question.hardware)
-    recorded = part.practice.get("speculation")
+    recorded = chosen.practice["speculation"]
     return recorded_speculation(recorded) if named is None and recorded is not None else named
 
 
 def _part(
-    saved: ie.SavedAnswer, chosen: report.deployment_reader.ChosenPart, speculation: Speculation | None
+    saved: ie.SavedAnswer,
+    chosen: report.deployment_reader.Chosen,
+    part: report.deployment_reader.ChosenPart,
+    speculation: Speculation | None,
 ) -> PlanPart:
     from inference_econ.answers.launching import plan
 
-    question = Request.saved(saved.options)
-    degrees: dict[str, Any] = {name: chosen.layout.get(name) for name in _DEGREES}
-    alone = replace(
-        question,
-        engine=_engine(question, chosen),
-        kv=chosen.practice.get("kv") or question.kv,
-        instance_gpus=None,
-        max_instance_gpus=None,
-        pipeline=True,
-        **degrees,
-    )
-    services = subject.offer(alone, _requests(saved), _chip(saved, chosen.hardware), speculation)
-    return plan.PlanPart(services.service(0), chosen.replicas, chosen.role, chosen.slots)
-
-
-def _engine(question: Request, chosen: report.deployment_reader.ChosenPart) -> tuple[str, ...]:
-    """The engine that a recipe is of, at the version that was asked for; otherwise those that were asked for."""
-    settled = str(chosen.practice.get("engine") or "")
-    if not settled or "," in settled or question.any_layout or question.assumptions:
-        return question.engine
-    return (next((engine for engine in question.engine if engine.partition("@")[0] == settled), settled),)
-
-
-def _requests(saved: ie.SavedAnswer) -> ie.Requests:
-    """The requests that were asked for; of agents their mean turn."""
-    if saved.options.get("agents") is not None:
-        return ie.Agents.of(saved.options["traffic"]).requests
-    question = Request.saved(saved.options)
-    reused: dict[str, Any] = {"cached": question.cached or 0, "shared_prefix": question.shared_prefix or 0}
-    return workload.requests(question, **workload.context_or_lengths(replace(question, context=None)), **reused)
-
-
-def _chip(saved: ie.SavedAnswer, name: str) -> str:
-    """The chip of an answer by the name of its file, from what it is called there."""
-    question = saved.options
-    tried = [question["hardware"], *(question.get("further") or ()), question.get("decode_on")]
-    for chip in dict.fromkeys(chip for chip in tried if chip):
-        if inputs.catalog.hardware(chip).name == name:
-            return str(chip)
-    raise InputError(
-        f"{saved.origin}: {name} is not among the hardware that was asked for: {', '.join(filter(None, tried))}"
-    )
+    question, options = Request.saved(saved.options), saved.options
+    # The engine of the recipe, at the version that was asked for.
+    engine, settled = question.engine, str(chosen.practice["engine"] or "")
+    if settled and "," not in settled and not question.any_layout and not question.assumptions:
+        engine = (next((name for name in engine if name.partition("@")[0] == settled), settled),)
+    kv = chosen.practice["kv"] or question.kv
+    open_sizes: dict[str, Any] = {"instance_gpus": None, "max_instance_gpus": None, "pipeline": True}
+    degrees: dict[str, Any] = {name: part.layout.get(name) for name in _DEGREES}
+    alone = replace(question, engine=engine, kv=kv, **open_sizes, **degrees)
+    # The requests that were asked for; of agents their mean turn.
+    if options.get("agents") is not None:
+        requests = ie.Agents.of(options["traffic"]).requests
+    else:
+        reused: dict[str, Any] = {"cached": question.cached or 0, "shared_prefix": question.shared_prefix or 0}
+        requests = workload.requests(question, **workload.context_or_lengths(replace(question, context=None)), **reused)
+    # The chip by the name of its file.
+    tried = [options["hardware"], *(options.get("further") or ()), options.get("decode_on")]
+    named = (chip for chip in dict.fromkeys(filter(None, tried)) if inputs.catalog.hardware(chip).name == part.hardware)
+    chip = next(named, None)
+    if chip is None:
+        listed = ", ".join(filter(None, tried))
+        raise InputError(f"{saved.origin}: {part.hardware} is not among the hardware that was asked for: {listed}")
+    services = subject.offer(alone, requests, str(chip), speculation)
+    return plan.PlanPart(services.service(0), part.replicas, part.role, part.slots)

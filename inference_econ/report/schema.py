@@ -184,27 +184,34 @@ class FieldsPage(Page):
 
     def tables(self) -> Sequence[Table]:
         """One row per field."""
+        columns, least, note = ("field", "type", "unit", "in tables", "meaning"), ("in tables", "type"), _NAMED
         if self.name is not None and self.name in _kinds():
-            rows = [(_with_marks(entry), entry.type, entry.field) for entry in entries(self.name)]
-            title, notes = f"What {self.name} holds", (_MARKS,)
+            rows = [
+                (f"{entry.name}{'~' * entry.ends}{'?' * entry.optional}", entry.type, entry.field)
+                for entry in entries(self.name)
+            ]
+            title, note = f"What {self.name} holds", _MARKS
         else:
             rows = [("-" if field.tables_alone else field.name, field.type, field) for field in self._fields()]
-            title, notes = f"{len(rows)} field{'s' * (len(rows) > 1)} of answers", (_NAMED,)
+            title = f"{len(rows)} field{'s' * (len(rows) > 1)} of answers"
         cells = [(name, type_, field.unit, _headed(field), field.meaning) for name, type_, field in rows]
-        sizes = (GIGABYTES,) if any("GB" in headed for *_, headed, _ in cells) else ()
-        columns, least = ("field", "type", "unit", "in tables", "meaning"), ("in tables", "type")
+        notes = (note, GIGABYTES) if any("GB" in headed for *_, headed, _ in cells) else (note,)
         if self.name is None:
             alone = [(headed, unit, meaning) for name, _, unit, headed, meaning in cells if name == "-"]
             held = [row for row in cells if row[0] != "-"]
             return (
-                Table(f"{len(held)} fields of answers", columns, tuple(held), (*notes, *sizes), least=least),
+                Table(f"{len(held)} fields of answers", columns, tuple(held), notes, least=least),
                 Table(f"{len(alone)} columns that tables alone have", ("heading", "unit", "meaning"), tuple(alone)),
             )
         if self.name in _kinds():
-            return (Table(title, columns, tuple(cells), (*notes, *sizes), least=least),)
-        places = tuple((*row, _records_of(field)) for row, (_, _, field) in zip(cells, rows, strict=True))
-        order = ("type", "in tables")
-        return (Table(title, (*columns, "in records"), places, (*notes, *sizes), least=order),)
+            return (Table(title, columns, tuple(cells), notes, least=least),)
+        # The questions and kinds of records that hold each field.
+        kinds = {kind: [entry.field for entry in entries(kind)] for kind in _kinds()}
+        places = tuple(
+            (*row, ", ".join(kind for kind, fields in kinds.items() if field in fields))
+            for row, (_, _, field) in zip(cells, rows, strict=True)
+        )
+        return (Table(title, (*columns, "in records"), places, notes, least=("type", "in tables")),)
 
     def record(self) -> object:
         """The JSON schema of a question or of a kind of record; the fields as they are in the glossary otherwise."""
@@ -251,11 +258,6 @@ def _in_records(field: Field) -> str:
     return field.name.partition(".")[2] or field.name
 
 
-def _records_of(field: Field) -> str:
-    """The questions and kinds of records that hold a field."""
-    return ", ".join(kind for kind in _kinds() if any(entry.field == field for entry in entries(kind)))
-
-
 def _headed(field: Field) -> str:
     """Write the heading of a field, and of a number how one is written under it."""
     heading = field.heading.replace("{}", "..") if field.tables_alone else field.head("p90")
@@ -263,10 +265,6 @@ def _headed(field: Field) -> str:
         return heading
     value = _EXAMPLE / field.factor
     return f"{heading}: {value:.5g} as {field.text(value)}"
-
-
-def _with_marks(entry: SchemaField) -> str:
-    return f"{entry.name}{'~' * entry.ends}{'?' * entry.optional}"
 
 
 def _listed(kind: str) -> str:

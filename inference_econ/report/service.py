@@ -84,32 +84,21 @@ def kept_with(chances: Chances, targets: Targets) -> list[str]:
 _LESS = 0.02
 
 
-def burstiness_note(compared: Burstiness, targets: Targets) -> str:
-    """Sentence on the arrivals that are assumed, and on latencies under others at the same load."""
-    load = compared.assumed
-    return (
-        f"{_assumed(compared)}; with {arrivals_label(compared.other_scv)} at "
-        f"{100 * load.utilization:.0f} % load it would see {_instead(load, compared.other, targets)}."
-    )
+def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = False) -> str:
+    """Sentence on the arrivals that are assumed, and on latencies under others at the same load.
 
-
-def promises_note(compared: Burstiness, targets: Targets) -> str:
-    """Sentence on whether a fleet keeps its promises under other arrivals; :func:`burstiness_note` without promises."""
-    if not targets.given:
-        return burstiness_note(compared, targets)
-    broken = targets.broken(compared.other)
-    verdict = "meets its SLOs" if broken is None else f"breaks its SLO of the {broken.upper()}"
-    return (
-        f"{_assumed(compared)}; with {arrivals_label(compared.other_scv)} the "
-        f"first fleet {verdict}: {_instead(compared.assumed, compared.other, targets)}."
-    )
-
-
-def _assumed(compared: Burstiness) -> str:
-    """Words for the source of arrivals."""
+    With ``promised`` it says whether a fleet meets its SLOs under these.
+    """
+    assumed = f"assumed {arrivals_label(compared.assumed_scv)}"
     if compared.traffic:
-        return f"Arrivals are those of {compared.traffic}"
-    return f"Arrivals are assumed {arrivals_label(compared.assumed_scv)}"
+        assumed = f"those of {compared.traffic}"
+    verdict = f"at {100 * compared.assumed.utilization:.0f} % load it would see "
+    if promised and targets.given:
+        broken = targets.broken(compared.other)
+        kept = "meets its SLOs" if broken is None else f"breaks its SLO of the {broken.upper()}"
+        verdict = f"the first fleet {kept}: "
+    instead = _instead(compared.assumed, compared.other, targets)
+    return f"Arrivals are {assumed}; with {arrivals_label(compared.other_scv)} {verdict}{instead}."
 
 
 def arrivals_label(scv: float) -> str:
@@ -175,9 +164,13 @@ def with_engines(
     engines = {", ".join(engine.name for engine in setup.engines) for setup in setups}
     everyone = engines.pop() if len(engines) == 1 else ""
     cells = ["all" if cell == everyone and ", " in cell else cell for cell in cells]
+    return _with_column(table, after, "engine", cells)
+
+
+def _with_column(table: Table, after: str, head: str, cells: Sequence[str]) -> Table:
     place = table.columns.index(after) + 1
     rows = tuple((*row[:place], cell, *row[place:]) for row, cell in zip(table.rows, cells, strict=True))
-    return replace(table, columns=(*table.columns[:place], "engine", *table.columns[place:]), rows=rows)
+    return replace(table, columns=(*table.columns[:place], head, *table.columns[place:]), rows=rows)
 
 
 def with_recipes(table: Table, practices: Sequence[str]) -> Table:
@@ -187,28 +180,15 @@ def with_recipes(table: Table, practices: Sequence[str]) -> Table:
     """
     if len(set(practices)) == 1 or "engine" not in table.columns:
         return table
-    place = table.columns.index("engine") + 1
-    rows = tuple((*row[:place], practice, *row[place:]) for row, practice in zip(table.rows, practices, strict=True))
-    columns = (*table.columns[:place], "recipe", *table.columns[place:])
-    engines = [row[place - 1] for row in table.rows]
+    engines = [row[table.columns.index("engine")] for row in table.rows]
     alike = len(set(zip(engines, practices, strict=True))) == len(set(engines))
     least = ("recipe", *table.least) if alike else (*table.least, "recipe")
-    return replace(table, columns=columns, rows=rows, least=least)
+    return replace(_with_column(table, "engine", "recipe", practices), least=least)
 
 
 def with_notes(table: Table, notes: Sequence[str]) -> Table:
     """A table with further remarks before its own."""
     return replace(table, notes=(*notes, *table.notes))
-
-
-def spread_label(load: Loaded, name: str, targets: Targets) -> str:
-    """Percentiles of one latency in words, and the mean where that is promised [ms]."""
-    seen = statistics(load, name, targets)
-    shown = [
-        which for which in seen if which != MEAN or (name in targets.given and targets.percentile_of(name) == MEAN)
-    ]
-    # Of pools only the mean of the time to the last token is known.
-    return ", ".join(f"{which} {milliseconds(seen[which])}" for which in shown or seen)
 
 
 def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
@@ -220,11 +200,17 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
             f"({load.completed_per_second * replicas:.3g}/s{played}): queues grow without end, and the rest is not "
             "served."
         ]
-    ttft, tpot, e2e = (spread_label(load, name, targets) for name in NAMES)
+    latencies = []
+    for name in NAMES:
+        # Percentiles in words, and the mean where that is promised; of pools only the mean of the E2E is known.
+        seen, promised = statistics(load, name, targets), name in targets.given and targets.percentile_of(name) == MEAN
+        shown = [which for which in seen if which != MEAN or promised] or list(seen)
+        spread = ", ".join(f"{which} {milliseconds(seen[which])}" for which in shown)
+        latencies.append(f"{name.upper()} {spread}")
     per_instance = " per instance" if replicas > 1 else ""
     return [
         f"{rate:.4g} requests/s, {100 * load.utilization:.0f} % of what it completes at most, SLOs aside; "
-        f"{load.in_flight:.1f} in flight{per_instance}. TTFT {ttft}; TPOT {tpot}; E2E {e2e} ms{played}."
+        f"{load.in_flight:.1f} in flight{per_instance}. {'; '.join(latencies)} ms{played}."
     ]
 
 

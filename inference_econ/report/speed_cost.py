@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from inference_econ._named import named
 from inference_econ._types import Array
-from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup, bounds
 from inference_econ.engine.bounds import Factors
 from inference_econ.errors import InputError
 from inference_econ.formulas import money
-from inference_econ.records.deviations import SERVED
-from inference_econ.records.texts import ENGINE_NAMES, amount, chips_label, dollars, layout_label
+from inference_econ.records.texts import ENGINE_NAMES, amount
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.error_notes import assumptions_label
-from inference_econ.report.fields import Column, Field, Record, column, field, view
-from inference_econ.report.headings import frontiers_title
+from inference_econ.report.fields import Field, field
 from inference_econ.report.metrics import AXES
-from inference_econ.report.notes import doubts, grounds, saving_note, setup_warnings, unit_notes
-from inference_econ.report.page import AnswerPage, Block, Pieces, Sketch, Table
-from inference_econ.report.service import with_engines
-from inference_econ.search import Choosable, Frontier, FrontierSummary, Metric, Point
-
-#: With more lines their bands would lie over each other.
-_MOST = 4
+from inference_econ.search import Choosable, Frontier, Metric
 
 #: Function that finds measured servers like a line of a picture.
 _SIMILAR_SERVERS = "extras.servers.similar_servers:servers_like"
@@ -39,11 +30,6 @@ def bands_label(setups: Iterable[Setup]) -> str:
     """Entry of bands in a legend, with the assumptions whose errors they are."""
     names = ", ".join(dict.fromkeys(assumptions_label(setup.assumptions) for setup in setups))
     return f"{100 * bounds.LEVEL:.0f} % of measured values ({names})"
-
-
-def are_shown(lines: int) -> bool:
-    """Return whether so many lines can have bands that are told apart."""
-    return lines <= _MOST
 
 
 def around_curve(
@@ -94,116 +80,12 @@ def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) ->
     return Band(x, (at * low).tolist(), x, (at * high).tolist())
 
 
-Front = TypeVar("Front", ServiceFrontier, Frontier)
+#: A frontier of services, or of decode steps alone.
 AnyFront = ServiceFrontier | Frontier
-#: Points of a frontier that tables show beside the preferred one at most [1].
-_SHOWN = 14
 
 
-@dataclass(frozen=True)
-class CurvePage(AnswerPage[Front]):
-    """Page of a frontier, whether its points are services or decode steps."""
-
-    y: Metric = "cost"
-    """Metric over speed."""
-
-    def setups(self) -> Sequence[Setup]:
-        """Setup of the preferred point."""
-        return [self.answer.setup]
-
-    def blocks(self) -> Sequence[Block]:
-        """The tables, and the frontier drawn with characters."""
-        speed, metric = self.answer.tokens_per_second.tolist(), self.answer.metric(self.y).tolist()
-        return (*self.tables(), Sketch(speed, metric, "tokens/s per user", _field_of(self.y).heading))
-
-    def conclusion(self) -> Pieces:
-        """Ends of the frontier and its preferred point."""
-        front = self.answer
-        slowest, fastest, best = front.points()[0], front.fastest(), front.preferred()
-        return (
-            "From $", dollars(slowest.dollars_per_million_output_tokens), " per million output tokens at "
-            f"{amount(slowest.tokens_per_second_per_user)} tokens/s per user to $",
-            dollars(fastest.dollars_per_million_output_tokens), f" at {amount(fastest.tokens_per_second_per_user)}; "
-            f"the largest speed³ / cost is {amount(best.tokens_per_second_per_user)} tokens/s at $",
-            dollars(best.dollars_per_million_output_tokens),
-            f", on {chips_label(best.accelerators)} ({layout_label(best.layout)}).",
-        )  # fmt: skip
-
-
-def some_points(front: AnyFront) -> list[int]:
-    """Indices of the points that a table shows, evenly spaced in speed, the preferred one among them."""
-    speed = front.tokens_per_second
-    nearest = {int(np.argmin(np.abs(speed - value))) for value in np.linspace(speed[0], speed[-1], _SHOWN)}
-    return sorted(nearest | {front.preferred_index()})
-
-
-def points_table(
-    front: AnyFront,
-    y: Metric,
-    columns: Sequence[str],
-    *,
-    counted: str = "",
-    basis: Sequence[str],
-    least: Sequence[str],
-) -> Table:
-    """A frontier for people: some points, evenly spaced in speed.
-
-    Parameters
-    ----------
-    front : Frontier or ServiceFrontier
-        The frontier.
-    y : str
-        What is held against speed.
-    columns : sequence of str
-        Columns behind those of speed and cost.
-    counted : str
-        What is said of the bill above all.
-    basis : sequence of str
-        What is said first of the basis of the numbers.
-    least : sequence of str
-        Columns that a narrow terminal does without.
-
-    Raises
-    ------
-    InputError
-        If it takes watts, and the hardware file has none.
-    """
-    services, shown = isinstance(front, ServiceFrontier), some_points(front)
-    setups: Sequence[Setup] = front.setups if isinstance(front, ServiceFrontier) else (front.setup,)
-    # A note or a refusal has said that the model was not made for requests so long.
-    lengths_told = isinstance(front, ServiceFrontier) or (front.traffic is not None and front.traffic.isl is not None)
-    points: Sequence[Any] = front.points(shown)
-    records, subjects = [point.record() for point in points], front.subjects(points)
-    table = view(
-        frontiers_title([front]),
-        records,
-        (*speed_columns(front, y, shown, records), *columns),
-        kind="frontier_point",
-        notes=(
-            *saving_note(front.saving),
-            f"{len(shown)} of {len(front)} points; * maximises speed^3 / cost.{counted}",
-            *doubts(setups, subjects),
-            *setup_warnings(front.setup, lengths_told=lengths_told),
-        ),
-        why=(
-            *basis,
-            *summary_notes(front),
-            *grounds(setups, subjects, SERVED if services else ("tpot",)),
-            *unit_notes(front.setup),
-        ),
-        least=least,
-    )
-    return with_engines(table, [point.layout for point in points], setups)
-
-
-def preferred_point(front: AnyFront, y: Metric) -> PlotSeries:
-    """The preferred point of a frontier, to be drawn."""
-    best = front.preferred_index()
-    value = float(front.metric(y)[best] * AXES[y].factor)
-    return PlotSeries("largest speed³ / cost", [float(front.tokens_per_second[best])], [value], points=True)
-
-
-def _field_of(y: Metric) -> Field:
+def field_of(y: Metric) -> Field:
+    """Field of the glossary that a metric is."""
     return field(AXES[y].field, "frontier_point")
 
 
@@ -256,39 +138,6 @@ def speed_question(y: Metric, of_cost: str) -> str:
     return of_cost if AXES[y].dollars else AXES[y].question
 
 
-def speed_columns(front: AnyFront, y: Metric, shown: Sequence[int], records: Sequence[Record]) -> list[Column]:
-    """Columns that tables of frontiers begin with: speeds, the preferred one marked, costs, and another metric.
-
-    Parameters
-    ----------
-    front : Frontier or ServiceFrontier
-        The frontier.
-    y : str
-        What is held against speed, which has a column of its own where no other column says it.
-    shown : sequence of int
-        Indices of points.
-    records : sequence of mapping
-        Their records.
-    """
-    best, metric = shown.index(front.preferred_index()), _field_of(y)
-    head, cells = column(records, "tokens_per_second_per_user")
-    speeds = head, [f"{cell}{' *' if row == best else ''}" for row, cell in enumerate(cells)]
-    values = [metric.text(value) for value in front.metric(y)[list(shown)]]
-    further: list[Column] = [] if y in ("cost", "gpus", "mfu") else [(metric.heading, values)]
-    return [speeds, "dollars_per_million_output_tokens", *further]
-
-
-def deployed(points: Sequence[ServicePoint | Point]) -> dict[str, list[float | str]]:
-    """The deployment of each point: its layout, its size, and the engines that can start it where that is known."""
-    details: dict[str, list[float | str]] = {
-        "layout": [layout_label(point.layout) for point in points],
-        "GPUs": [point.accelerators for point in points],
-    }
-    if any("engine" in point.layout for point in points):
-        details["engine"] = [str(point.layout.get("engine", "")) for point in points]
-    return details
-
-
 def between(value: float, factors: Factors) -> str:
     """A value and where measured ones probably lie, if that is known.
 
@@ -303,27 +152,11 @@ def between(value: float, factors: Factors) -> str:
     return f"{amount(value)} ({amount(value * float(low))} to {amount(value * float(high))})"
 
 
-def priced(costs: Sequence[float] | Array, factors: Factors) -> dict[str, list[float | str]]:
-    """Costs and where measured ones probably lie, as numbers: what is proportional to the price of a chip.
-
-    Parameters
-    ----------
-    costs : sequence of float
-        [USD per 1e6 output tokens].
-    factors : tuple of float, ndarray or None
-        To the ends, of all or of each [1].
-    """
-    (low, high), prices = factors, np.asarray(costs)
-    named: dict[str, list[float | str]] = {"$/M output": prices.tolist()}
-    if low is not None and high is not None:
-        named |= {"$/M low": (prices * low).tolist(), "$/M high": (prices * high).tolist()}
-    return named
-
-
 def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
     """The line that summarises a frontier; nothing where it has too few points."""
-    summary = _summary(front)
-    if summary is None:
+    try:
+        summary = front.summary()
+    except InputError:
         return ()
     slow, top, exponent = summary.slow_dollars, summary.top_tokens_per_second, summary.exponent
     if summary.has_top:
@@ -333,13 +166,6 @@ def summary_notes(front: Choosable[Any]) -> tuple[str, ...]:
     between = f"{summary.slowest_tokens_per_second:.3g} to {summary.fastest_tokens_per_second:.3g}"
     errors = f"{100 * summary.typical_error:.2g} % off typically, {100 * summary.largest_error:.2g} % at most"
     return (f"In short, at x tokens/s from {between} a million output tokens cost ${curve}: {errors}.",)
-
-
-def _summary(front: Choosable[Any]) -> FrontierSummary | None:
-    try:
-        return front.summary()
-    except InputError:
-        return None
 
 
 class SimilarServer(NamedTuple):
@@ -355,49 +181,46 @@ class SimilarServer(NamedTuple):
     """Output tokens: as measured, or by Little's law from concurrency and latencies [tokens/s]."""
 
 
-class MeasuredLine(NamedTuple):
-    """A line of a picture that measured servers may be like."""
-
-    label: str
-    """Label of the line."""
-    setup: Setup
-    """Model, GPU and formats. The servers are the same under all assumptions."""
-    lengths: tuple[float, float]
-    """Mean input and output tokens of requests [tokens]."""
-
-    def dollars_per_million_output_tokens(self, server: SimilarServer) -> float:
-        """The whole bill over output tokens, at the price of the line [USD per 1e6 tokens]."""
-        price = self.setup.dollars_per_accelerator_hour
-        return float(money.dollars_per_million_tokens(1.0, 1.0, server.tokens_per_second_per_accelerator, price))
-
-
-def measured_lines(
-    drawn: Sequence[MeasuredLine], metric: Callable[[MeasuredLine, SimilarServer], float], counted: str = ""
-) -> list[PlotSeries]:
-    """Measured servers that lines of a picture are about: points for each engine and line.
-
-    Parameters
-    ----------
-    drawn : sequence of Drawn
-        The lines.
-    metric : callable
-        What is held against the speed of a user.
-    counted : str
-        What the metric of a server counts and that of a line does not, for the legend.
-    """
-    like = [(line, named(_SIMILAR_SERVERS)(line.setup, *line.lengths)) for line in drawn]
+def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries]:
+    """Measured servers like those of some frontiers, by the labels of their lines: points for each engine and line."""
+    like: list[tuple[str, AnyFront, list[SimilarServer]]] = []
+    for label, front in fronts.items():
+        # Measured servers without speculation and caches are drawn: lengths of requests of frontiers like them.
+        lengths: tuple[float | None, float | None] = (None, None)
+        if isinstance(front, ServiceFrontier):
+            if not front.requests.cached and any(candidate.speculation is None for candidate in front.candidates):
+                lengths = front.requests.isl.mean, front.requests.osl.mean
+        elif front.traffic is not None and front.speculation is None:
+            lengths = front.traffic.isl, front.traffic.osl
+        if None not in lengths:
+            like.append((label, front, named(_SIMILAR_SERVERS)(front.setup, *lengths)))
     files: dict[str, dict[str, None]] = {}
-    for server in (server for _, servers in like for server in servers):
+    for server in (server for _, _, servers in like for server in servers):
         files.setdefault(server.engine, {})[server.dataset] = None
     lines = []
+    # Decode steps are not billed for prefill, and servers are.
+    counted = "" if any(isinstance(front, ServiceFrontier) for front in fronts.values()) else ", with prefill"
     for engine, datasets in files.items():
-        label = (
-            f"measured: {ENGINE_NAMES.get(engine, engine) or 'engine not recorded'} ({', '.join(datasets)}){counted}"
-        )
-        for line, servers in like:
+        name = f"measured: {ENGINE_NAMES.get(engine, engine) or 'engine not recorded'} ({', '.join(datasets)}){counted}"
+        for label, front, servers in like:
             chosen = [server for server in servers if server.engine == engine]
             speeds = [server.tokens_per_second_per_user for server in chosen]
             if chosen:
-                values = [metric(line, server) for server in chosen]
-                lines.append(PlotSeries(label, speeds, values, points=True, beside=line.label))
+                values = [measured_metric(front, y, server) * AXES[y].factor for server in chosen]
+                lines.append(PlotSeries(name, speeds, values, points=True, beside=label))
     return lines
+
+
+def measured_metric(front: AnyFront, y: Metric, server: SimilarServer) -> float:
+    """Metric of a measured server at the price and the watts of a frontier.
+
+    Tokens per second of a chip are in proportion to those of a megawatt, and to those of a dollar.
+    """
+    per_accelerator = server.tokens_per_second_per_accelerator
+    if y == "cost":
+        price = front.setup.dollars_per_accelerator_hour
+        return float(money.dollars_per_million_tokens(1.0, 1.0, per_accelerator, price))
+    assert isinstance(front, ServiceFrontier)
+    more = per_accelerator / float(front.tokens_per_second_per_accelerator[0])
+    first = float(front.metric(y)[0])
+    return first / more if AXES[y].good == "low" else first * more

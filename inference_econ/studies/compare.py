@@ -16,7 +16,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, Settings, catalog, prices
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.sources import source_records
-from inference_econ.studies.results import AnyFrontier, Curve, Result, common_speeds
+from inference_econ.studies.results import Result, common_speeds
 from inference_econ.studies.scenario import run
 
 #: Smallest probability of being the cheapest with which a series is a rival [1].
@@ -111,8 +111,20 @@ class Comparison(Result):
             front = by_label[label].front
             record = front.record()
             record.pop("sources")
-            record["costs"] = [_cost_record(by_label[label], speed) for speed in shown]
-            record["at_costs"] = [_speed_record(front, cost) for cost in costs]
+            at_speeds = list[dict[str, object]]()
+            for speed in shown:
+                # Nulls where nothing is as fast.
+                cost = {"tokens_per_second_per_user": speed, "dollars": by_label[label].dollars_at(speed)}
+                if isinstance(front, ServiceFrontier):
+                    likely = by_label[label].likely_at(speed)
+                    ends = (None, None) if likely is None else (likely.low, likely.high)
+                    at_speeds.append({**cost, "dollars_low": ends[0], "dollars_high": ends[1]})
+                else:
+                    off = front.ends()["dollars_per_million_output_tokens"]
+                    at_speeds.append(bounds.bounded(cost, {"dollars": off}))
+            record["costs"] = at_speeds
+            fastest = ((dollars, front.fastest_at(dollars)) for dollars in costs)
+            record["at_costs"] = [{"dollars": dollars, "point": point and point.record()} for dollars, point in fastest]
             best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
             series.append({"label": label, **record, "preferred": best})
         return {
@@ -131,22 +143,6 @@ class Comparison(Result):
     def to_frame(self) -> Frame:
         """All points of all series, one row each, unrounded; the reason of a series that fits nowhere."""
         return frame_of(self.records())
-
-
-def _cost_record(curve: Curve, speed: float) -> dict[str, object]:
-    """The cost of a series at a speed, and where it probably is; nulls where nothing is as fast."""
-    record: dict[str, object] = {"tokens_per_second_per_user": speed, "dollars": curve.dollars_at(speed)}
-    if isinstance(curve.frontier, ServiceFrontier):
-        likely = curve.likely_at(speed)
-        low, high = (None, None) if likely is None else (likely.low, likely.high)
-        return {**record, "dollars_low": low, "dollars_high": high}
-    return bounds.bounded(record, {"dollars": curve.front.ends()["dollars_per_million_output_tokens"]})
-
-
-def _speed_record(front: AnyFrontier, cost: float) -> dict[str, object]:
-    """The fastest point of a series at a cost; null where nothing is as cheap."""
-    point = front.fastest_at(cost)
-    return {"dollars": cost, "point": None if point is None else point.record()}
 
 
 #: A name, or several to compare.
@@ -204,7 +200,7 @@ def compare(
     """
     scenario = asked_scenario(models, hardware, price, series, settings)
     result = run(scenario, keep_going=True, progress=progress)
-    return Comparison(result.scenario, result.exhibits, result.sources, result.missing)
+    return Comparison(result.scenario, result.curves, result.offers, sources=result.sources, missing=result.missing)
 
 
 def asked_scenario(
@@ -243,11 +239,13 @@ def asked_scenario(
     listed += [{"label": label, "settings": own.model_dump(exclude_unset=True)} for label, own in further.items()]
     if not listed:
         raise InputError("nothing to compare: name models and hardware, or series that name their own")
+    alike = [_short(name, values[0]) for name, values in axes.items() if len(values) == 1]
     data: dict[str, object] = {
         "name": "Comparison",
         "description": "Cost-speed frontiers side by side.",
         "ask": {"kind": "frontier", "common": common, "series": listed},
-        "figure": {"title": _title(axes)},
+        # What all combinations have in common.
+        "figure": {"title": ", ".join(alike) or "Comparison"},
         "sources": {"ask": {"ref": "user", "where": "the comparison that was asked for", "kind": "assumed"}},
     }
     return Scenario.build(data, origin="comparison")
@@ -258,11 +256,6 @@ def _values(value: object) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
-
-
-def _title(axes: Mapping[str, Sequence[Any]]) -> str:
-    """Title of what all combinations have in common."""
-    return ", ".join(_short(name, values[0]) for name, values in axes.items() if len(values) == 1) or "Comparison"
 
 
 def _product(axes: Mapping[str, Sequence[Any]], rates: Mapping[str, Rate]) -> list[dict[str, object]]:

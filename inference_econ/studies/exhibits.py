@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 
+from inference_econ.records.plain import attributes
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -26,19 +28,27 @@ class Cell:
     """As published, digits included."""
     ours: float
     """Our value, unrounded."""
-    match: bool
-    """True if our value rounds to the printed one."""
-    note: str
-    """How the publication rounded, or why the values differ."""
 
-    @classmethod
-    def of(cls, item: str, row: str, column: str, printed: str, ours: float) -> Cell:
-        """A cell with the verdict on it."""
-        return cls(item, row, column, printed, ours, *_agrees(ours, printed))
+    @property
+    def match(self) -> bool:
+        """True if our value rounds to the printed one."""
+        decimals = _decimals(self.printed)
+        twice = decimals < 2 and str(_rounded(_rounded(self.ours, 2), decimals)) == self.printed
+        return twice or like(self.ours, self.printed) == self.printed
+
+    @property
+    def note(self) -> str:
+        """How the publication rounded, or why the values differ."""
+        ours, off = self.ours, off_by(self.ours, self.printed)
+        if like(ours, self.printed) == self.printed:
+            return ""
+        if self.match:
+            return f"rounded twice in the publication: {ours:.3f} -> {_rounded(ours, 2)} -> {self.printed}"
+        return f"ours is {ours:.5g}{off and f', {off} of the printed value'}"
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
-        return {name: getattr(self, name) for name in ("item", "row", "column", "printed", "ours", "match", "note")}
+        return attributes(self, "item row column printed ours match note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +88,7 @@ class CellTable:
     def cells(self, item: str) -> list[Cell]:
         """Every printed cell beside ours."""
         return [
-            Cell.of(item, row.label, column, row.printed[column], value)
+            Cell(item, row.label, column, row.printed[column], value)
             for row in self.rows
             for column, value in zip(self.columns, row.values, strict=True)
             if column in row.printed and not isinstance(value, str)
@@ -146,19 +156,6 @@ def _decimals(printed: str) -> int:
 
 def _rounded(value: float | Decimal, decimals: int) -> Decimal:
     return Decimal(value).quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_UP)
-
-
-def _agrees(ours: float, printed: str) -> tuple[bool, str]:
-    decimals = _decimals(printed)
-    if str(_rounded(ours, decimals)) == printed:
-        return True, ""
-    twice = _rounded(_rounded(ours, 2), decimals)
-    if decimals < 2 and str(twice) == printed:
-        return True, f"rounded twice in the publication: {ours:.3f} -> {_rounded(ours, 2)} -> {printed}"
-    note = f"ours is {ours:.5g}"
-    if float(printed) != 0.0:
-        note += f", {off_by(ours, printed)} of the printed value"
-    return False, note
 
 
 def off_by(ours: float, printed: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -33,19 +34,15 @@ class CheapestLayouts(NamedTuple):
     """Requests in flight of an instance [1]."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixedLayout:
-    """One deployment, whatever happens around it; numbers are NaN where it cannot be.
-
-    Attributes
-    ----------
-    tokens_per_second, dollars, ttft_seconds : float
-        Of a user [tokens/s], cost [USD per 1e6 output tokens], and mean time to the first token [s].
-    """
+class FixedLayout(NamedTuple):
+    """One deployment, whatever happens around it; numbers are NaN where it cannot be."""
 
     tokens_per_second: float = np.nan
+    """Of a user [tokens/s]."""
     dollars: float = np.nan
+    """[USD per 1e6 output tokens]"""
     ttft_seconds: float = np.nan
+    """Mean time to the first token [s]."""
 
     def seconds(self, promise: str, decode_steps: float) -> float:
         """Seconds that users wait, of ``ttft``, ``tpot`` and ``e2e``, with so many tokens after the first [1], [s]."""
@@ -53,115 +50,122 @@ class FixedLayout:
         return {"ttft": self.ttft_seconds, "tpot": tpot, "e2e": self.ttft_seconds + decode_steps * tpot}[promise]
 
 
-def fastest_between(speeds: Array, costs: Array, dollars: float) -> float:
-    """The highest speed at a cost of states, shape (n, k), and of what is between two of a row; NaN if there is none.
+class _States(NamedTuple):
+    """States of layouts, a row each in the order in which they are joined, shape (n, k); NaN where none is possible."""
 
-    Parameters
-    ----------
-    speeds, costs : ndarray, shape (n, k)
-        Of a user [tokens/s], [USD per 1e6 output tokens].
-    dollars : float
-        [USD per 1e6 output tokens]
-    """
-    whole, between = np.where(costs <= dollars, speeds, np.nan), pareto.crossed(costs, speeds, dollars)
-    best = [values[np.isfinite(values)].max(initial=-np.inf) for values in (whole, between)]
-    return float(max(best)) if max(best) > 0.0 else np.nan
+    keys: Sequence[LayoutKey]
+    """Key of each row; empty for the study's grid, where the size of an instance is any number."""
+    speeds: Array
+    """Of a user [tokens/s]."""
+    dollars: Array
+    """[USD per 1e6 output tokens]"""
+    flights: Array
+    """Requests in flight of an instance that decodes [1]."""
+    accelerators: Array
+    """Chips of what is deployed together [1]."""
 
 
-@dataclass(frozen=True)
-class LayoutCurves:
-    """Cost over speed of all layouts of one practice: an engine with a recipe, together or apart.
+class CostCurves(ABC):
+    """Cost over speed of all layouts of an answer: between two states of a layout, cost is a power of speed."""
 
-    States are calculated for some batches of each layout, in equal ratios. Between two of them, cost is taken as a
-    power of speed: the mean number of requests in flight can be any, and steady states are read between batches in the
-    same way (:meth:`inference_econ.serving.steady.Steady.at`). Between layouts nothing is interpolated.
+    @abstractmethod
+    def states(self, layout: LayoutKey | None = None) -> _States:
+        """States of all layouts, or of one."""
 
-    Attributes
-    ----------
-    front : ServiceFrontier
-        A frontier of which one candidate is looked at.
-    number : int
-        Which one.
-    """
-
-    front: ServiceFrontier
-    number: int = 0
-
-    @property
-    def candidate(self) -> Candidate:
-        """The practice."""
-        return self.front.candidates[self.number]
-
-    @cached_property
-    def _dollars(self) -> Array:
-        return self.candidate.kept_dollars(self.front.promises)
-
-    @cached_property
-    def keys(self) -> list[LayoutKey]:
-        """Keys that tell the layouts apart."""
-        plans = self.candidate.plans
-        columns = (plans.accelerators, plans.pp, plans.attention_ranks, np.ones(1) if plans.ep is None else plans.ep)
-        return list(zip(*(np.broadcast_to(column, plans.shape).tolist() for column in columns), strict=True))
-
-    @cached_property
-    def _speeds(self) -> Array:
-        return np.asarray(1.0 / self.candidate.seen.tpot_seconds)
-
-    @cached_property
-    def _flights(self) -> Array:
-        """Requests in flight for each instance that decodes, shape (n, k) [1]; NaN where pools cannot be."""
-        flights = self.candidate.seen.concurrency / self.candidate.all_decoders
-        return np.where(np.isfinite(self._speeds), flights, np.nan)
+    @abstractmethod
+    def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
+        """Requests in flight of the states of a layout, and what :class:`FixedLayout` has of each; shape (k,)."""
 
     def cheapest(self, speed: float, layout: LayoutKey | None = None) -> CheapestLayouts:
         """The least cost of a speed of a user, at least [tokens/s]; of all layouts, or of one.
 
         Where all states of a layout are faster, its cheapest one counts; between two states, what is between them.
         """
-        rows = self._rows(layout)
-        speeds, flights, costs = self._speeds[rows], self._flights[rows], self._dollars[rows]
-        cheapest = pareto.least_from(speeds, costs, speed)
+        states = self.states(layout)
+        cheapest = pareto.least_from(states.speeds, states.dollars, speed)
         if cheapest is None:
             return CheapestLayouts()
         dollars, row, column = cheapest
-        flight = np.hstack([flights, pareto.crossed(speeds, flights, speed)])[row, column]
-        return CheapestLayouts(dollars, self.keys[rows[row]], float(flight))
+        size, flight = (
+            float(np.hstack([values, pareto.crossed(states.speeds, values, speed)])[row, column])
+            for values in (states.accelerators, states.flights)
+        )
+        return CheapestLayouts(dollars, states.keys[row] if states.keys else (size,), flight)
 
     def fastest(self, dollars: float) -> float:
         """The highest speed of a user at a cost [USD per 1e6 output tokens], [tokens/s]; NaN if nothing is so cheap."""
-        return fastest_between(self._speeds, self._dollars, dollars)
+        speeds, costs = self.states().speeds, self.states().dollars
+        whole, between = np.where(costs <= dollars, speeds, np.nan), pareto.crossed(costs, speeds, dollars)
+        best = max(float(values[np.isfinite(values)].max(initial=-np.inf)) for values in (whole, between))
+        return best if best > 0.0 else np.nan
 
     def held(self, layout: LayoutKey, concurrency: float) -> FixedLayout:
         """Speed and cost of a layout with so many requests in flight of an instance that decodes."""
-        rows = self._rows(layout)
-        if not rows.size:
-            return FixedLayout()
-        row, flights = rows[:1], self._flights[rows[0]]
-        finite = np.isfinite(flights)
+        flights, values = self.seen(layout)
         # A batch of the last state is the last one by definition, not by its last digit.
-        if not finite.any() or concurrency > flights[finite].max() * (1.0 + 1e-9):
+        if not flights.size or concurrency > flights.max() * (1.0 + 1e-9):
             return FixedLayout()
-        columns = np.flatnonzero(finite)
+        at, across = np.log(concurrency), np.log(flights)
+        return FixedLayout(*(float(np.exp(np.interp(at, across, np.log(column)))) for column in values))
+
+
+@dataclass(frozen=True)
+class LayoutCurves(CostCurves):
+    """Cost over speed of all layouts of one practice: an engine with a recipe, together or apart.
+
+    States are calculated for some batches of each layout, in equal ratios. Between two of them, cost is taken as a
+    power of speed: the mean number of requests in flight can be any, and steady states are read between batches in the
+    same way (:meth:`inference_econ.serving.steady.Steady.at`). Between layouts nothing is interpolated.
+    """
+
+    front: ServiceFrontier
+    """Frontier whose first candidate is the practice."""
+
+    @property
+    def candidate(self) -> Candidate:
+        """The practice."""
+        return self.front.candidates[0]
+
+    @cached_property
+    def _all(self) -> _States:
+        candidate, plans = self.candidate, self.candidate.plans
+        columns = (plans.accelerators, plans.pp, plans.attention_ranks, np.ones(1) if plans.ep is None else plans.ep)
+        keys = list(zip(*(np.broadcast_to(column, plans.shape).tolist() for column in columns), strict=True))
+        speeds, flights = np.asarray(1.0 / candidate.seen.tpot_seconds), candidate.seen.concurrency
+        # Pools that cannot be have no requests in flight.
+        flights = np.where(np.isfinite(speeds), flights / candidate.all_decoders, np.nan)
+        chips = np.broadcast_to(candidate.seen.accelerators, speeds.shape)
+        return _States(keys, speeds, candidate.kept_dollars(self.front.promises), flights, chips)
+
+    def states(self, layout: LayoutKey | None = None) -> _States:
+        """States of all layouts, or of one."""
+        if layout is None:
+            return self._all
+        rows = self._rows(layout)
+        return _States([layout] * rows.size, *(values[rows] for values in self._all[1:]))
+
+    def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
+        """Requests in flight of the states of a layout, and its speed, cost and mean time to the first token."""
+        row = self._rows(layout)[:1]
+        flights = self._all.flights[row].ravel()
+        columns = np.flatnonzero(np.isfinite(flights))
+        if not columns.size:
+            return np.empty(0), ()
         waits = self.candidate.ttft_seconds(np.repeat(row, columns.size), columns)
-        seen = (self._speeds[row[0], columns], self.candidate.dollars[row[0], columns], waits)
-        flight, flights_of = np.log(concurrency), np.log(flights[columns])
-        return FixedLayout(*(float(np.exp(np.interp(flight, flights_of, np.log(values)))) for values in seen))
+        return flights[columns], (self._all.speeds[row[0], columns], self.candidate.dollars[row[0], columns], waits)
 
     def parts(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float]:
         """The time per output token of such a deployment by part [s]; nothing where it is not possible."""
         held, row = self.held(layout, concurrency), self._rows(layout)[:1]
         if not np.isfinite(held.tokens_per_second) or self.candidate.speculation is not None:
             return {}
-        flights, batches = self._flights[row[0]], self.candidate.seen.batch[row[0]]
+        flights, batches = self._all.flights[row[0]], self.candidate.seen.batch[row[0]]
         batch = np.exp(np.interp(np.log(concurrency), np.log(flights), np.log(batches)))
         tpot = np.array([1.0 / held.tokens_per_second])
         return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
-        """The degrees of a layout under the names that people use, and the engines that can start it.
-
-        Of pools those of the batch that is nearest to so many requests in flight of an instance that decodes [1].
-        """
+        """The degrees of a layout, and the engines that can start it; of pools those of the nearest batch."""
         row, column = self._nearest(layout, concurrency)
         return self.candidate.layouts(np.array([row]), np.array([column]))[0]
 
@@ -173,40 +177,23 @@ class LayoutCurves:
         """The layout, and its batch that is nearest to so many requests in flight of an instance that decodes [1]."""
         row = int(self._rows(layout)[0])
         with np.errstate(invalid="ignore"):
-            return row, int(np.nanargmin(np.abs(np.log(self._flights[row] / concurrency))))
+            return row, int(np.nanargmin(np.abs(np.log(self._all.flights[row] / concurrency))))
 
-    def _rows(self, layout: LayoutKey | None) -> npt.NDArray[np.intp]:
-        return np.array([row for row, key in enumerate(self.keys) if layout in (None, key)], dtype=np.intp)
-
-
-class _States(NamedTuple):
-    """Instances with their batches, in the order in which they are joined, shape (n, k) each; NaN where none fits."""
-
-    speeds: Array
-    """Of a user [tokens/s]."""
-    dollars: Array
-    """[USD per 1e6 tokens]"""
-    accelerators: Array
-    """Size of the instance [1]."""
-    batch: Array
-    """Sequences decoded together [1]."""
+    def _rows(self, layout: LayoutKey) -> npt.NDArray[np.intp]:
+        return np.array([row for row, key in enumerate(self._all.keys) if key == layout], dtype=np.intp)
 
 
 @dataclass(frozen=True)
-class InstanceCurves:
+class InstanceCurves(CostCurves):
     """Cost over speed of decode steps, of instances of every size, each in its fastest layout at every batch.
 
     Between two batches of an instance cost is taken as a power of speed, and between two points of a frontier on the
-    study's grid, whose sizes are no whole numbers. What :class:`inference_econ.studies.layout_curves.LayoutCurves`
-    tells apart by layout is told apart by size here: the key of an instance is its number of chips.
-
-    Attributes
-    ----------
-    front : Frontier
-        The frontier.
+    study's grid, whose sizes are no whole numbers. What :class:`LayoutCurves` tells apart by layout is told apart by
+    size here: the key of an instance is its number of chips.
     """
 
     front: Frontier
+    """Frontier of decode steps."""
 
     @property
     def continuous(self) -> bool:
@@ -217,8 +204,8 @@ class InstanceCurves:
     def _all(self) -> _States:
         front = self.front
         if self.continuous:
-            line = (front.tokens_per_second, front.dollars, front.accelerators, front.batch)
-            return _States(*(column[None, :] for column in line))
+            line = (front.tokens_per_second, front.dollars, front.batch, front.accelerators)
+            return _States((), *(column[None, :] for column in line))
         return self._of(front.grid.accelerators)
 
     def _of(self, sizes: Array) -> _States:
@@ -229,43 +216,25 @@ class InstanceCurves:
         sold = np.inf if front.max_tokens_per_second is None else front.max_tokens_per_second
         seconds = np.where(np.isfinite(times) & (batch <= sold * times), times, np.nan)
         dollars = money.dollars_per_million_tokens(chips, seconds, batch, setup.dollars_per_accelerator_hour)
-        return _States(1.0 / seconds, dollars, *np.broadcast_arrays(chips, batch))
+        keys = [(float(size),) for size in sizes]
+        return _States(keys, 1.0 / seconds, dollars, *np.broadcast_arrays(batch, chips))
 
-    def cheapest(self, speed: float, layout: LayoutKey | None = None) -> CheapestLayouts:
-        """The least cost of a speed of a user, at least [tokens/s]; of all instances, or of one size."""
-        states = self._all if layout is None else self._of(np.array(layout))
-        least = pareto.least_from(states.speeds, states.dollars, speed)
-        if least is None:
-            return CheapestLayouts()
-        dollars, row, column = least
-        size, batch = (
-            float(np.hstack([values, pareto.crossed(states.speeds, values, speed)])[row, column])
-            for values in (states.accelerators, states.batch)
-        )
-        # In whole numbers a row is of one size, which logarithms would not leave whole.
-        return CheapestLayouts(dollars, (size if self.continuous else float(states.accelerators[row, 0]),), batch)
+    def states(self, layout: LayoutKey | None = None) -> _States:
+        """States of instances of all sizes, or of one."""
+        return self._all if layout is None else self._of(np.array(layout))
 
-    def fastest(self, dollars: float) -> float:
-        """The highest speed of a user at a cost [USD per 1e6 tokens], [tokens/s]; NaN if nothing is so cheap."""
-        return fastest_between(self._all.speeds, self._all.dollars, dollars)
-
-    def held(self, layout: LayoutKey, concurrency: float) -> FixedLayout:
-        """Speed and cost of an instance with so many sequences in a batch [1]."""
+    def seen(self, layout: LayoutKey) -> tuple[Array, Sequence[Array]]:
+        """Batches of an instance that fit, and its speed and cost."""
         states = self._of(np.array(layout))
         fits = np.isfinite(states.speeds[0])
-        if not fits.any() or concurrency > states.batch[0, fits].max() * (1.0 + 1e-9):
-            return FixedLayout()
-        at, batches = np.log(concurrency), np.log(states.batch[0, fits])
-        return FixedLayout(
-            *(float(np.exp(np.interp(at, batches, np.log(v[0, fits])))) for v in (states.speeds, states.dollars))
-        )
+        return states.flights[0, fits], (states.speeds[0, fits], states.dollars[0, fits])
 
     def record(self, layout: LayoutKey, concurrency: float) -> Mapping[str, float | str]:
         """The degrees of an instance under the names that people use, at the batch nearest to one [1]."""
         states = self._of(np.array(layout))
-        off = np.abs(np.log(states.batch[0] / concurrency))
+        off = np.abs(np.log(states.flights[0] / concurrency))
         column = int(np.nanargmin(np.where(np.isfinite(states.speeds[0]), off, np.nan)))
-        speeds, dollars, chips, batch = (values[0, [column]] for values in states)
+        speeds, dollars, batch, chips = (values[0, [column]] for values in states[1:])
         alone = replace(self.front, seconds=1.0 / speeds, dollars=dollars, accelerators=chips, batch=batch)
         return alone.point(0).layout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -64,68 +64,53 @@ def beside(points: Iterable[OfferedPoints], labels: Sequence[str]) -> tuple[Besi
     InputError
         If there is no such offer, or nobody of a name that is left out.
     """
-    return tuple(
-        BesideSeries(label, speed, offer)
-        for wanted in points
-        for label in wanted.series
-        if label in labels
-        for speed, offer in _best(wanted)
-    )
+    found = []
+    for wanted in points:
+        subject = wanted.model_as_written, wanted.date
+        that_day = [offer for offer in known_offers() if (offer.model_as_written, offer.date) == subject]
+        providers = dict.fromkeys(offer.provider for offer in that_day)
+        odd = next((name for name in wanted.without if name not in providers), None)
+        if odd is not None:
+            known = ", ".join(providers) or "nobody"
+            raise InputError(f"offers without {odd!r}: {known} offered {wanted.model_as_written!r} on {wanted.date}")
+        fast = [
+            (offer.tokens_per_second, offer)
+            for offer in that_day
+            if offer.tokens_per_second is not None and offer.provider not in wanted.without
+        ]
+        if not fast:
+            raise InputError(
+                f"no offer of {wanted.model_as_written!r} on {wanted.date} with a measured speed is known; "
+                "scenarios/measured/offers.csv lists all"
+            )
+        prices = [offer.dollars_per_million_output_tokens for _, offer in fast]
+        best = [fast[index] for index in pareto.undominated([1 / speed for speed, _ in fast], prices)]
+        found += [BesideSeries(label, *offered) for label in wanted.series if label in labels for offered in best]
+    return tuple(found)
 
 
-def _best(wanted: OfferedPoints) -> list[tuple[float, Offer]]:
-    """The offers of a model on a day that no other of them beats, with their speeds."""
-    that_day = [
-        offer
-        for offer in known_offers()
-        if (offer.model_as_written, offer.date) == (wanted.model_as_written, wanted.date)
-    ]
-    odd = next((name for name in wanted.without if name not in {offer.provider for offer in that_day}), None)
-    if odd is not None:
-        providers = ", ".join(dict.fromkeys(offer.provider for offer in that_day)) or "nobody"
-        raise InputError(f"offers without {odd!r}: {providers} offered {wanted.model_as_written!r} on {wanted.date}")
-    fast = [
-        (offer.tokens_per_second, offer)
-        for offer in that_day
-        if offer.tokens_per_second is not None and offer.provider not in wanted.without
-    ]
-    if not fast:
-        raise InputError(
-            f"no offer of {wanted.model_as_written!r} on {wanted.date} with a measured speed is known; "
-            "scenarios/measured/offers.csv lists all"
-        )
-    prices = [offer.dollars_per_million_output_tokens for _, offer in fast]
-    return [fast[index] for index in pareto.undominated([1 / speed for speed, _ in fast], prices)]
-
-
-_Kind = TypeVar("_Kind")
 #: A frontier of services, or of decode steps alone.
 AnyFrontier = ServiceFrontier | Frontier
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Curve:
-    """One labelled frontier of points, slowest first.
-
-    Attributes
-    ----------
-    label : str
-        What the legend says.
-    tokens_per_second, dollars, accelerators, batch : ndarray, shape (n,)
-        Speed [tokens/s], cost [USD per 1e6 tokens], instance [1], sequences [1].
-    frontier : ServiceFrontier, Frontier or None
-        Where it comes from: services, or decode steps alone; None for the toy model.
-    sources : tuple of UsedSource
-        What its numbers rest on.
-    """
+    """One labelled frontier of points, slowest first."""
 
     label: str
+    """Label in the legend."""
     tokens_per_second: Array
+    """Speed of a user at each point, shape (n,) [tokens/s]."""
     dollars: Array
+    """[USD per 1e6 tokens]"""
     accelerators: Array
+    """Size of the instance [1]."""
     batch: Array
+    """Sequences [1]."""
     frontier: AnyFrontier | None = None
+    """Frontier of the points: of services, or of decode steps alone; None for the toy model."""
     sources: tuple[UsedSource, ...] = ()
+    """Sources of the numbers."""
 
     def __repr__(self) -> str:
         """The label, how many points there are, and their ends: arrays and sources are long."""
@@ -239,20 +224,16 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class SquareRootLaw:
-    """Published latencies beside the square-root law.
-
-    Attributes
-    ----------
-    labels : tuple of str
-        Models.
-    parameters, measured, predicted : ndarray, shape (n,)
-        Parameters [1] and seconds per token [s].
-    """
+    """Published latencies beside the square-root law."""
 
     labels: tuple[str, ...]
+    """Models."""
     parameters: Array
+    """Parameters, shape (n,) [1]."""
     measured: Array
+    """Seconds per token [s]."""
     predicted: Array
+    """Seconds per token by the law [s]."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return measured and predicted latencies, one record per model."""
@@ -273,28 +254,32 @@ class Study(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result(Shown):
-    """The answer to a scenario.
-
-    Attributes
-    ----------
-    scenario : Scenario
-        What was asked.
-    exhibits : tuple
-        What there is to see, in order. Of frontiers a :class:`Curve` per series and the offers beside them, of tables
-        and their charts each by itself, of a measured deployment an :class:`Assessment` per preset, of a study its
-        :class:`Study`, of figures side by side a :class:`Result` each.
-    sources : tuple of UsedSource
-        What the numbers rest on.
-    missing : mapping of str to str
-        Series that fit nowhere, with the reason.
-    """
+    """The answer to a scenario: what there is to see, and what it rests on."""
 
     page = "report.questions.scenario:ScenarioPage"
 
     scenario: Scenario
-    exhibits: tuple[Exhibit, ...]
+    """Scenario that was asked."""
+    curves: tuple[Curve, ...] = ()
+    """Frontiers, one per series."""
+    offers: tuple[BesideSeries, ...] = ()
+    """Offers of providers, beside the series that they are held against."""
+    tables: tuple[CellTable, ...] = ()
+    """Numbers of answers that are no frontiers."""
+    charts: tuple[Chart, ...] = ()
+    """Charts of these numbers."""
+    comparison: SquareRootLaw | None = None
+    """Latencies beside the square-root law."""
+    assessments: tuple[Assessment, ...] = ()
+    """Assessments of a measured deployment: under its own preset, and under the further ones."""
+    panels: tuple[Result, ...] = ()
+    """Other scenarios side by side."""
+    study: Study | None = None
+    """Answer of a study."""
     sources: tuple[UsedSource, ...] = ()
+    """Sources of the numbers."""
     missing: Mapping[str, str] = field(default_factory=dict)
+    """Series that fit nowhere, with the reason."""
 
     @property
     def displayed(self) -> Shown:
@@ -302,52 +287,9 @@ class Result(Shown):
         return self.study or self
 
     @property
-    def curves(self) -> tuple[Curve, ...]:
-        """Frontiers, one per series."""
-        return self._of(Curve)
-
-    @property
-    def tables(self) -> tuple[CellTable, ...]:
-        """Numbers of answers that are no frontiers."""
-        return self._of(CellTable)
-
-    @property
-    def charts(self) -> tuple[Chart, ...]:
-        """Charts of the result."""
-        return self._of(Chart)
-
-    @property
-    def offers(self) -> tuple[BesideSeries, ...]:
-        """Offers of providers, beside the series that it is held against."""
-        return self._of(BesideSeries)
-
-    @property
-    def panels(self) -> tuple[Result, ...]:
-        """Other scenarios side by side."""
-        return self._of(Result)
-
-    @property
-    def assessments(self) -> tuple[Assessment, ...]:
-        """Of a measured deployment: under its own preset, and under the further ones."""
-        return self._of(Assessment)
-
-    @property
     def assessment(self) -> Assessment | None:
-        """The first of them, if that was asked for."""
+        """The first assessment, if a measured deployment was asked about."""
         return next(iter(self.assessments), None)
-
-    @property
-    def study(self) -> Study | None:
-        """Answer of a study, if that was asked for."""
-        return next(iter(self._of(Study)), None)
-
-    @property
-    def comparison(self) -> SquareRootLaw | None:
-        """Latencies beside the square-root law, if that was asked for."""
-        return next(iter(self._of(SquareRootLaw)), None)
-
-    def _of(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
-        return tuple(exhibit for exhibit in self.exhibits if isinstance(exhibit, kind))
 
     @property
     def setups(self) -> Sequence[Setup]:
@@ -378,7 +320,7 @@ class Result(Shown):
         for curve in self.curves:
             ours = curve.values(spec)
             for key, printed in spec.printed.get(curve.label, {}).items():
-                compared.append(Cell.of(item, curve.label, titles[key], printed, ours[key]))
+                compared.append(Cell(item, curve.label, titles[key], printed, ours[key]))
         return compared
 
     @property
@@ -406,7 +348,12 @@ class Result(Shown):
             }
         if self.curves and self.scenario.figure is not None:
             record["curves"] = [
-                {"series": curve.label, **_lists(curve.bounded(curve.columns()))} for curve in self.curves
+                {"series": curve.label}
+                | {
+                    name: None if value is None else np.asarray(value).tolist()
+                    for name, value in curve.bounded(curve.columns()).items()
+                }
+                for curve in self.curves
             ]
         if self.offers:
             record["offers"] = self.offer_records
@@ -448,7 +395,9 @@ class Result(Shown):
         if self.study is not None:
             return self.study.to_frame()
         frame = frame_of(self.records())
-        return frame if self.assessment is not None else _ten_digits(frame)
+        for name in frame.select_dtypes("float") if self.assessment is None else ():
+            frame[name] = ["" if np.isnan(value) else f"{value:.10g}" for value in frame[name]]
+        return frame
 
     def lines(self) -> list[dict[str, str]]:
         """Return the cells of the table by column, with as many digits as were printed."""
@@ -484,24 +433,6 @@ def _usual_table(curves: Sequence[Curve]) -> TableSpec:
     }
     titled = [{"key": key, "title": title} for key, title in columns.items()]
     return TableSpec.model_validate({"point": "preferred", "columns": titled})
-
-
-def _lists(columns: Mapping[str, object]) -> dict[str, object]:
-    return {name: None if value is None else np.asarray(value).tolist() for name, value in columns.items()}
-
-
-def _ten_digits(frame: Frame) -> Frame:
-    """Numbers as text."""
-    numbers = frame.select_dtypes("float")
-    return frame.assign(**{str(name): [_digits(value) for value in numbers[name]] for name in numbers})
-
-
-def _digits(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.10g}"
-
-
-#: What a result can show.
-Exhibit = Curve | BesideSeries | CellTable | Chart | SquareRootLaw | Assessment | Study | Result
 
 
 #: Speeds that a table shows, times powers of ten [tokens/s].

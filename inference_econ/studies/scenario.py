@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from inference_econ.inputs import (
 from inference_econ.inputs.scenarios.scenario import KINDS
 from inference_econ.records.sources import UsedSource, priced_sources, spec_sources
 from inference_econ.studies.exhibits import Compared
-from inference_econ.studies.results import BesideSeries, Curve, Exhibit, Result, SquareRootLaw, beside
+from inference_econ.studies.results import BesideSeries, Curve, Result, SquareRootLaw, beside
 from inference_econ.studies.settings import assessment_of, shared_frontier
 from inference_econ.studies.toy import toy_curve
 
@@ -112,7 +112,7 @@ class ScenarioRun:
             raise NothingFitsError("\n".join(f"{label}: {reason}" for label, reason in missing.items()))
         offers = self._offers(curve.label for curve in curves)
         used = (*(used for curve in curves for used in curve.sources), *(beside.source for beside in offers))
-        return self.result([*curves, *offers], used, missing)
+        return self.result(used, curves=tuple(curves), offers=offers, missing=missing)
 
     def _offers(self, labels: Iterable[str]) -> tuple[BesideSeries, ...]:
         """Offers that the figure of the scenario draws beside some series."""
@@ -123,7 +123,8 @@ class ScenarioRun:
         """The measured deployment under its own preset, and under the further ones."""
         further = (ask.replace(common=ask.common.replace(assumptions=preset)) for preset in ask.presets)
         assessments = [assessment_of(wanted, progress=self.progress) for wanted in (ask, *further)]
-        return self.result(assessments, (used for item in assessments for used in priced_sources(item.setup)))
+        used = (used for item in assessments for used in priced_sources(item.setup))
+        return self.result(used, assessments=tuple(assessments))
 
     def square_root_law(self, ask: SquareRootAsk) -> Result:
         """Answer a scenario of the square-root law."""
@@ -131,12 +132,12 @@ class ScenarioRun:
         measured = np.array([model.latency for model in ask.measured])
         predicted = roofline.square_root_law(parameters, parameters[0], measured[0])
         labels = tuple(model.label for model in ask.measured)
-        return self.result([SquareRootLaw(labels, parameters, measured, predicted)])
+        return self.result(comparison=SquareRootLaw(labels, parameters, measured, predicted))
 
     def compared(self, answer: Compared, sources_of: Callable[[Any], Iterable[UsedSource]]) -> Result:
         """Tables and charts, with the sources of what they rest on."""
         used = (source for spec in answer.basis for source in sources_of(spec))
-        return self.result([*answer.tables, *answer.charts], used)
+        return self.result(used, tables=answer.tables, charts=answer.charts)
 
     def panels(self, ask: PanelsAsk) -> Result:
         """Other scenarios, whose sources are those of the whole, with the offers that are drawn beside all of them."""
@@ -148,19 +149,18 @@ class ScenarioRun:
         odd = next((label for wanted in points for label in wanted.series if label not in labels), None)
         if odd is not None:
             raise InputError(f"offers of {odd!r}: no panel has such a series; series: {', '.join(sorted(labels))}")
-        return Result(self.scenario, panels, tuple(dict.fromkeys(used for panel in panels for used in panel.sources)))
+        used = dict.fromkeys(used for panel in panels for used in panel.sources)
+        return Result(self.scenario, panels=panels, sources=tuple(used))
 
     def _with_offers(self, panel: Result) -> Result:
         offers = self._offers(curve.label for curve in panel.curves)
         used = (*panel.sources, *(beside.source for beside in offers))
-        return replace(panel, exhibits=(*panel.exhibits, *offers), sources=tuple(dict.fromkeys(used)))
+        return replace(panel, offers=(*panel.offers, *offers), sources=tuple(dict.fromkeys(used)))
 
-    def result(
-        self, exhibits: Iterable[Exhibit], used: Iterable[UsedSource] = (), missing: Mapping[str, str] | None = None
-    ) -> Result:
+    def result(self, used: Iterable[UsedSource] = (), **shown: Any) -> Result:
         """A result with the sources of what it shows, each once, before those of the scenario itself."""
         sources = spec_sources("scenario", self.scenario)
-        return Result(self.scenario, tuple(exhibits), (*dict.fromkeys(used), *sources), missing or {})
+        return Result(self.scenario, **shown, sources=(*dict.fromkeys(used), *sources))
 
 
 def _curve(label: str, settings: Settings) -> Curve:

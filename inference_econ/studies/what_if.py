@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -67,31 +68,22 @@ class KindChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Effect of one input on the answer.
-
-    Attributes
-    ----------
-    input : Input
-        What is varied.
-    ratios : tuple of float
-        Values that were tried, over what it is [1].
-    best, same_layout : tuple of tuple of CheapestLayouts
-        For each speed, at every ratio: the cheapest deployment, and that of the layout that answers now.
-    fastest : tuple of float
-        At every ratio, the highest speed at the cost of the answer [tokens/s].
-    held : tuple of FixedLayout
-        At every ratio, the deployment that answers now with as many requests in flight.
-    steps : tuple of Step
-        Of the first speed, ascending.
-    """
+    """Effect of one input on the answer."""
 
     input: Input
+    """Input that is varied."""
     ratios: tuple[float, ...]
+    """Values that were tried, over what it is [1]."""
     best: tuple[tuple[CheapestLayouts, ...], ...]
+    """For each speed, at every ratio: the cheapest deployment."""
     same_layout: tuple[tuple[CheapestLayouts, ...], ...]
+    """For each speed, at every ratio: the cheapest deployment of the layout that answers now."""
     fastest: tuple[float, ...]
+    """At every ratio, the highest speed at the cost of the answer [tokens/s]."""
     held: tuple[FixedLayout, ...]
+    """At every ratio, the deployment that answers now with as many requests in flight."""
     steps: tuple[KindChange, ...] = ()
+    """Steps of the first speed, ascending."""
 
     def cost(self, speed: int = 0) -> float:
         """Elasticity of the least cost of a speed, by its place among those asked for [1]."""
@@ -116,42 +108,27 @@ class Effect:
         """Elasticity of the cost where layout and requests in flight stay what they are [1]."""
         return slope(self.ratios, [held.dollars for held in self.held])
 
-    def room(self, promise: str, decode_steps: float) -> float:
-        """Elasticity of a promise, ``ttft``, ``tpot`` or ``e2e``, over what is kept [1]: room per per cent."""
-        return -slope(self.ratios, [held.seconds(promise, decode_steps) for held in self.held])
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf(Shown):
-    """Dependence of an answer on its inputs.
-
-    Attributes
-    ----------
-    front : ServiceFrontier or Frontier
-        The frontier that the answer is on: of services, or of decode steps alone.
-    speeds : tuple of float
-        That costs are asked at; elasticities of the deployment are at the first [tokens/s].
-    best : tuple of CheapestLayouts
-        The cheapest deployment of each speed.
-    layout : mapping of str to (float or str)
-        Degrees of that of the first.
-    accelerators : float
-        Chips of what is deployed together of it [1].
-    span : (float, float)
-        Ends of the range that inputs are varied over [1].
-    effects : tuple of Effect
-        Of each input.
-    """
+    """Dependence of an answer on its inputs."""
 
     page = "report.questions.what_if:WhatIfPage"
 
     front: AnyFrontier
+    """Frontier that the answer is on: of services, or of decode steps alone."""
     speeds: tuple[float, ...]
+    """Speeds that costs are asked at; elasticities of the deployment are at the first [tokens/s]."""
     best: tuple[CheapestLayouts, ...]
+    """The cheapest deployment of each speed."""
     layout: Mapping[str, float | str]
+    """Degrees of the layout of the first speed."""
     accelerators: float
+    """Chips of what is deployed together of it [1]."""
     span: tuple[float, float]
+    """Ends of the range that inputs are varied over [1]."""
     effects: tuple[Effect, ...]
+    """Effect of each input."""
 
     @property
     def setups(self) -> Sequence[Setup]:
@@ -168,7 +145,11 @@ class WhatIf(Shown):
         front = self.front
         if not isinstance(front, ServiceFrontier):
             return {}
-        return {name: effect.room(name, front.requests.decode_steps) for name in ("ttft", "tpot", "e2e")}
+        tokens = front.requests.decode_steps
+        return {
+            name: -slope(effect.ratios, [held.seconds(name, tokens) for held in effect.held])
+            for name in ("ttft", "tpot", "e2e")
+        }
 
     def record(self) -> dict[str, object]:
         """Return the answer and what every input does as plain data."""
@@ -320,56 +301,6 @@ def what_if_of(
     progress: Progress | None = None,
 ) -> WhatIf:
     """Dependence of the answer to a question in one piece; see :func:`what_if`."""
-    _check(speeds, span)
-    market = frontier_of(settings)
-    at = tuple(speeds) or (market.preferred().tokens_per_second_per_user,)
-    for speed in at:
-        if speed > market.tokens_per_second[-1] * (1.0 + 1e-9):
-            fastest = float(market.tokens_per_second[-1])
-            raise NothingFitsError(f"nothing serves {speed:g} tokens/s per user: at most {fastest:.4g}")
-    if isinstance(market, ServiceFrontier):
-        practice: tuple[str, ...] = (market.candidate(market.place(at[0])).label,)
-        curves = _curves(settings, practice)
-    else:
-        practice, curves = (), InstanceCurves(market)
-    front = curves.front
-    best = tuple(curves.cheapest(speed) for speed in at)
-    for speed, place in zip(at, best, strict=True):
-        if place.layout is None:
-            fastest = float(front.tokens_per_second[-1])
-            raise NothingFitsError(
-                f"{', '.join(practice)}, which is the cheapest at {at[0]:.4g} tokens/s, serves at most {fastest:.4g}, "
-                f"not {speed:g}; ask for one speed at a time"
-            )
-    assert best[0].layout is not None
-    continuous = isinstance(curves, InstanceCurves) and curves.continuous
-    sharp = _SHARP if inputs else math.inf
-    question, effects = _Asked(settings, practice, front.setup, at, best, span, sharp, continuous), []
-    varied = chosen(settings, inputs)
-    _check_work(curves, len(varied), steps=bool(inputs))
-    for index, varied_input in enumerate(varied):
-        if progress is not None:
-            progress(index / len(varied), varied_input.label)
-        effects.append(_effect(question, varied_input))
-    answering = best[0].layout, best[0].concurrency
-    layout, chips = curves.record(*answering), curves.accelerators(*answering)
-    return WhatIf(front, at, best, layout, chips, span, tuple(effects))
-
-
-class _Asked(NamedTuple):
-    """A question with the answer that is held against others."""
-
-    settings: Settings
-    practice: tuple[str, ...]
-    setup: Setup
-    speeds: tuple[float, ...]
-    best: tuple[CheapestLayouts, ...]
-    span: tuple[float, float]
-    sharp: float
-    continuous: bool
-
-
-def _check(speeds: Sequence[float], span: tuple[float, float]) -> None:
     low, high = span
     if not _WIDEST[0] <= low < 1.0 < high <= _WIDEST[1]:
         raise InputError(
@@ -379,16 +310,43 @@ def _check(speeds: Sequence[float], span: tuple[float, float]) -> None:
     for speed in speeds:
         if not 0.0 < speed < math.inf:
             raise InputError(f"a speed must be a positive number of tokens/s, got {speed:g}")
-
-
-def _check_work(curves: Curves, inputs: int, *, steps: bool) -> None:
-    values = inputs * (_VALUES + (_BISECTED if steps else 0))
+    market = frontier_of(settings)
+    at = tuple(speeds) or (market.preferred().tokens_per_second_per_user,)
+    for speed in at:
+        if speed > market.tokens_per_second[-1] * (1.0 + 1e-9):
+            fastest = float(market.tokens_per_second[-1])
+            raise NothingFitsError(f"nothing serves {speed:g} tokens/s per user: at most {fastest:.4g}")
+    varied = chosen(settings, inputs)
+    practice: tuple[str, ...] = ()
+    if isinstance(market, ServiceFrontier):
+        practice = (market.candidate(market.place(at[0])).label,)
+    curves = _curves(settings, practice)
     if isinstance(curves, LayoutCurves):
-        layouts = len(curves.candidate)
+        layouts, continuous = len(curves.candidate), False
         seconds, work = layouts * _LAYOUT_SECONDS + _QUESTION_SECONDS, f"with {layouts:,} layouts each"
     else:
-        seconds, work = (_STUDY_SECONDS if curves.continuous else 2.0 * _QUESTION_SECONDS), "with a frontier each"
+        continuous = curves.continuous
+        seconds, work = (_STUDY_SECONDS if continuous else 2.0 * _QUESTION_SECONDS), "with a frontier each"
+    best = tuple(curves.cheapest(speed) for speed in at)
+    for speed, place in zip(at, best, strict=True):
+        if place.layout is None:
+            fastest = float(curves.front.tokens_per_second[-1])
+            raise NothingFitsError(
+                f"{', '.join(practice)}, which is the cheapest at {at[0]:.4g} tokens/s, serves at most {fastest:.4g}, "
+                f"not {speed:g}; ask for one speed at a time"
+            )
+    values = len(varied) * (_VALUES + (_BISECTED if inputs else 0))
     _work.check(f"{values} values of inputs {work}", seconds=values * seconds, smaller="max_instance_gpus")
+    question, sharp, effects = (settings, practice), _SHARP if inputs else math.inf, []
+    for index, each in enumerate(varied):
+        if progress is not None:
+            progress(index / len(varied), each.label)
+        tried = ratios(each, curves.front.setup, *span)
+        effects.append(_effect(question, each, tried, list(zip(at, best, strict=True)), sharp, continuous))
+    assert best[0].layout is not None
+    answering = best[0].layout, best[0].concurrency
+    layout, chips = curves.record(*answering), curves.accelerators(*answering)
+    return WhatIf(curves.front, at, best, layout, chips, span, tuple(effects))
 
 
 def _curves(settings: Settings, practice: tuple[str, ...]) -> Curves:
@@ -396,61 +354,52 @@ def _curves(settings: Settings, practice: tuple[str, ...]) -> Curves:
     return LayoutCurves(front) if isinstance(front, ServiceFrontier) else InstanceCurves(front)
 
 
-def _effect(question: _Asked, varied: Input) -> Effect:
-    """Effect of an input: the question at some of its values."""
-    tried: dict[float, Curves | None] = {}
+def _effect(
+    question: tuple[Settings, tuple[str, ...]],
+    varied: Input,
+    values: tuple[float, ...],
+    answers: Sequence[tuple[float, CheapestLayouts]],
+    sharp: float,
+    continuous: bool,
+) -> Effect:
+    """Effect of an input: the question at some of its values, against the present answers of all speeds."""
+    (settings, practice), (first, answer) = question, answers[0]
+    assert answer.layout is not None
 
+    @cache
     def curves(ratio: float) -> Curves | None:
-        if ratio not in tried:
-            tried[ratio] = _varied(question, varied, ratio)
-        return tried[ratio]
+        """Curves with another value of the input; None where nothing fits then."""
+        try:
+            return _curves(varied.scaled(settings, ratio), practice)
+        except NothingFitsError:
+            return None
 
     def at(ratio: float, speed: float, layout: LayoutKey | None = None) -> CheapestLayouts:
-        curves_at = curves(ratio)
-        return CheapestLayouts() if curves_at is None else curves_at.cheapest(speed, layout)
+        line = curves(ratio)
+        return CheapestLayouts() if line is None else line.cheapest(speed, layout)
 
     def kind_at(ratio: float) -> CheapestLayouts:
         """The answer of the first speed; of sizes that are no whole numbers all are one kind."""
-        best = at(ratio, question.speeds[0])
-        return best._replace(layout=answer.layout) if question.continuous and best.layout is not None else best
+        best = at(ratio, first)
+        return best._replace(layout=answer.layout) if continuous and best.layout is not None else best
 
-    values, answer = ratios(varied, question.setup, *question.span), question.best[0]
-    sharp = math.inf if varied.whole else question.sharp
-    assert answer.layout is not None
-    pairs = list(zip(question.speeds, question.best, strict=True))
+    def record(ratio: float, layout: LayoutKey | None) -> Mapping[str, float | str] | None:
+        line = None if continuous or layout is None else curves(ratio)
+        return None if line is None or layout is None else line.record(layout, answer.concurrency)
+
+    lines = [curves(ratio) for ratio in values]
     return Effect(
         varied,
         values,
-        tuple(tuple(at(ratio, speed) for ratio in values) for speed in question.speeds),
-        tuple(tuple(at(ratio, speed, now.layout) for ratio in values) for speed, now in pairs),
-        tuple(math.nan if line is None else line.fastest(answer.dollars) for line in map(curves, values)),
+        tuple(tuple(at(ratio, speed) for ratio in values) for speed, _ in answers),
+        tuple(tuple(at(ratio, speed, now.layout) for ratio in values) for speed, now in answers),
+        tuple(math.nan if line is None else line.fastest(answer.dollars) for line in lines),
+        tuple(FixedLayout() if line is None else line.held(answer.layout, answer.concurrency) for line in lines),
         tuple(
-            FixedLayout() if line is None else line.held(answer.layout, answer.concurrency)
-            for line in map(curves, values)
-        ),
-        tuple(
-            KindChange(
-                kind,
-                varied.value * low,
-                varied.value * high,
-                _record(None if question.continuous else curves(high), after, answer.concurrency),
-                _record(None if question.continuous else curves(low), before, answer.concurrency),
-            )
-            for kind, low, high, before, after in _steps(kind_at, values, sharp)
+            KindChange(kind, varied.value * low, varied.value * high, record(high, after), record(low, before))
+            for kind, low, high, before, after in _steps(kind_at, values, math.inf if varied.whole else sharp)
         ),
     )
-
-
-def _record(curves: Curves | None, layout: LayoutKey | None, concurrency: float) -> Mapping[str, float | str] | None:
-    return None if curves is None or layout is None else curves.record(layout, concurrency)
-
-
-def _varied(question: _Asked, varied: Input, ratio: float) -> Curves | None:
-    """The answer with another value of an input; None where nothing fits then."""
-    try:
-        return _curves(varied.scaled(question.settings, ratio), question.practice)
-    except NothingFitsError:
-        return None
 
 
 #: What happens between which two ratios, and which layouts answer at them.

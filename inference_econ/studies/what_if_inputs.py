@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from inference_econ.answers.settings import setup_of
 from inference_econ.engine import PROPOSERS, Setup
@@ -31,29 +32,21 @@ _FAR = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Something that a question depends on.
-
-    Attributes
-    ----------
-    key : str
-        What it is called in options and data.
-    label, unit : str
-        What people read; the unit as in :mod:`inference_econ.inputs.units`, empty of counts.
-    numbers : mapping of str to float
-        Numbers of the question (:func:`inference_econ.studies.settings.number`) that change together, with what they
-        are; the first is its value.
-    changes : tuple of str
-        What-ifs that go with any change of it.
-    whole : bool
-        Only whole numbers are possible.
-    """
+    """Something that a question depends on."""
 
     key: str
+    """What it is called in options and data."""
     label: str
+    """What people read."""
     unit: str
+    """Unit as in :mod:`inference_econ.inputs.units`, empty of counts."""
     numbers: Mapping[str, float]
+    """Numbers of the question (:func:`inference_econ.studies.settings.number`) that change together; the first is its
+    value."""
     changes: tuple[str, ...] = ()
+    """What-ifs that go with any change of it."""
     whole: bool = False
+    """Only whole numbers are possible."""
 
     @property
     def value(self) -> float:
@@ -78,17 +71,21 @@ def inputs_of(settings: Settings) -> tuple[Input, ...]:
     InputError
         If the question cannot be used.
     """
-    setup = setup_of(settings)
-    kinds = (*_of_chip(setup), *_of_host(setup), *_of_requests(settings), *_of_model(setup))
-    every = (replace(kind, numbers={name: number(settings, name) for name in kind.numbers}) for kind in kinds)
+    every = (*_of_machine(settings, setup_of(settings)), *_of_question(settings, setup_of(settings)))
     return tuple(candidate for candidate in every if candidate.value > 0.0)
 
 
-def _kind(
-    key: str, label: str, unit: str, names: Iterable[str], changes: tuple[str, ...] = (), *, whole: bool = False
+def _input(
+    settings: Settings,
+    key: str,
+    label: str,
+    unit: str,
+    *names: str,
+    changes: tuple[str, ...] = (),
+    whole: bool = False,
 ) -> Input:
-    """An input whose numbers are not read yet."""
-    return Input(key, label, unit, dict.fromkeys(names, math.nan), changes, whole)
+    """An input that stands for some numbers of a question."""
+    return Input(key, label, unit, {name: number(settings, name) for name in names}, changes, whole)
 
 
 def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
@@ -107,69 +104,67 @@ def chosen(settings: Settings, keys: Sequence[str]) -> tuple[Input, ...]:
         If there is no such input or number, or it is 0, so that nothing is a per cent of it.
     """
     by_key = {candidate.key: candidate for candidate in inputs_of(settings)}
-    if not keys:
-        return tuple(by_key.values())
-    return tuple(by_key[key] if key in by_key else _any_number(settings, key, by_key) for key in dict.fromkeys(keys))
+    wanted = []
+    for key in dict.fromkeys(keys or by_key):
+        if key not in by_key:
+            try:
+                value = number(settings, key)
+            except InputError as error:
+                raise InputError(
+                    f"--input {key}: no input of this question; inputs: {', '.join(by_key)}; {error}", option="input"
+                ) from error
+            if value <= 0.0:
+                raise InputError(
+                    f"--input {key} is {value:g}: nothing is a per cent of it; compare values with 'compare'",
+                    option="input",
+                )
+            by_key[key] = Input(key, key, "", {key: value}, whole=key.startswith("model.") and value == round(value))
+        wanted.append(by_key[key])
+    return tuple(wanted)
 
 
-def _any_number(settings: Settings, key: str, inputs: Mapping[str, Input]) -> Input:
-    try:
-        value = number(settings, key)
-    except InputError as error:
-        raise InputError(
-            f"--input {key}: no input of this question; inputs: {', '.join(inputs)}; {error}", option="input"
-        ) from error
-    if value <= 0.0:
-        raise InputError(
-            f"--input {key} is {value:g}: nothing is a per cent of it; compare values with 'compare'", option="input"
-        )
-    return Input(key, key, "", {key: value}, whole=key.startswith("model.") and value == round(value))
-
-
-def _of_chip(setup: Setup) -> Iterator[Input]:
-    yield _kind("hbm_bandwidth", "HBM bandwidth", "B/s", ("hardware.hbm_bytes_per_second",))
-    yield _kind("hbm_size", "HBM size", "B", ("hardware.hbm_bytes",))
+def _of_machine(settings: Settings, setup: Setup) -> Iterator[Input]:
+    """Inputs of the chip, its links, and the host."""
+    made, chip = partial(_input, settings), setup.hardware
+    yield made("hbm_bandwidth", "HBM bandwidth", "B/s", "hardware.hbm_bytes_per_second")
+    yield made("hbm_size", "HBM size", "B", "hardware.hbm_bytes")
     for unit in dict.fromkeys(map(setup.rates.unit, (*setup.precision.of_weights, setup.precision.activations))):
         # Both 16-bit units have one peak, and a peak that changes alone is no headline number.
         same = [unit, *({"bf16": ["fp16"], "fp16": ["bf16"]}.get(unit, []))]
-        names = tuple(f"hardware.dense_flops_per_second.{name}" for name in same if name in setup.peaks)
-        yield _kind(f"peak_{unit}", f"{unit} peak", "FLOP/s", names, ("hardware.two_to_four_sparsity=false",))
-    if setup.hardware.link_bytes_per_second_one_way is not None:
-        ways = ("one_way", "both_ways") if setup.hardware.link_bytes_per_second_both_ways is not None else ("one_way",)
-        names = tuple(f"hardware.link_bytes_per_second_{way}" for way in ways)
-        yield _kind("link_bandwidth", "link bandwidth", "B/s", names)
-    if setup.hardware.nic_bytes_per_second_one_way is not None:
-        yield _kind("nic", "network bandwidth", "B/s", ("hardware.nic_bytes_per_second_one_way",))
-
-
-def _of_host(setup: Setup) -> Iterator[Input]:
+        names = (f"hardware.dense_flops_per_second.{name}" for name in same if name in setup.peaks)
+        changes = ("hardware.two_to_four_sparsity=false",)
+        yield made(f"peak_{unit}", f"{unit} peak", "FLOP/s", *names, changes=changes)
+    if chip.link_bytes_per_second_one_way is not None:
+        ways = ("one_way", "both_ways") if chip.link_bytes_per_second_both_ways is not None else ("one_way",)
+        names = (f"hardware.link_bytes_per_second_{way}" for way in ways)
+        yield made("link_bandwidth", "link bandwidth", "B/s", *names)
+    if chip.nic_bytes_per_second_one_way is not None:
+        yield made("nic", "network bandwidth", "B/s", "hardware.nic_bytes_per_second_one_way")
     if not isinstance(setup.assumptions.network.collectives, Free):
-        yield _kind("link_latency", "latency of collectives", "", ("assumptions.network.latency_factor",))
+        yield made("link_latency", "latency of collectives", "", "assumptions.network.latency_factor")
     host = setup.assumptions.host
     launches = {"graph_launch": host.graph_launch, "launch": host.launch}
-    names = tuple(f"assumptions.host.{name}" for name, seconds in launches.items() if seconds > 0.0)
-    if names:
-        yield _kind("launch", "launch time", "s", names)
-    yield _kind("host_step", "host per step", "s", ("assumptions.host.step_overhead",))
+    if launching := [f"assumptions.host.{name}" for name, seconds in launches.items() if seconds > 0.0]:
+        yield made("launch", "launch time", "s", *launching)
+    yield made("host_step", "host per step", "s", "assumptions.host.step_overhead")
 
 
-def _of_requests(settings: Settings) -> Iterator[Input]:
-    yield _kind("price", "price", "USD/h", ("price",))
-    if settings.context is None and settings.traffic is None:
-        yield _kind("isl", "input tokens", "", ("isl",))
-        yield _kind("osl", "output tokens", "", ("osl",))
-    elif settings.context is not None:
-        yield _kind("context", "context", "", ("context",))
+def _of_question(settings: Settings, setup: Setup) -> Iterator[Input]:
+    """Inputs of the price, the requests, and the model."""
+    made = partial(_input, settings)
+    yield made("price", "price", "USD/h", "price")
+    if settings.context is not None:
+        yield made("context", "context", "", "context")
+    elif settings.traffic is None:
+        yield made("isl", "input tokens", "", "isl")
+        yield made("osl", "output tokens", "", "osl")
     if settings.cached:
-        yield _kind("cached", "cached tokens", "", ("cached",))
+        yield made("cached", "cached tokens", "", "cached")
     if any(getattr(settings, name) for name in PROPOSERS) and isinstance(settings.acceptance, (int, float)):
-        yield _kind("acceptance", "acceptance", "", ("acceptance",))
-
-
-def _of_model(setup: Setup) -> Iterator[Input]:
+        yield made("acceptance", "acceptance", "", "acceptance")
     for key, label in _COUNTS.items():
         if sizes.value_of(setup.model, key) is not None:
-            yield _kind(key, label, "", (f"model.{key}",), whole=True)
+            yield made(key, label, "", f"model.{key}", whole=True)
 
 
 def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2) -> tuple[float, ...]:

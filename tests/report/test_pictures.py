@@ -12,7 +12,7 @@ from inference_econ.engine import bounds
 from inference_econ.inputs import Length, Requests
 from inference_econ.report import speed_cost as bands
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.questions.frontier import frontier_chart, measured_metric, service_frontier_charts
+from inference_econ.report.questions.frontier import frontier_charts
 from inference_econ.search import METRICS
 from tests import asking
 
@@ -22,7 +22,7 @@ MEASURED = "measured: TensorRT-LLM (serving_points)"
 @pytest.fixture(scope="module")
 def decode() -> Plot:
     traffic = ie.Traffic(isl=1024, osl=1024)
-    return frontier_chart(asking.frontier("llama_3_70b", "h200_sxm", traffic, weights="fp8", max_accelerators=8))
+    return frontier_charts(asking.frontier("llama_3_70b", "h200_sxm", traffic, weights="fp8", max_accelerators=8))[0]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_there_is_no_band_where_nobody_knows_errors() -> None:
     unknown: bounds.Ends = {"tokens_per_second_per_user": (None, None), "dollars": (None, None)}
     assert bands.around_curve([1.0], [1.0], unknown, "dollars") is None
     assert bands.around_line([1.0], [1.0], (None, None)) is None
-    chart = frontier_chart(
+    (chart,) = frontier_charts(
         asking.frontier("llama_3_70b", "h200_sxm", ie.Traffic(context=500), max_accelerators=8, assumptions="ideal")
     )
     assert chart.lines[0].band is None
@@ -77,7 +77,7 @@ MEASURED_METRICS = [name for name in METRICS if name not in ("gpus", "mfu", "jou
 @pytest.mark.parametrize("y", MEASURED_METRICS)
 def test_services_are_held_against_measured_servers_in_every_metric(services: ServiceFrontier, y: str) -> None:
     metric = next(name for name in MEASURED_METRICS if name == y)
-    cost, waits = service_frontier_charts(services, metric)
+    cost, waits = frontier_charts(services, metric)
     assert cost.lines[0].band is not None
     assert MEASURED in labels(cost)
     assert labels(waits) == ["TTFT of its points"]
@@ -88,7 +88,7 @@ def test_services_are_held_against_measured_servers_in_every_metric(services: Se
 
 
 def test_a_server_as_fast_as_a_point_has_its_metric(services: ServiceFrontier) -> None:
-    from inference_econ.report.speed_cost import SimilarServer
+    from inference_econ.report.speed_cost import SimilarServer, measured_metric
 
     last = len(services) - 1
     server = SimilarServer("", "", 1.0, float(services.tokens_per_second_per_accelerator[last]))
@@ -109,7 +109,7 @@ def test_decode_steps_are_held_against_their_speed_in_every_metric() -> None:
     }
     for name in METRICS:
         if name in by_hand:
-            line = frontier_chart(front, name).lines[0]
+            line = frontier_charts(front, name)[0].lines[0]
             np.testing.assert_allclose(line.y, by_hand[name], err_msg=name)
     drawn = front.metric("joules") * by_hand["throughput"]
     assert np.all((drawn > 226.0) & (drawn <= 700.0 * (1 + 1e-9)))

@@ -18,7 +18,7 @@ from tests.reading import csv_rows
 def test_panels_keep_series_of_the_same_name_apart() -> None:
     toy = catalog.scenario("paper/figure_1")
     panels = tuple(run(toy.replace(name=name)) for name in ("One", "Two"))
-    result = Result(catalog.scenario("paper/figure_5"), panels)
+    result = Result(catalog.scenario("paper/figure_5"), panels=panels)
     rows = csv_rows(csv_text(result.to_frame()))
     per_panel = sum(len(curve.dollars) for curve in panels[0].curves) + len(panels[0].offers)
     assert [row["panel"] for row in rows] == ["One"] * per_panel + ["Two"] * per_panel
@@ -27,7 +27,7 @@ def test_panels_keep_series_of_the_same_name_apart() -> None:
     assert isinstance(record["panels"], list)
     assert len(record["panels"]) == 2
     # A picture of panels is not needed for their data.
-    bare = Result(result.scenario.replace(figure=None), panels)
+    bare = Result(result.scenario.replace(figure=None), panels=panels)
     assert csv_text(bare.to_frame()) == csv_text(result.to_frame())
 
 

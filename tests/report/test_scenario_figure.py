@@ -79,7 +79,7 @@ def test_limits_of_the_axes_are_kept() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_panels_share_the_cost_axis(count: int, tmp_path: Path) -> None:
     panel = run("paper/figure_1")
-    result = Result(catalog.scenario("paper/figure_5"), (panel,) * count)
+    result = Result(catalog.scenario("paper/figure_5"), panels=(panel,) * count)
     figure = scenario_figure.draw(result)
     assert len(figure.axes) == count
     assert len({axes.get_ylim() for axes in figure.axes}) == 1

@@ -89,10 +89,8 @@ def test_an_offer_that_is_faster_than_its_series_has_no_cost_of_it() -> None:
     result = run("paper/figure_1")
     slow = Result(
         result.scenario,
-        (
-            *(curve for curve in result.curves if curve.label != "Llama 3 70B (10K tok/s)"),
-            *beside([_points(series=(result.curves[0].label,), without=())], [result.curves[0].label]),
-        ),
+        tuple(curve for curve in result.curves if curve.label != "Llama 3 70B (10K tok/s)"),
+        beside([_points(series=(result.curves[0].label,), without=())], [result.curves[0].label]),
     )
     records = {record["provider"]: record for record in _offers(slow)}
     assert records["Groq"]["series_dollars_per_million_output_tokens"] is None

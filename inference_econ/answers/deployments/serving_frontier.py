@@ -405,7 +405,7 @@ class _SpeedCosts(_ServiceStates):
 class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
     """Steady states of services that no other one beats in both speed and cost, the slowest and cheapest first."""
 
-    page = "report.questions.frontier:ServingFrontierPage"
+    page = "report.questions.frontier:FrontierPage"
 
     @property
     def setup(self) -> Setup:

@@ -487,4 +487,4 @@ def _ask(scenario: Scenario) -> ClaimsAsk:
 def answer(run: ScenarioRun, ask: ClaimsAsk) -> Result:
     """Answer a scenario of this kind."""
     del ask  # the scenario of the run holds it
-    return run.result([answered(run.scenario, progress=run.progress)])
+    return run.result(study=answered(run.scenario, progress=run.progress))

@@ -28,4 +28,4 @@ def answer(run: ScenarioRun, ask: SweepAsk) -> Result:
     except KeyboardInterrupt:
         _work.stop(f"{len(contents)} of {combinations.parts} parts" if contents else "")
     missing = sum(len(combinations.numbers(index)) for index in range(len(contents), combinations.parts))
-    return run.result([Sweep(run.scenario, contents, missing).summary()])
+    return run.result(study=Sweep(run.scenario, contents, missing).summary())

@@ -935,4 +935,4 @@ def _check_work(samples: int, frontiers: int, seconds: float, costs: int) -> Non
 def answer_scenario(run: ScenarioRun, ask: UncertaintyAsk) -> Result:
     """Answer a scenario of this kind."""
     study = answer(run.scenario, ask, progress=run.progress)
-    return run.result([study], study.used)
+    return run.result(study.used, study=study)

@@ -4,7 +4,6 @@ from .bars import Bar as Bar
 from .bars import Bars as Bars
 from .bars import bar_chart as bar_chart
 from .bars import bar_layers as bar_layers
-from .frontier import Steps as Steps
 from .frontier import frontier_chart as frontier_chart
 from .grid import Tile as Tile
 from .grid import TileGrid as TileGrid
@@ -21,6 +20,7 @@ from .output import mime_type as mime_type
 from .output import specification as specification
 from .output import svg as svg
 from .output import write as write
+from .roofline import roofline as roofline
 from .roofline import roofline_chart as roofline_chart
 from .theme import config as config
 from .tornado import tornado_chart as tornado_chart

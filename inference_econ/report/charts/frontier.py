@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 import numpy as np
 
 from inference_econ.report.charts import lines, marks, waterfall
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 
 #: What a part is called that is the whole.
 _WHOLE = "time per token"
@@ -18,71 +16,47 @@ _WHOLE = "time per token"
 _SMALLEST = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
-    """Parts of the time per token of each point of a line.
-
-    Attributes
-    ----------
-    parts : mapping of str to sequence of float
-        Milliseconds of each point, by the names that people read [ms].
-    points : int
-        How many they are [1].
-    first : int
-        The point that is shown before any is clicked.
-    """
-
-    parts: Mapping[str, Sequence[float]]
-    points: int
-    first: int
-
-
 @marks.quickly
-def frontier_chart(charts: Sequence[Plot], title: str, steps: Steps | None) -> alt.ConcatChart | alt.LayerChart:
+def frontier_chart(
+    charts: Sequence[Plot], title: str, parts: Mapping[str, Sequence[float]], first: int
+) -> alt.ConcatChart | alt.LayerChart:
     """A frontier, what else is known of its points, and the step of the one that is clicked.
 
     Parameters
     ----------
-    charts : sequence of Chart
+    charts : sequence of Plot
         The first has the frontier as its first line.
     title : str
         Above all; its first line is the question.
-    steps : Steps or None
-        Of that line's points; None where points have no steps.
+    parts : mapping of str to sequence of float
+        Parts of the time per token of each of that line's points, by the names that people read; empty where points
+        have no steps [ms].
+    first : int
+        The point that is shown before any is clicked.
     """
-    if steps is None:
+    if not parts:
         return lines.line_charts(charts, title)
     clicked = alt.selection_point(
-        name="clicked", on="click", nearest=True, fields=["n"], value=[{"n": steps.first}], empty=False, toggle=False
+        name="clicked", on="click", nearest=True, fields=["n"], value=[{"n": first}], empty=False, toggle=False
     )
     cost, *others = lines.panels(charts, clicked)
-    return lines.together([cost, _step(steps, clicked), *others], title)
+    return lines.together([cost, _step(parts, clicked), *others], title)
 
 
-def _step(steps: Steps, clicked: alt.Parameter) -> alt.LayerChart:
+def _step(steps: Mapping[str, Sequence[float]], clicked: alt.Parameter) -> alt.LayerChart:
     """The parts of the time per token of the point that is clicked."""
-    names, rows = _shown(steps), list(_rows(steps))
-    title = "Time per token of the ringed point"
-    return lines.panel(waterfall.bars(rows, names, "milliseconds", point=clicked), title)
-
-
-def _shown(steps: Steps) -> list[str]:
-    """Parts that are worth a bar, those first that take the most over all points, and the whole."""
-    columns = {name: np.asarray(values) for name, values in steps.parts.items()}
+    columns = {name: np.asarray(values) for name, values in steps.items()}
     whole = np.sum(list(columns.values()), axis=0)
     shares = {name: values / whole for name, values in columns.items()}
+    # Parts that are worth a bar, those first that take the most over all points.
     kept = [name for name, share in shares.items() if share.max() >= _SMALLEST]
-    return [*sorted(kept, key=lambda name: -float(shares[name].mean())), _WHOLE]
-
-
-def _rows(steps: Steps) -> Iterator[marks.Row]:
-    """The bars of every point."""
-    *names, _ = _shown(steps)
-    for index in range(steps.points):
-        parts = {name: float(steps.parts[name][index]) for name in names}
-        total = sum(float(values[index]) for values in steps.parts.values())
-        fall = Waterfall("", "", waterfall_bars(parts, lambda _, value: f"{value:.3g} ms"), _WHOLE, f"{total:.3g} ms")
-        *bars, whole = waterfall.waterfall_rows(fall)
+    names = sorted(kept, key=lambda name: -float(shares[name].mean()))
+    shown = []
+    for index in range(whole.size):
+        parts = {name: (float(steps[name][index]), f"{steps[name][index]:.3g} ms") for name in names}
+        total = sum(float(values[index]) for values in steps.values())
+        *rows, all_of_it = waterfall.waterfall_rows(parts, (_WHOLE, f"{total:.3g} ms"))
         # Parts that are too small for a bar are in the whole.
-        for row in (*bars, {**whole, "end": total, "words": total}):
-            yield {**row, "n": index}
+        shown += [{**row, "n": index} for row in (*rows, {**all_of_it, "end": total, "words": total})]
+    layers = waterfall.bars(shown, [*names, _WHOLE], "milliseconds", point=clicked)
+    return lines.panel(layers, "Time per token of the ringed point")

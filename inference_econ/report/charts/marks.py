@@ -288,12 +288,10 @@ def _points(chart: Plot, rows: Sequence[Row], shapes: Sequence[str], colours: al
     ranges = [theme.SHAPES[index % len(theme.SHAPES)] for index in range(len(shapes))]
     shape = kinds(alt.Shape, "kind", shapes, ranges, columns=1)
     style = {"opacity": theme.MEASURED, "size": 45} if colours else {"size": 80}
-    channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows), **_present(color=colours)}
+    channels = {**positions(chart), "shape": shape, "tooltip": tooltips(chart, rows)}
+    if colours is not None:
+        channels["color"] = colours
     return encoded(alt.Chart(data(rows)).mark_point(filled=True, **style), **channels)
-
-
-def _present(**encodings: Any) -> dict[str, Any]:
-    return {name: value for name, value in encodings.items() if value is not None}
 
 
 def tooltips(chart: Plot, rows: Sequence[Row]) -> Any:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import log, pi, sqrt
 from typing import Any, NamedTuple
 
 import altair as alt
 
+from inference_econ.engine import OperatorCosts, Setup
 from inference_econ.formulas.roofline import attainable
 from inference_econ.records.texts import prefixed
 from inference_econ.report.charts import marks, theme
-from inference_econ.report.step_pictures import RooflinePicture, RooflinePoint
 
 #: What can take longest of an operator, in the order of the palette.
 _BOUNDS = ("memory", "compute", "network", "launch")
@@ -63,14 +63,61 @@ class _Axes(NamedTuple):
         return theme.WIDE * across, _HEIGHT * (1.0 - up)
 
 
+class RooflinePoint(NamedTuple):
+    """An operator of a step on the roofline of a chip: the operator in layers of all kinds together."""
+
+    name: str
+    """Name of the operator."""
+    unit: str
+    """Maths unit that it runs on."""
+    bound: str
+    """What takes longest of it."""
+    flop_per_byte: float
+    """Arithmetic intensity [FLOP/B]."""
+    flops_per_second: float
+    """Achieved over the operator's time, network and launches included [FLOP/s]."""
+    share: float
+    """Share of the step [1]."""
+
+
+class RooflinePicture(NamedTuple):
+    """The operators of a step and what the chip could do."""
+
+    bytes_per_second: float
+    """Memory bandwidth of a chip [B/s]."""
+    peaks: Mapping[str, float]
+    """Peaks of the maths units in use [FLOP/s]."""
+    points: Sequence[RooflinePoint]
+    """Operators, largest share first."""
+
+    @property
+    def left_out(self) -> float:
+        """Share of the step without arithmetic or memory traffic, and outside of operators [1]."""
+        return max(1.0 - sum(point.share for point in self.points), 0.0)
+
+
+def roofline(setup: Setup, operators: Sequence[OperatorCosts], step_seconds: float) -> RooflinePicture:
+    """The operators of a step on the roofline of its chip; those without arithmetic or memory traffic are left out."""
+    points = []
+    for name in dict.fromkeys(row.name for row in operators):
+        rows = [row for row in operators if row.name == name]
+        flop, moved, seconds = (sum(getattr(row, key) for row in rows) for key in ("flop", "moved_bytes", "seconds"))
+        slowest = max(rows, key=lambda row: row.seconds)
+        if flop > 0.0 and moved > 0.0:
+            place = flop / moved, flop / seconds, seconds / step_seconds
+            points.append(RooflinePoint(name, slowest.unit, slowest.bound, *place))
+    peaks = {unit: setup.peaks[unit] for unit in dict.fromkeys(point.unit for point in points)}
+    return RooflinePicture(setup.hardware.hbm_bytes_per_second, peaks, sorted(points, key=lambda point: -point.share))
+
+
 @marks.quickly
-def roofline_chart(roof: RooflinePicture) -> alt.LayerChart:
+def roofline_chart(roof: RooflinePicture, title: str) -> alt.LayerChart:
     """Achieved arithmetic against intensity; the distance to the roof is time that something else takes."""
     axes = _axes(roof)
     layers = [*_roofs(roof, axes), _operators(roof, axes), *_names(roof, axes)]
     area = f"Area: share of the step; {100 * roof.left_out:.0f} % of it is without arithmetic."
-    title = marks.heading(f"{roof.title}\n{area}", theme.WIDE)
-    return alt.LayerChart(layer=layers, title=title, width=theme.WIDE, height=_HEIGHT)
+    heading = marks.heading(f"{title}\n{area}", theme.WIDE)
+    return alt.LayerChart(layer=layers, title=heading, width=theme.WIDE, height=_HEIGHT)
 
 
 def _axes(roof: RooflinePicture) -> _Axes:

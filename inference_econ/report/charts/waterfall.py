@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
+from inference_econ.engine import bounds
 from inference_econ.report.charts import marks, theme
-from inference_econ.report.step_pictures import Waterfall
 
+#: Parts of a whole by name: how much each is, in one unit and in words.
+Parts = Mapping[str, tuple[float, str]]
 #: Height of a bar with the room between [pixels].
 _STEP = 26
 #: Of a bar, of that.
@@ -19,23 +21,50 @@ _ROOM = 1.35
 
 
 @marks.quickly
-def waterfall_chart(fall: Waterfall) -> alt.LayerChart:
-    """Parts on their way to the whole."""
-    rows, names = waterfall_rows(fall), [*(bar.name for bar in fall.bars), fall.whole]
-    layers = [*bars(rows, names, fall.x_label), *_likely(fall, names)]
-    title = marks.heading(fall.title, theme.WIDE)
-    return alt.LayerChart(layer=layers, title=title, width=theme.WIDE, height=_STEP * len(names))
+def waterfall_chart(
+    title: str, label: str, parts: Parts, whole: tuple[str, str], likely: tuple[float, float] | None = None
+) -> alt.LayerChart:
+    """Parts on their way to the whole.
+
+    Parameters
+    ----------
+    title, label : str
+        Above the bars, and of the axis, with its unit.
+    parts : mapping of str to (float, str)
+        From the top, by the names that people read: how much each is, in one unit and in words.
+    whole : (str, str)
+        What the whole is called, and how much it is in words.
+    likely : (float, float), optional
+        Where a measured whole probably lies.
+    """
+    rows = waterfall_rows(parts, whole, 0.0 if likely is None else likely[1])
+    names = [row["part"] for row in rows]
+    layers = bars(rows, names, label)
+    if likely is not None:
+        # Marks of the interval of a measured whole, with its entry in the legend.
+        band = f"{100 * bounds.LEVEL:.0f} % of measured values"
+        row = {"part": whole[0], "low": likely[0], "high": likely[1], "text": band}
+        base, up = alt.Chart(marks.data([row])), marks.names("part", names)
+        dash = marks.kinds(alt.StrokeDash, "text", [band], [[1, 0]], symbolType="stroke")
+        tick, rule = base.mark_tick(thickness=2, size=10), base.mark_rule(strokeWidth=2)
+        layers.append(marks.encoded(rule, x=alt.X("low:Q"), x2=alt.X2("high"), y=up, strokeDash=dash))
+        layers += [marks.encoded(tick, x=alt.X(f"{end}:Q"), y=up) for end in ("low", "high")]
+    shown = marks.heading(title, theme.WIDE)
+    return alt.LayerChart(layer=layers, title=shown, width=theme.WIDE, height=_STEP * len(names))
 
 
-def waterfall_rows(fall: Waterfall) -> list[marks.Row]:
-    """Bars as data: what they are, where they begin and end, and how much they are in words."""
-    parts = [
-        {"part": bar.name, "start": bar.start, "end": bar.start + bar.length, "text": bar.text} for bar in fall.bars
-    ]
-    high = max(fall.total, (fall.likely or (0.0, 0.0))[1])
-    whole = {"part": fall.whole, "start": 0.0, "end": fall.total, "text": fall.text}
-    rows = [{**row, "style": "part", "words": row["end"]} for row in parts]
-    return [*rows, {**whole, "style": "whole", "words": high}]
+def waterfall_rows(parts: Parts, whole: tuple[str, str], high: float = 0.0) -> list[marks.Row]:
+    """Bars as data: what they are, where they begin and end, and how much they are in words.
+
+    Parts that are nothing are left out, and a negative one leads back.
+    """
+    rows, end = list[marks.Row](), 0.0
+    for name, (value, text) in parts.items():
+        if value:
+            start, end = end, end + value
+            rows.append({"part": name, "start": start, "end": end, "text": text, "style": "part", "words": end})
+    total = {"part": whole[0], "start": 0.0, "end": end, "text": whole[1], "style": "whole", "words": max(end, high)}
+    return [*rows, total]
 
 
 def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered: Any) -> list[alt.Chart]:
@@ -73,16 +102,3 @@ def bars(rows: Sequence[marks.Row], names: Sequence[str], label: str, **filtered
         marks.encoded(words, x=alt.X(field="words", type="quantitative"), y=up, text=alt.Text("text:N")),
         marks.encoded(room, x=alt.X(field="room", type="quantitative"), y=up),
     ]
-
-
-def _likely(fall: Waterfall, names: Sequence[str]) -> list[alt.Chart]:
-    """Marks of the interval of a measured whole, with its entry in the legend."""
-    if fall.likely is None:
-        return []
-    low, high = fall.likely
-    row = {"part": fall.whole, "low": low, "high": high, "text": fall.band}
-    base, up = alt.Chart(marks.data([row])), marks.names("part", names)
-    dash = marks.kinds(alt.StrokeDash, "text", [fall.band], [[1, 0]], symbolType="stroke")
-    tick, rule = base.mark_tick(thickness=2, size=10), base.mark_rule(strokeWidth=2)
-    ends = [marks.encoded(tick, x=alt.X(f"{end}:Q"), y=up) for end in ("low", "high")]
-    return [marks.encoded(rule, x=alt.X("low:Q"), x2=alt.X2("high"), y=up, strokeDash=dash), *ends]

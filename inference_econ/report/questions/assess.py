@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from inference_econ.answers.assess import Assessment
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
@@ -143,17 +143,11 @@ def findings(assessment: Assessment) -> tuple[str, ...]:
     """Compose the whole result in sentences."""
     front = assessment.anywhere.frontier
     sizes = front.candidates[0].plans.accelerators if isinstance(front, ServiceFrontier) else front.grid.accelerators
-    tried = f"Any size: deployments of up to {max(sizes):g} GPUs."
     return (
-        _measured(assessment),
-        *_impossible(assessment),
-        _beside_frontier(assessment),
-        *_certain(assessment),
-        *_alike(assessment),
-        _beside_ideal(assessment),
-        *_unexplained(assessment),
-        *_levers(assessment),
-        f"Assumptions: {assessment.setup.assumptions.name}. {tried}",
+        *_on_the_point(assessment),
+        *_on_frontiers(assessment),
+        *_on_the_step(assessment),
+        f"Assumptions: {assessment.setup.assumptions.name}. Any size: deployments of up to {max(sizes):g} GPUs.",
         *grounds([assessment.setup], assessment.subjects()),
     )
 
@@ -219,8 +213,9 @@ def _fleet(measured: OperatingPoint) -> str:
     return f"{measured.instances} instances of {chips_label(measured.instance_accelerators)}"
 
 
-def _measured(assessment: Assessment) -> str:
-    measured, requests = assessment.measured, assessment.requests
+def _on_the_point(assessment: Assessment) -> Iterator[str]:
+    """Sentences on what was measured, and on whether it is possible."""
+    measured, requests, shortage = assessment.measured, assessment.requests, assessment.shortage
     batch = "a batch of " if requests is None else ""
     load = f"{batch}{size(round(measured.batch, 1))}{' in flight' if requests else ''}"
     sentence = (
@@ -228,95 +223,104 @@ def _measured(assessment: Assessment) -> str:
         f"{measured.throughput:,.0f} output tokens/s in all, {100 * measured.mfu:.1f} % of the peak, "
         f"${dollars(measured.dollars_per_million_output_tokens)} per million output tokens."
     )
-    if requests is None or not isinstance(assessment.predicted, SteadyService):
-        return sentence
-    return (
-        f"{sentence} Requests in flight, throughput and utilisation follow from each other by the measured time per "
-        f"token and the predicted TTFT of {_ms(assessment.predicted.ttft_seconds)}; prompts count in the utilisation."
-    )
+    if requests is not None and isinstance(assessment.predicted, SteadyService):
+        sentence += (
+            " Requests in flight, throughput and utilisation follow from each other by the measured time per token and "
+            f"the predicted TTFT of {_ms(assessment.predicted.ttft_seconds)}; prompts count in the utilisation."
+        )
+    yield sentence
+    if measured.mfu > 1.0:
+        yield f"That is impossible: {_beyond(measured)}"
+    if shortage is None:
+        return
+    chips, precision, most = chips_label(measured.instance_accelerators), assessment.setup.precision, shortage.most
+    wanted, needed = size(round(shortage.batch, 1)), f"{shortage.needed_bytes / 1e9:.0f} GB"
+    room = f"{chips} have {shortage.available_bytes / 1e9:.0f} GB"
+    if requests is not None:
+        yield (
+            f"{wanted} in flight need {needed}, and {room}: {most:,} fit at most and the others wait, so that what is "
+            f"predicted and counted as in flight is of those that fit. A cache narrower than {precision.kv} or shared "
+            "prefixes would hold more."
+        )
+    else:
+        yield (
+            f"A batch of {wanted} needs {needed}, and {room}: {most:,} sequences fit, and there is no prediction for "
+            f"more. A cache narrower than {precision.kv}, weights narrower than {precision.weights}, shared prefixes "
+            f"or a context shorter than {assessment.setup.context:g} would explain it, or waiting requests that were "
+            "counted."
+        )
 
 
-def _certain(assessment: Assessment) -> list[str]:
-    """Sentence that compares the gap to the frontier with prediction errors."""
-    gap, likely = assessment.anywhere, assessment.anywhere.likely_seconds
-    if likely is None or gap.verdict == "on" or assessment.predicted is None:
-        return []
-    around = (
-        f"with these GPUs and batch {100 * bounds.LEVEL:.0f} % of servers on the frontier of any size would "
-        f"take {1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
-        f"{1e3 * gap.measured.seconds:.4g} ms"
-    )
-    if gap.certain:
-        return [f"That is more than the profile itself is uncertain by: {around}."]
-    return [f"The profile itself is uncertain by more than that: {around}."]
+def _on_frontiers(assessment: Assessment) -> Iterator[str]:
+    """Sentences that compare the point with the frontier, with errors of predictions, and with the ideal bound."""
+    gap, name, likely = assessment.anywhere, assessment.setup.assumptions.name, assessment.anywhere.likely_seconds
+    chips, same, ideal = chips_label(assessment.measured.instance_accelerators), assessment.same_size, assessment.ideal
+    if gap.verdict == "on":
+        yield f"It lies on the frontier of {name}, within 2 %."
+    elif gap.verdict == "behind":
+        yield f"It lies behind the frontier of {name}: {_better(gap, named=True)}."
+    else:
+        yield (
+            f"It is better than every deployment under {name}: {_worse(gap)}. Either the server does better than the "
+            "profile assumes (kernels, overlap), speculates (several tokens per step) or shares prefixes (less cache "
+            "to read), or an input is off: number format, context, number of GPUs, or what was counted as batch or "
+            "utilisation."
+        )
+    if likely is not None and gap.verdict != "on" and assessment.predicted is not None:
+        which = "That is more than the profile itself is uncertain by"
+        yield (
+            f"{which if gap.certain else 'The profile itself is uncertain by more than that'}: with these GPUs and "
+            f"batch {100 * bounds.LEVEL:.0f} % of servers on the frontier of any size would take "
+            f"{1e3 * likely.low:.4g} to {1e3 * likely.high:.4g} ms per token, and this one takes "
+            f"{1e3 * gap.measured.seconds:.4g} ms."
+        )
+    if same.verdict == "on" != gap.verdict:
+        yield f"Among deployments on {chips} it lies on the frontier, within 2 %: others need another number of GPUs."
+    elif same.verdict != gap.verdict:
+        yield f"Among deployments on {chips} it is ahead of all: {_worse(same)}."
+    if ideal.verdict == "behind":
+        yield f"The ideal bound for {chips} (full peaks, free communication, no launches): {_better(ideal)}."
+    elif ideal.verdict == "on":
+        yield f"It lies on the ideal bound for {chips}, within 2 %: nothing is left to gain but by speculation."
+    else:
+        yield (
+            f"It is better than the ideal bound for {chips}: {_worse(ideal)}. Only speculation or shared prefixes "
+            "allow that; without them an input is wrong: a narrower number format, a shorter context, more GPUs, a "
+            "batch that counts waiting requests, or a throughput that counts prompts."
+        )
+
+
+def _on_the_step(assessment: Assessment) -> Iterator[str]:
+    """Sentences on the time that is unexplained, and on the parts that close most of the gap to a frontier."""
+    left, measured, likely = assessment.unexplained_seconds, assessment.measured.seconds, assessment.likely_seconds
+    if left is not None:
+        predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
+        if likely is not None:
+            ends = f"{1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms"
+            predicted += f" ({ends} in {100 * bounds.LEVEL:.0f} % of cases)"
+        prompts = ", prompts of other requests" if assessment.requests is None else ""
+        if abs(left) < _NOTABLE * measured:
+            yield f"{predicted}: nothing is unexplained."
+        elif left < 0:
+            yield f"{predicted}: the server is faster than predicted by {-1e3 * left:.2f} ms."
+        else:
+            yield f"{predicted}; {1e3 * left:.2f} ms are unexplained: scheduler, sampling{prompts}, kernels."
+    # To the bound where the point is not behind the frontier.
+    behind = assessment.anywhere.verdict == "behind"
+    name, gap = ("frontier", assessment.anywhere) if behind else ("ideal bound", assessment.ideal)
+    names = {**NAMES, "unexplained": "the unexplained time"}
+    levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
+    named = [
+        f"{names[part.name]} ({100 * closed:.0f} %)" for part in levers if (closed := part.closes(gap)) >= _NOTABLE
+    ]
+    if named:
+        yield f"To the {name} {1e3 * gap.seconds:.2f} ms would have to go; alone could close of it: {', '.join(named)}."
 
 
 def _beyond(measured: OperatingPoint) -> str:
     return (
         f"{100 * measured.mfu:.0f} % of what the arithmetic units of {chips_label(measured.accelerators)} can do; the "
         "speed, the batch or throughput, the number format or the number of GPUs is not what it seems."
-    )
-
-
-def _impossible(assessment: Assessment) -> list[str]:
-    sentences, shortage, measured = [], assessment.shortage, assessment.measured
-    if measured.mfu > 1.0:
-        sentences.append(f"That is impossible: {_beyond(measured)}")
-    chips, precision = chips_label(measured.instance_accelerators), assessment.setup.precision
-    if shortage is not None and assessment.requests is not None:
-        sentences.append(
-            f"{size(round(shortage.batch, 1))} in flight need {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
-            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} fit at most and the others wait, so that "
-            f"what is predicted and counted as in flight is of those that fit. A cache narrower than {precision.kv} or "
-            "shared prefixes would hold more."
-        )
-    elif shortage is not None:
-        sentences.append(
-            f"A batch of {size(round(shortage.batch, 1))} needs {shortage.needed_bytes / 1e9:.0f} GB, and {chips} have "
-            f"{shortage.available_bytes / 1e9:.0f} GB: {shortage.most:,} sequences fit, and there is no prediction for "
-            f"more. A cache narrower than {precision.kv}, weights narrower than {precision.weights}, shared prefixes "
-            f"or a context shorter than {assessment.setup.context:g} would explain it, or waiting requests that were "
-            "counted."
-        )
-    return sentences
-
-
-def _beside_frontier(assessment: Assessment) -> str:
-    gap, name = assessment.anywhere, assessment.setup.assumptions.name
-    if gap.verdict == "on":
-        return f"It lies on the frontier of {name}, within 2 %."
-    if gap.verdict == "behind":
-        return f"It lies behind the frontier of {name}: {_better(gap, named=True)}."
-    return (
-        f"It is better than every deployment under {name}: {_worse(gap)}. Either the server does better than the "
-        "profile assumes (kernels, overlap), speculates (several tokens per step) or shares prefixes (less cache to "
-        "read), or an input is off: number format, context, number of GPUs, or what was counted as batch or "
-        "utilisation."
-    )
-
-
-def _alike(assessment: Assessment) -> list[str]:
-    """Sentence on the comparison with deployments of the same size, if the point does better there."""
-    gap, chips = assessment.same_size, chips_label(assessment.measured.instance_accelerators)
-    if gap.verdict == assessment.anywhere.verdict:
-        return []
-    if gap.verdict == "on":
-        return [
-            f"Among deployments on {chips} it lies on the frontier, within 2 %: others need another number of GPUs."
-        ]
-    return [f"Among deployments on {chips} it is ahead of all: {_worse(gap)}."]
-
-
-def _beside_ideal(assessment: Assessment) -> str:
-    gap, chips = assessment.ideal, chips_label(assessment.measured.instance_accelerators)
-    if gap.verdict == "behind":
-        return f"The ideal bound for {chips} (full peaks, free communication, no launches): {_better(gap)}."
-    if gap.verdict == "on":
-        return f"It lies on the ideal bound for {chips}, within 2 %: nothing is left to gain but by speculation."
-    return (
-        f"It is better than the ideal bound for {chips}: {_worse(gap)}. Only speculation or shared prefixes allow "
-        "that; without them an input is wrong: a narrower number format, a shorter context, more GPUs, a batch that "
-        "counts waiting requests, or a throughput that counts prompts."
     )
 
 
@@ -345,35 +349,3 @@ def _worse(gap: Gap) -> str:
     if gap.cheaper is not None:
         at_speed = f"at this speed ${dollars(gap.cheaper.dollars_per_million_output_tokens)} at least"
     return f"{at_cost}, {at_speed}"
-
-
-def _unexplained(assessment: Assessment) -> list[str]:
-    left = assessment.unexplained_seconds
-    if left is None:
-        return []
-    measured = assessment.measured.seconds
-    predicted = f"Of {1e3 * measured:.2f} ms per token the profile predicts {1e3 * (measured - left):.2f} ms"
-    likely = assessment.likely_seconds
-    if likely is not None:
-        predicted += f" ({1e3 * likely.low:.2f} to {1e3 * likely.high:.2f} ms in {100 * bounds.LEVEL:.0f} % of cases)"
-    if abs(left) < _NOTABLE * measured:
-        return [f"{predicted}: nothing is unexplained."]
-    prompts = ", prompts of other requests" if assessment.requests is None else ""
-    if left < 0:
-        return [f"{predicted}: the server is faster than predicted by {-1e3 * left:.2f} ms."]
-    return [f"{predicted}; {1e3 * left:.2f} ms are unexplained: scheduler, sampling{prompts}, kernels."]
-
-
-def _levers(assessment: Assessment) -> list[str]:
-    """Sentence on the parts that close most of the gap to the frontier, or to the bound if there is none."""
-    name, gap = "frontier", assessment.anywhere
-    if gap.verdict != "behind":
-        name, gap = "ideal bound", assessment.ideal
-    names = {**NAMES, "unexplained": "the unexplained time"}
-    levers = sorted(assessment.parts, key=lambda part: -part.closes(gap))[:2]
-    named = [
-        f"{names[part.name]} ({100 * closed:.0f} %)" for part in levers if (closed := part.closes(gap)) >= _NOTABLE
-    ]
-    if not named:
-        return []
-    return [f"To the {name} {1e3 * gap.seconds:.2f} ms would have to go; alone could close of it: {', '.join(named)}."]

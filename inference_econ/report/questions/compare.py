@@ -16,15 +16,16 @@ from inference_econ.report.charts.plot import Plot
 from inference_econ.report.headings import frontiers_title
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions import frontier
-from inference_econ.report.questions.frontier import COUNTED, DECODED, MEANS, PREFILL_TOO
+from inference_econ.report.questions.frontier import COUNTED, DECODED, MEANS
 from inference_econ.report.service import milliseconds, with_engines, with_notes
-from inference_econ.report.speed_cost import curve_line, speed_cost_chart
 from inference_econ.search import Metric
 from inference_econ.studies.compare import Comparison
 from inference_econ.studies.results import Curve
 
 #: Smallest probability of being cheaper than the second with which a series is the cheapest by itself [1].
 _ALIKE = 0.55
+#: With more lines their bands would lie over each other [1].
+_BANDS = 4
 
 
 @dataclass(frozen=True)
@@ -171,29 +172,23 @@ def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: 
 
 def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
     """The frontiers to be drawn, where measured values lie, and of cost measured servers like them."""
-    from inference_econ.report.speed_cost import MeasuredLine, measured_lines
-
     bound, undrawn = result.bounds, _undrawn(result, y)
     fronts = {
         _marked(curve.label, "".join(map(_titled, re.split("(, | on )", curve.label))), bound): curve.front
         for curve in result.curves
         if curve.label not in undrawn
     }
-    shown = speed_cost.are_shown(len(fronts))
+    shown = len(fronts) <= _BANDS
     lines = [
-        curve_line(label, axes, front.ends() if shown else None, frontier.curve_details(front), y)
+        speed_cost.curve_line(label, axes, front.ends() if shown else None, frontier.point_details(front), y)
         for label, front in fronts.items()
         for axes in [(front.tokens_per_second, front.metric(y))]
     ]
-    drawn = [
-        MeasuredLine(label, front.setup, lengths)
-        for label, front in fronts.items()
-        if shown and y == "cost" and (lengths := frontier.measured_lengths(front)) is not None
-    ]
+    lines += speed_cost.measured_lines(fronts if shown and y == "cost" else {}, y)
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
-    lines += measured_lines(drawn, MeasuredLine.dollars_per_million_output_tokens, "" if services else PREFILL_TOO)
-    title = frontier.picture_title(list(fronts.values()), y)
-    return speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
+    question = f"What does {'serving' if services else 'decoding'} cost at each speed?"
+    title = f"{speed_cost.speed_question(y, question)}\n{frontiers_title([*fronts.values()])}"
+    return speed_cost.speed_cost_chart(title, lines, [front.setup for front in fronts.values()], y)
 
 
 def _undrawn(result: Comparison, y: Metric) -> dict[str, str]:

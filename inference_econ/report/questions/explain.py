@@ -20,7 +20,7 @@ from inference_econ.engine import MACHINE, MEASURED, bounds, recorded_key
 from inference_econ.errors import InputError
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.texts import PART_NAMES, amount, dollars, layout_label, words
-from inference_econ.report import charts, page, step_pictures
+from inference_econ.report import charts, page
 from inference_econ.report.error_notes import extrapolations, interval_note
 from inference_econ.report.fields import view
 from inference_econ.report.headings import step_heading, subject_label
@@ -31,23 +31,12 @@ from inference_econ.report.service import milliseconds, power_basis, started
 
 @dataclass(frozen=True)
 class ExplanationPage(AnswerPage[Explanation]):
-    """One step, ready to be shown.
-
-    Attributes
-    ----------
-    operators : bool or None
-        Whether operators are shown; by default in tables, but not as rows.
-    memory : bool or None
-        Whether it is shown what takes the memory of an accelerator; by default in tables where operators are.
-
-    Raises
-    ------
-    InputError
-        If rows of both are wanted, and rows are asked for.
-    """
+    """One step, ready to be shown."""
 
     operators: bool | None = None
+    """Whether operators are shown; by default in tables, but not as rows."""
     memory: bool | None = None
+    """Whether it is shown what takes the memory of an accelerator; by default in tables where operators are."""
 
     def tables(self) -> Sequence[page.Table]:
         """The parts of the step; its operators and what takes the memory, unless they are not wanted."""
@@ -78,9 +67,23 @@ class ExplanationPage(AnswerPage[Explanation]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """The parts of the step on their way to the total, and its operators on the roofline of its chip."""
-        fall = step_pictures.step_waterfall(self.answer, named_parts(self.answer))
-        roof = step_pictures.roofline(self.answer)
-        return {"step": charts.waterfall_chart(fall), "roofline": charts.roofline_chart(roof)}
+        step, total, likely = self.answer, 1e3 * self.answer.seconds, None
+        if step.prompt is None:
+            (instances,) = step.subjects()
+            around = bounds.around(instances, "tpot")
+            likely = None if around is None else (total * around.low, total * around.high)
+        largest = sorted(named_parts(step).items(), key=lambda item: -item[1])
+        lengths = {name: 1e3 * seconds for name, seconds in largest} | {"step": total}
+        texts = {name: (ms, f"{ms:.3g} ms, {100 * ms / total:.1f} %") for name, ms in lengths.items()}
+        whole = "step", texts.pop("step")[1]
+        setting = f"{step_heading(step)}\n{layout_label(step.layout)}, batch {step.batch:g}"
+        title = f"Where does the time of a step go?\n{setting}"
+        why = f"What keeps the operators of a step from the chip's peaks?\n{setting}"
+        roof = charts.roofline(step.setup, step.operators, step.seconds)
+        return {
+            "step": charts.waterfall_chart(title, "milliseconds", texts, whole, likely),
+            "roofline": charts.roofline_chart(roof, why),
+        }
 
     def draw_roofline(self, path: str) -> None:
         """Draw the operators of the step on the roofline of its chip."""

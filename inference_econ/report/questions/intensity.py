@@ -33,8 +33,36 @@ class IntensityPage(AnswerPage[Intensity]):
     """Page of the turn of a step from memory traffic to arithmetic."""
 
     def tables(self) -> Sequence[Table]:
-        """A line for each operator, and one for the step."""
-        return (intensity_table(self.answer),)
+        """A line for each operator with its intensity at both ends, and where each turns; the step last."""
+        answer = self.answer
+        closed = answer.over != "context"
+        rows: list[tuple[str, ...]] = []
+        for name, sweep in {**{sweep.name: sweep for sweep in answer.operators}, STEP: answer.step}.items():
+            ends = (float(sweep.flop_per_byte[index]) for index in (0, -1))
+            ridges = " ".join(f"{ridge(answer.setup, unit):.0f} {unit}" for unit in sweep.unit.split("+") if unit)
+            rows.append((name, *(amount(value) if isfinite(value) else "-" for value in ends), ridges, *_turns(sweep)))
+            if closed:
+                rows[-1] += ("-" if sweep.closed_form is None else f"{sweep.closed_form:,.0f}",)
+        first, last = (f"{value:,.0f}" for value in (answer.values[0], answer.values[-1]))
+        columns = (
+            *("operator", f"FLOP/B at {first}", f"at {last}", "ridge", "memory-bound", "compute-bound"),
+            *(["closed form"] if closed else []),
+        )
+        ridge_means = "Ridge: FLOP per byte at the peaks of the chip"
+        if closed:
+            ridge_means += (
+                "; the closed form is bytes per weight x ridge / 2, for weights alone, over the share of the tokens "
+                "for which they are read: one expert's, or one group's of copies"
+            )
+        why = (
+            "Bound: the longer of arithmetic and memory traffic, at the rates that "
+            f"{answer.setup.assumptions.name} has of each kernel; network and launches "
+            "are apart. The step: the sums over all operators.",
+            f"{ridge_means}.",
+            *unit_notes(answer.setup),
+        )
+        least = ("ridge", "closed form")
+        return (Table(intensity_title(answer), columns, tuple(rows), tuple(_notes(answer)), why, least),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Intensity over what is varied, and the same operators on their way along the roofline."""
@@ -59,36 +87,6 @@ def intensity_title(answer: Intensity) -> str:
     fixed += [] if over == "batch" else [f"batch {answer.batch:g}"]
     fixed += [f"{answer.prompt:g} prompt tokens"] if answer.prompt is not None and over != "prompt" else []
     return heading(f"A {phase} step on {gpus} over {_WORDS[over][0]}", [setup], [", ".join(fixed)])
-
-
-def intensity_table(answer: Intensity) -> Table:
-    """Operators with their intensity at both ends, and where each turns; the step last."""
-    closed = answer.over != "context"
-    rows: list[tuple[str, ...]] = []
-    for name, sweep in {**{sweep.name: sweep for sweep in answer.operators}, STEP: answer.step}.items():
-        ends = (float(sweep.flop_per_byte[index]) for index in (0, -1))
-        ridges = " ".join(f"{ridge(answer.setup, unit):.0f} {unit}" for unit in sweep.unit.split("+") if unit)
-        rows.append((name, *(amount(value) if isfinite(value) else "-" for value in ends), ridges, *_turns(sweep)))
-        if closed:
-            rows[-1] += ("-" if sweep.closed_form is None else f"{sweep.closed_form:,.0f}",)
-    first, last = (f"{value:,.0f}" for value in (answer.values[0], answer.values[-1]))
-    columns = (
-        *("operator", f"FLOP/B at {first}", f"at {last}", "ridge", "memory-bound", "compute-bound"),
-        *(["closed form"] if closed else []),
-    )
-    ridge_means = "Ridge: FLOP per byte at the peaks of the chip"
-    if closed:
-        ridge_means += (
-            "; the closed form is bytes per weight x ridge / 2, for weights alone, over the share of the tokens for "
-            "which they are read: one expert's, or one group's of copies"
-        )
-    why = (
-        f"Bound: the longer of arithmetic and memory traffic, at the rates that {answer.setup.assumptions.name} has of "
-        f"each kernel; network and launches are apart. The step: the sums over all operators.",
-        f"{ridge_means}.",
-        *unit_notes(answer.setup),
-    )
-    return Table(intensity_title(answer), columns, tuple(rows), tuple(_notes(answer)), why, ("ridge", "closed form"))
 
 
 def _notes(answer: Intensity) -> Iterator[str]:

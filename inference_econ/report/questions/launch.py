@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from inference_econ.answers.deployments.service_record import layout_of
 from inference_econ.answers.launching import instance as holding
@@ -42,15 +42,6 @@ _ROUTED = Expanded("${ROUTER:?write the address of the router, ROUTER=http://HOS
 SIDE_CHANNEL, _BOOTSTRAP = 5600, 8998
 #: What the words behind the name of a script say: which instance, from 0; which of its machines; where the first is.
 _NUMBER, _RANK, _LEADER = "${2:-0}", Expanded("${3:-0}"), Expanded("${4:-localhost}")
-
-
-class _Before(NamedTuple):
-    """Instances that stand on the machines of a role before its own."""
-
-    instances: int
-    """Instances of the other role [1]."""
-    places: int
-    """Instances of this size that would take up as many accelerators [1]."""
 
 
 @cache
@@ -110,7 +101,7 @@ def script(deployment: LaunchPlan, size: int) -> str:
     InputError
         If an instance does not fit whole machines.
     """
-    kinds = [_serve(instance, size, _before(deployment.instances, instance)) for instance in deployment.instances]
+    kinds = [_serve(instance, size, deployment.instances[:at]) for at, instance in enumerate(deployment.instances)]
     first = deployment.instances[0]
     address = _ROUTED if deployment.disaggregated else f"http://localhost:{first.engine.launch.port}"
     share = 1.0 if deployment.disaggregated else 1.0 / first.replicas
@@ -122,75 +113,49 @@ def script(deployment: LaunchPlan, size: int) -> str:
     return template.render(remarks=[*remarks(deployment), *router], kinds=kinds, usage=f"{usage} | bench")
 
 
-def _before(instances: Sequence[Instance], instance: Instance) -> _Before:
-    """Instances of other roles on the same chips, which are numbered before this one."""
-    earlier = [
-        other
-        for other in instances[: instances.index(instance)]
-        if other.service.setup.hardware == instance.service.setup.hardware
-    ]
-    chips = sum(other.replicas * other.accelerators for other in earlier)
-    return _Before(sum(other.replicas for other in earlier), -(-chips // instance.accelerators))
+def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
+    """Case that starts one instance, or one machine of it, behind earlier ones that share its machines."""
+    # Instances of other roles on the same chips are numbered before this one: how many there are, and how many
+    # instances of this size would take up as many accelerators.
+    sharers = [other for other in earlier if other.service.setup.hardware == instance.service.setup.hardware]
+    each, ahead = instance.accelerators, sum(other.replicas for other in sharers)
+    places = -(-sum(other.replicas * other.accelerators for other in sharers) // each)
 
+    def numbered(first: int) -> str:
+        """A port of its own for each instance of a machine."""
+        return str(first + ahead) if instance.replicas == 1 else Expanded(f"$(({first + ahead} + {_NUMBER}))")
 
-def _serve(instance: Instance, size: int, before: _Before) -> _Kind:
-    """Case that starts one instance, or one machine of it."""
-    name = "serve" if instance.role == "both" else instance.role
-    count, port = machines(instance, size), instance.engine.launch.port
-    address = ["--host", "0.0.0.0", "--port", _numbered(port, instance, before.instances)]
+    count, sharing = machines(instance, size), size // each
+    address = ["--host", "0.0.0.0", "--port", numbered(instance.engine.launch.port)]
     bootstrap = instance.engine.first("--disaggregation-bootstrap-port")
     if instance.role == "prefill" and bootstrap is not None:
-        address += [bootstrap, _numbered(_BOOTSTRAP, instance, before.instances)]
+        address += [bootstrap, numbered(_BOOTSTRAP)]
     several = commands_per_machine(instance, size, InstanceMachine(_RANK, _LEADER)) if count > 1 else []
     flag = headless(instance, _RANK) if count > 1 else None
-    words = (*instance.words, *several, *address)
-    text = command_text(words) + (f" \\\n    {flag}" if flag else "")
-    placed = _devices(instance, size, before.places) if count == 1 else ()
-    return _Kind(name, text, files(instance), (*placed, *_side_channel(instance, size, before.places)))
-
-
-def _numbered(first: int, instance: Instance, before: int) -> str:
-    """A port of its own for each instance of a machine."""
-    if instance.replicas == 1:
-        return str(first + before)
-    return Expanded(f"$(({first + before} + {_NUMBER}))")
+    text = command_text((*instance.words, *several, *address)) + (f" \\\n    {flag}" if flag else "")
+    # The first accelerator of an instance on its machine, as shell arithmetic.
+    first = f"{each} * (({_NUMBER} + {places}) % {sharing})" if places else f"{_NUMBER} % {sharing} * {each}"
+    before = []
+    if count == 1 and instance.replicas + places > 1 and sharing > 1:
+        before = [
+            f"# {sharing} instances share a machine of {size} accelerators; NUMBER counts all of them from 0.",
+            *([f"# Instances of the other role take the first {places * each}."] if places else []),
+            f"CUDA_VISIBLE_DEVICES=$(seq -s, $(({first})) $(({first} + {each - 1})))",
+            "export CUDA_VISIBLE_DEVICES",
+        ]
+    if "--kv-transfer-config" in instance.arguments:
+        # Instances of vLLM find those of the other role, each rank on a port of its own.
+        port = f"$(({SIDE_CHANNEL} + {first}))" if size > each else f"{SIDE_CHANNEL}"
+        before += [
+            "export VLLM_NIXL_SIDE_CHANNEL_HOST=\"${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -I | cut -d' ' -f1)}\"",
+            f"export VLLM_NIXL_SIDE_CHANNEL_PORT={port}",
+        ]
+    return _Kind("serve" if instance.role == "both" else instance.role, text, files(instance), before)
 
 
 def files(instance: Instance) -> dict[str, str]:
     """The files that an instance reads, by name."""
     return {CONFIG: yaml_text(instance.file)} if instance.file else {}
-
-
-def _devices(instance: Instance, size: int, before: int) -> list[str]:
-    """Lines that choose the accelerators of an instance on its machine, where there are several instances."""
-    count, sharing = instance.accelerators, size // instance.accelerators
-    if instance.replicas + before == 1 or sharing == 1:
-        return []
-    first = _first_device(instance, size, before)
-    return [
-        f"# {sharing} instances share a machine of {size} accelerators; NUMBER counts all of them from 0.",
-        *([f"# Instances of the other role take the first {before * count}."] if before else []),
-        f"CUDA_VISIBLE_DEVICES=$(seq -s, $(({first})) $(({first} + {count - 1})))",
-        "export CUDA_VISIBLE_DEVICES",
-    ]
-
-
-def _first_device(instance: Instance, size: int, before: int) -> str:
-    """The first accelerator of an instance on its machine, as shell arithmetic."""
-    count, sharing = instance.accelerators, size // instance.accelerators
-    return f"{count} * (({_NUMBER} + {before}) % {sharing})" if before else f"{_NUMBER} % {sharing} * {count}"
-
-
-def _side_channel(instance: Instance, size: int, before: int) -> list[str]:
-    """Lines that tell instances of vLLM where those of the other role are, each rank on a port of its own."""
-    if "--kv-transfer-config" not in instance.arguments:
-        return []
-    shared = size > instance.accelerators
-    port = f"$(({SIDE_CHANNEL} + {_first_device(instance, size, before)}))" if shared else f"{SIDE_CHANNEL}"
-    return [
-        "export VLLM_NIXL_SIDE_CHANNEL_HOST=\"${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -I | cut -d' ' -f1)}\"",
-        f"export VLLM_NIXL_SIDE_CHANNEL_PORT={port}",
-    ]
 
 
 def command_text(words: Iterable[str]) -> str:

@@ -69,8 +69,10 @@ class LoadPage(AnswerPage[LoadCurve]):
         under = {assumed: [point.load for point in points]}
         if bursts is not None:
             under = {scv: loads_under(points, scv, assumed) for scv in (assumed, bursts.other_scv)}
-        shown = load_charts(points, under, self.answer.targets)
-        return {"load": charts.line_charts(shown, picture_title(points))}
+        service, replicas = points[0].sheet.service, points[0].sheet.replicas
+        subject = f"{service_title('A fleet under load', [service])}\n{fleet_label(service, replicas)}"
+        title = f"What do users wait, and tokens cost, as traffic grows?\n{subject}"
+        return {"load": charts.line_charts(load_charts(points, under, self.answer.targets), title)}
 
     def question(self) -> str:
         """Question about waits of users and costs of tokens as traffic grows."""
@@ -232,14 +234,6 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
     return Table("The same loads in the simulation (sim.): means and p99 in ms", columns, tuple(rows), why=tuple(why))
 
 
-def picture_title(points: Sequence[LoadPoint]) -> str:
-    """The question, the traffic, and the fleet with its price."""
-    sheet = points[0].sheet
-    title = service_title("A fleet under load", [sheet.service])
-    fleet = fleet_label(sheet.service, sheet.replicas)
-    return f"What do users wait, and tokens cost, as traffic grows?\n{title}\n{fleet}"
-
-
 def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: float) -> list[Loaded]:
     """An instance under the loads of some points with other arrivals, or as they are, played where they were played.
 
@@ -266,44 +260,32 @@ def load_charts(points: Sequence[LoadPoint], under: Mapping[float, Sequence[Load
     targets : Targets
         What is promised.
     """
-    rates = [point.requests_per_second for point in points]
-    sheet = points[0].sheet
+    rates, sheet = [point.requests_per_second for point in points], points[0].sheet
     most = sheet.replicas * sheet.service.most_requests_per_second
-    mark = {f"completes {most:.4g} requests/s at most": most}
-    (assumed, loads), *others = under.items()
-    (instances,) = under_load((sheet.service, load) for load in loads)
+    mark, x_label = {f"completes {most:.4g} requests/s at most": most}, "requests per second"
+    assumed = next(iter(under))
+    (instances,) = under_load((sheet.service, load) for load in under[assumed])
     around = bounds.ends(instances, bounds.LOAD)
-    costs = (
-        PlotSeries("$/M of all tokens", rates, [point.sheet.dollars_per_million_tokens for point in points]),
-        PlotSeries("$/M of output tokens", rates, [point.sheet.dollars_per_million_output_tokens for point in points]),
-    )
-    x_label = "requests per second"
     plots = []
     for name, title in (("ttft", "Time to first token"), ("tpot", "Time per output token")):
         drawn = (_DRAWN[0], *(_promised_of(name, targets) - {_DRAWN[0]} or _DRAWN[1:]))
-        lines = [*_latencies(rates, loads, assumed, name, drawn, around[f"{name}_seconds"])]
-        for scv, other in others:
-            lines += _latencies(rates, other, scv, name, drawn)
+        lines = []
+        for scv, loads in under.items():
+            for statistic in drawn:
+                # Percentiles of a latency [ms]; gaps where queues grow without end.
+                seconds = [getattr(load, f"{name}_seconds")[statistic] for load in loads]
+                values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
+                banded = scv == assumed and statistic == drawn[-1]
+                band = speed_cost.around_line(rates, values, around[f"{name}_seconds"]) if banded else None
+                lines.append(PlotSeries(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band))
         slo = {}
         if name in targets.given:
             limit = 1e3 * targets.given[name]
             slo = {f"SLO: {targets.percentile_of(name)} {name.upper()} <= {limit:.6g} ms": limit}
         caption = f"{speed_cost.bands_label([sheet.service.setup])}, around {drawn[-1]}"
         plots.append(Plot(title, x_label, "milliseconds", tuple(lines), "y", mark, bands=caption, promises=slo))
+    costs = tuple(
+        PlotSeries(label, rates, [getattr(point.sheet, f"dollars_per_million_{tokens}") for point in points])
+        for label, tokens in (("$/M of all tokens", "tokens"), ("$/M of output tokens", "output_tokens"))
+    )
     return [*plots, Plot("Cost", x_label, "US dollars per million tokens", costs, "y", mark, dollars="y")]
-
-
-def _latencies(
-    rates: Sequence[float],
-    loads: Sequence[Loaded],
-    scv: float,
-    name: str,
-    drawn: Sequence[str],
-    ends: bounds.Factors = (None, None),
-) -> Iterator[PlotSeries]:
-    """Percentiles of a latency against the load; gaps where queues grow without end [ms]."""
-    for statistic in drawn:
-        seconds = [getattr(load, f"{name}_seconds")[statistic] for load in loads]
-        values = [1e3 * value if math.isfinite(value) else math.nan for value in seconds]
-        band = speed_cost.around_line(rates, values, ends) if statistic == drawn[-1] else None
-        yield PlotSeries(f"{statistic}, {arrivals_label(scv)}", rates, values, band=band)

@@ -17,7 +17,6 @@ from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions.recommend import choice_label
 from inference_econ.report.service import fleet_name, kept_with, load_notes, picked, power_notes, service_title
-from inference_econ.report.step_pictures import Waterfall, waterfall_bars
 from inference_econ.serving import loaded
 
 #: What people call the kinds of tokens.
@@ -75,7 +74,19 @@ class PricePage(AnswerPage[Sheet]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Chart of the shares of the bill of an hour."""
-        return {"price": charts.waterfall_chart(price_waterfall(self.answer))}
+        sheet, rate = self.answer, self.answer.load.completed_per_second * self.answer.replicas
+        title = (
+            "Which tokens does the bill of an hour go to?\n"
+            f"{service_title('Prices of tokens', [sheet.service], rate=rate)}\n"
+            f"{choice_label(sheet)}"
+        )
+        bill = {kind: sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6 for kind in KINDS}
+        parts = {
+            KIND_NAMES[kind]: (cost, f"${dollars(cost)}, ${dollars(sheet.average[kind])}/M")
+            for kind, cost in bill.items()
+        }
+        text = f"${dollars(sheet.dollars_per_hour)}, ${dollars(sheet.dollars_per_million_tokens)}/M"
+        return {"price": charts.waterfall_chart(title, "US dollars per hour", parts, ("all tokens", text))}
 
     def question(self) -> str:
         """Question about the cost of each kind of token."""
@@ -129,21 +140,6 @@ def price_title(sheet: Sheet) -> str:
     speed = sheet.tokens_per_second_per_user
     usual = "" if sheet.usual is None else f", where {usual_speed_label(sheet.usual)}"
     return title if speed is None else f"{title}; {speed:.3g} tokens/s per user{usual}"
-
-
-def price_waterfall(sheet: Sheet) -> Waterfall:
-    """The bill of an hour by kinds of tokens, to be drawn."""
-    rate = sheet.load.completed_per_second * sheet.replicas
-    named = {KIND_NAMES[kind]: kind for kind in KINDS}
-    bill = {name: sheet.average[kind] * sheet.tokens_per_hour[kind] / 1e6 for name, kind in named.items()}
-    title = (
-        "Which tokens does the bill of an hour go to?\n"
-        f"{service_title('Prices of tokens', [sheet.service], rate=rate)}\n"
-        f"{choice_label(sheet)}"
-    )
-    bars = waterfall_bars(bill, lambda name, cost: f"${dollars(cost)}, ${dollars(sheet.average[named[name]])}/M")
-    text = f"${dollars(sheet.dollars_per_hour)}, ${dollars(sheet.dollars_per_million_tokens)}/M"
-    return Waterfall(title, "US dollars per hour", bars, "all tokens", text)
 
 
 def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:

@@ -22,13 +22,13 @@ from inference_econ.report.headings import promises_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import (
+    burstiness_note,
     chances_column,
     fleet_label,
     fleet_name,
     milliseconds,
     planned_notes,
     power_columns,
-    promises_note,
     service_title,
     slots_notes,
     started,
@@ -46,10 +46,21 @@ class RecommendationPage(AnswerPage[Recommendation]):
 
     def tables(self) -> Sequence[Table]:
         """One row per deployment."""
-        notes = [*_distance(self.answer[0], self.answer.startable), *_rule(self.answer.layouts, self.answer.targets)]
+        startable, targets, notes = self.answer.startable, self.answer.targets, list[str]()
+        if startable is not None:
+            saved = max(1.0 - self.answer[0].dollars_per_hour / startable.dollars_per_hour, 0.0)
+            notes.append(
+                f"The cheapest that can be started is {choice_label(startable)} at "
+                f"${startable.dollars_per_hour:,.2f} per hour: an unrestricted layout is {100 * saved:.0f} % cheaper."
+            )
+        kept = "meet the SLOs" if targets.given else f"are at most {100 * targets.fullest:g} % full"
+        notes.append(
+            f"Of {self.answer.layouts} layouts, each with the fewest instances that serve this rate and {kept}, the "
+            "cheapest (--tp, --pp, --dp and --ep take others); binding: what one instance less would break."
+        )
         if self.answer.bursts is not None:
-            notes.append(promises_note(self.answer.bursts, self.answer.targets))
-        return (with_notes(recommend_table(self.answer, self.answer.targets), notes),)
+            notes.append(burstiness_note(self.answer.bursts, targets, promised=True))
+        return (with_notes(recommend_table(self.answer, targets), notes),)
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Charts of the costs of deployments against waits of their users, the cheapest marked."""
@@ -83,27 +94,6 @@ class RecommendationPage(AnswerPage[Recommendation]):
         return start_of(self.answer[0], self.answer.targets, "the first row")
 
 
-def _rule(layouts: int, targets: Targets) -> list[str]:
-    """Sentence on the rule that chose the rows, and on what binds them."""
-    kept = "meet the SLOs" if targets.given else f"are at most {100 * targets.fullest:g} % full"
-    return [
-        f"Of {layouts} layouts, each with the fewest instances that serve this rate and {kept}, the "
-        f"cheapest (--tp, --pp, --dp and --ep take others); "
-        "binding: what one instance less would break."
-    ]
-
-
-def _distance(bound: Deployment, startable: Deployment | None) -> list[str]:
-    """Sentence on the savings of any layout over the cheapest that an engine can start, where that was asked."""
-    if startable is None:
-        return []
-    saved = max(1.0 - bound.dollars_per_hour / startable.dollars_per_hour, 0.0)
-    return [
-        f"The cheapest that can be started is {choice_label(startable)} at "
-        f"${startable.dollars_per_hour:,.2f} per hour: an unrestricted layout is {100 * saved:.0f} % cheaper."
-    ]
-
-
 def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
@@ -114,15 +104,29 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
         "dollars_per_million_output_tokens", *power_columns(setups), "utilization", ttft, tpot, e2e,
         *chances_column(targets, kept), "binding",
     )  # fmt: skip
+    notes, why = planned_notes(targets, kept), list[str]()
+    chance, place = first_before_second(choices)
+    if chance is not None:
+        text = f"The first is cheaper than row {place + 1} with {100 * chance:.0f} %, as far as predictions may be off."
+        notes.insert(0, text)
+    if best.binding in NAMES and best.load.utilization < _IDLE:
+        notes.insert(
+            0,
+            f"The first fleet is {100 * best.load.utilization:.2g} % busy: the {best.binding.upper()} SLO is all but "
+            "that of an idle server, and a slightly longer one takes far fewer GPUs.",
+        )
+    if played := [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]:
+        which = f"Row{'s' if len(played) > 1 else ''} {', '.join(played)}" if len(played) < len(choices) else "Loads"
+        why.append(f"{which}: simulated request by request, as closed forms are not within 10 % there.")
     return choices_table(
         recommend_title(choices, targets),
         choices,
         [shown_record(choice, targets) for choice in choices],
         columns,
-        notes=(*_idle(best), *_before(choices), *planned_notes(targets, kept)),
+        notes=notes,
         why=(
             f"$/M output carries the whole bill. Assumptions: {assumptions_label(setups)}.",
-            *_played(choices),
+            *why,
             *(() if best.fleet is None else slots_notes(best.fleet)),
         ),
         least=(
@@ -206,53 +210,26 @@ _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
 
 def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Plot]:
     """Dollars per hour over each latency: the cheapest by itself, the others by chip, the promises as lines."""
-    return [_cost_over(name, choices, targets) for name in _WAITS]
-
-
-def _cost_over(name: str, choices: Sequence[Deployment], targets: Targets) -> Plot:
-    which, limit = targets.percentile_of(name), targets.given.get(name)
     best, *others = (shown_record(choice, targets) for choice in choices)
-    wait = f"{name}_seconds"
-    series = [_points(f"the cheapest: {choice_label(choices[0])}", wait, [best], which)]
-    for chip in dict.fromkeys(record["hardware"] for record in others):
-        of_chip = [record for record in others if record["hardware"] == chip]
-        series.append(_points(f"further: {chip}", wait, of_chip, which))
-    marks = {} if limit is None else {f"{name.upper()} SLO {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
-    return Plot(_WAITS[name], f"{name.upper()} {which} [ms]", "US dollars per hour", tuple(series), marks=marks)
-
-
-def _points(label: str, wait: str, records: Sequence[Record], which: str) -> PlotSeries:
-    """Deployments as points, with what they are to be told by hovering."""
-    waits = [1e3 * record[wait][which] for record in records]
-    costs = [record["dollars_per_hour"] for record in records]
-    return PlotSeries(label, waits, costs, points=True, details=details(records, _HOVER))
-
-
-def _idle(best: Deployment) -> list[str]:
-    """Sentence on a fleet that hardly works, as its promise is all but what an idle server reaches."""
-    if best.binding not in NAMES or best.load.utilization >= _IDLE:
-        return []
-    return [
-        f"The first fleet is {100 * best.load.utilization:.2g} % busy: the {best.binding.upper()} SLO is all but "
-        "that of an idle server, and a slightly longer one takes far fewer GPUs."
-    ]
-
-
-def _before(choices: Sequence[Deployment]) -> list[str]:
-    """Sentence on how probably the first choice is cheaper than the next one that costs more."""
-    chance, place = first_before_second(choices)
-    if chance is None:
-        return []
-    return [f"The first is cheaper than row {place + 1} with {100 * chance:.0f} %, as far as predictions may be off."]
-
-
-def _played(choices: Sequence[Deployment]) -> list[str]:
-    """Sentence on choices that do not rest on closed forms."""
-    rows = [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]
-    if not rows:
-        return []
-    which = "Loads" if len(rows) == len(choices) else f"Row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
-    return [f"{which}: simulated request by request, as closed forms are not within 10 % there."]
+    kinds = {f"the cheapest: {choice_label(choices[0])}": [best]}
+    for record in others:
+        kinds.setdefault(f"further: {record['hardware']}", []).append(record)
+    plots = []
+    for name, title in _WAITS.items():
+        which, limit = targets.percentile_of(name), targets.given.get(name)
+        series = tuple(
+            PlotSeries(
+                label,
+                [1e3 * record[f"{name}_seconds"][which] for record in records],
+                [record["dollars_per_hour"] for record in records],
+                points=True,
+                details=details(records, _HOVER),
+            )
+            for label, records in kinds.items()
+        )
+        marks = {} if limit is None else {f"{name.upper()} SLO {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
+        plots.append(Plot(title, f"{name.upper()} {which} [ms]", "US dollars per hour", series, marks=marks))
+    return plots
 
 
 def choice_label(choice: Deployment) -> str:
@@ -279,6 +256,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             ttft, tpot, *chances_column(targets, kept), "binding",
         )  # fmt: skip
         services = [choice.service for choice in answer]
+        within = "within the SLOs" if targets.given else f"{100 * targets.fullest:g} % of what is completed"
         together = "With an SLO of the E2E no pools that prefill and decode apart are compared."
         table = choices_table(
             service_title(f"Most requests for {answer.means.text}", services, answer.setups, promises=answer.targets),
@@ -286,7 +264,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             [{**shown_record(choice, targets), **output_record(choice)} for choice in answer],
             columns,
             notes=(
-                f"The most requests for {answer.means.text}, {_within(targets)}.",
+                f"The most requests for {answer.means.text}, {within}.",
                 *planned_notes(targets, kept),
                 *([together] if "e2e" in targets.given else []),
             ),
@@ -318,10 +296,3 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
     def proportional(self) -> bool:
         """True for chips alone: at other prices a budget buys other fleets."""
         return self.answer.means.dollars_per_hour is None
-
-
-def _within(targets: Targets) -> str:
-    """Up to where instances are filled, in words."""
-    if targets.given:
-        return "within the SLOs"
-    return f"{100 * targets.fullest:g} % of what is completed"

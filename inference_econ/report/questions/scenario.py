@@ -148,13 +148,13 @@ def scenario_table(result: Result) -> Table:
     """The table of a scenario: ours, and what was printed where it differs."""
     shown = result.table
     if result.comparison is not None:
-        comparison = result.comparison
-        assert comparison is not None
         rows = tuple(
-            (label, f"{parameters / 1e9:.4g}", f"{measured * 1e3:.1f}", f"{predicted * 1e3:.1f}")
-            for label, parameters, measured, predicted in zip(
-                comparison.labels, comparison.parameters, comparison.measured, comparison.predicted, strict=True
+            (
+                str(row["model"]),
+                f"{row['parameters'] / 1e9:.4g}",
+                *(f"{1e3 * row[f'{name}_seconds']:.1f}" for name in ("measured", "square_root_law")),
             )
+            for row in result.comparison.records()
         )
         columns = ("model", "parameters (10^9)", "measured ms/token", "square-root law ms/token")
         return Table(result.scenario.name, columns, rows)

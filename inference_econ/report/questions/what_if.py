@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.records.plain import attributes
@@ -13,7 +13,7 @@ from inference_econ.report.charts.plot import Plot, PlotSeries, Tornado, Tornado
 from inference_econ.report.headings import frontiers_title, subject_label
 from inference_econ.report.notes import setup_warnings
 from inference_econ.report.page import AnswerPage, Pieces, Table
-from inference_econ.studies.what_if import Effect, WhatIf, size_of
+from inference_econ.studies.what_if import WhatIf, size_of
 
 #: Inputs that a chart of elasticities over speed shows at most: those that move cost most [1].
 _MOST_LINES = 6
@@ -120,26 +120,27 @@ _HAPPENS = words("step")
 
 
 def steps_table(answer: WhatIf) -> Table:
-    """Table of the values at which answers change their kind."""
-    rows = tuple(row for effect in answer.by_size for row in _step_rows(effect))
+    """Table of the values at which answers change their kind.
+
+    Of costs that are flat below and above, one row says between which values they are not.
+    """
+    rows = []
+    for effect in answer.by_size:
+        flat, varied = {step.kind: step for step in effect.steps if step.kind in ("flat_to", "flat_from")}, effect.input
+        for step in sorted(effect.steps, key=lambda step: step.low):
+            low, high = quantity(step.low, varied.unit), quantity(step.high, varied.unit)
+            if len(flat) < 2 or step.kind not in flat:
+                at = f"{low} to {high}"
+                if varied.whole or step.high < _POINT * step.low:
+                    at = low if step.kind == "flat_to" else high
+                layouts = attributes(step, "layout before")
+                labels = {name: "" if layout is None else layout_label(layout) for name, layout in layouts.items()}
+                rows.append((varied.label, at, _HAPPENS[step.kind].format(**labels)))
+            elif step.kind == "flat_to":
+                end = quantity(flat["flat_from"].high, varied.unit)
+                rows.append((varied.label, f"{low} to {end}", _HAPPENS["flat_but"]))
     notes = (f"At {amount(answer.speeds[0])} tokens/s per user; --input NAME finds steps of an input to 1 %.",)
-    return Table("Steps", ("input", "at", "what happens"), rows, notes)
-
-
-def _step_rows(effect: Effect) -> Iterator[tuple[str, str, str]]:
-    """Rows of the steps of an input; of costs that are flat below and above, one that says between which values not."""
-    flat, varied = {step.kind: step for step in effect.steps if step.kind in ("flat_to", "flat_from")}, effect.input
-    for step in sorted(effect.steps, key=lambda step: step.low):
-        low, high = quantity(step.low, varied.unit), quantity(step.high, varied.unit)
-        if len(flat) < 2 or step.kind not in flat:
-            at = f"{low} to {high}"
-            if varied.whole or step.high < _POINT * step.low:
-                at = low if step.kind == "flat_to" else high
-            layouts = attributes(step, "layout before")
-            labels = {name: "" if layout is None else layout_label(layout) for name, layout in layouts.items()}
-            yield varied.label, at, _HAPPENS[step.kind].format(**labels)
-        elif step.kind == "flat_to":
-            yield varied.label, f"{low} to {quantity(flat['flat_from'].high, varied.unit)}", _HAPPENS["flat_but"]
+    return Table("Steps", ("input", "at", "what happens"), tuple(rows), notes)
 
 
 def tornados(answer: WhatIf) -> tuple[Tornado, Tornado]:

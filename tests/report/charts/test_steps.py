@@ -11,9 +11,10 @@ import inference_econ as ie
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, frontier
 from inference_econ.engine import Setup, Space
 from inference_econ.inputs import Traffic
+from inference_econ.report import charts
+from inference_econ.report.charts.roofline import RooflinePicture
 from inference_econ.report.questions.explain import ExplanationPage
-from inference_econ.report.questions.frontier import ServingFrontierPage
-from inference_econ.report.step_pictures import roofline
+from inference_econ.report.questions.frontier import FrontierPage
 from tests import asking
 from tests.charted import Spec, rows_of, sound, views
 
@@ -27,6 +28,10 @@ STEPS = {
 @pytest.fixture(scope="module", params=STEPS)
 def step(request: pytest.FixtureRequest) -> ie.Explanation:
     return STEPS[request.param]()
+
+
+def roofline(step: ie.Explanation) -> RooflinePicture:
+    return charts.roofline(step.setup, step.operators, step.seconds)
 
 
 def marked(spec: Spec, kind: str) -> list[Spec]:
@@ -86,7 +91,7 @@ def front() -> ServiceFrontier:
 
 @pytest.fixture(scope="module")
 def spec(front: ServiceFrontier) -> Spec:
-    return sound(ServingFrontierPage(front, "cost").charts()["frontier"])
+    return sound(FrontierPage(front, "cost").charts()["frontier"])
 
 
 def test_the_step_of_the_point_that_is_clicked_adds_up_to_its_time_per_token(
