@@ -18,7 +18,7 @@ from inference_econ.extras.servers.prediction import deployed as load_generator
 from inference_econ.inputs import Requests
 from inference_econ.serving import Service
 from inference_econ.serving.services import services
-from inference_econ.serving.simulation import arrivals, play
+from inference_econ.serving.simulation import arrivals, simulator
 
 #: Model, its weights, chips, and attention ranks of a group.
 SERVERS = (("llama_3_8b", "bf16", 1, 1), ("gpt_oss_120b", "mxfp4", 2, 2), ("deepseek_v3", "fp8_block", 8, 1))
@@ -63,8 +63,8 @@ def compared(service: Service, name: str, clients: int, spread: float, *, prefil
     means = (service.requests.new_tokens, service.requests.osl.mean)
     isl, osl = (load_generator.uniform_lengths(mean, spread, count, random) for mean in means)
     ends = load_generator.ends(service, spread)
-    seen = play.play(
-        service, play.server(service, ends, prefill_first=prefill_first), arrivals.Loop(clients, isl, osl),
+    seen = simulator.play(
+        service, simulator.server(service, ends, prefill_first=prefill_first), arrivals.Loop(clients, isl, osl),
         warm_up=_FIRST / _ROUNDS, cool_down=1.5 / _ROUNDS,
     )  # fmt: skip
     state = service.at(clients)

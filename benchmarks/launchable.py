@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from inference_econ.answers.deployments.candidates import market
 from inference_econ.answers.deployments.recommend import recommend
 from inference_econ.answers.deployments.serving_frontier import service_frontier
+from inference_econ.answers.deployments.serving_options import market
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import Plans, Setup, has_experts
 from inference_econ.errors import NothingFitsError

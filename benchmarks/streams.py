@@ -17,10 +17,10 @@ import numpy as np
 
 from inference_econ.engine import Plans, Setup
 from inference_econ.inputs import Requests
-from inference_econ.serving import STATISTICS, Service, is_unproven, loaded, slots_of
-from inference_econ.serving.proven import requests_of_a_run
+from inference_econ.serving import STATISTICS, Service, loaded, needs_simulation, slots_of
+from inference_econ.serving.analytical_validity import requests_of_a_run
 from inference_econ.serving.services import services
-from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation import simulator
 
 #: Model, its weights, chip, how many, and attention ranks of a group.
 SERVERS = (
@@ -87,13 +87,13 @@ def compared(service: Service, spread: str, filled: float, *, waits: bool) -> Ca
     """A server at a load."""
     load = loaded(service, filled * service.most_requests_per_second)
     count = requests_of_a_run(service, load.arrivals)
-    seen = play.rehearse(service, load.requests_per_second, count=count, seed=_SEED).summary()
+    seen = simulator.rehearse(service, load.requests_per_second, count=count, seed=_SEED).summary()
     errors, close = {}, {}
     for name in QUANTITIES:
         ours = getattr(load, f"{name}_seconds")
         errors[name] = [float(np.log(ours[which] / seen[name][which].value)) for which in STATISTICS[1:]]
         close[name] = all(seen[name][which].agrees(ours[which], CLOSE) for which in STATISTICS[1:])
-    return Case(waits, spread, filled, not is_unproven(service, load), errors, close)
+    return Case(waits, spread, filled, not needs_simulation(service, load), errors, close)
 
 
 def cases_of(server: tuple[str, str, str, int, int], lengths: tuple[int, int]) -> list[Case]:

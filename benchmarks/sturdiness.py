@@ -527,7 +527,7 @@ def _costs(front: ie.ServiceFrontier, speed: float) -> list[tuple[float, bool]]:
     """Cost of every candidate that is as fast, at a speed [USD per 1e6 output tokens], and whether it is pools."""
     costs = []
     for candidate in front.candidates:
-        place = pareto.least_from(1.0 / candidate.seen.tpot_seconds, candidate.kept_dollars(front.promises), speed)
+        place = pareto.least_from(1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(front.promises), speed)
         if place is not None:
             costs.append((place[0], candidate.pools is not None))
     return costs

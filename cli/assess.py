@@ -49,7 +49,7 @@ def assess(
         )
     traffic = _traffic(request)
     pins = subject.pins(replace(request, batch=None))
-    observed = ie.Observation.of(gpus, **seen, instances=answers.roofline_gap.instances_of(gpus, pins))
+    observed = ie.Observation.of(gpus, **seen, instances=answers.roofline_gap.instance_count(gpus, pins))
     return ie.assess(subject.setup(request), traffic, observed, pins, progress=request.progress)
 
 

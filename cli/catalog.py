@@ -15,7 +15,7 @@ from inference_econ.records.files import check_ending, write_text
 from inference_econ.requests import Request
 
 if TYPE_CHECKING:
-    from inference_econ._shown import Shown
+    from inference_econ._answer import Shown
     from inference_econ.report.page import Page
 
 

@@ -79,7 +79,7 @@ def what_if(
     from inference_econ.inputs import Settings
 
     shared = subject.shared_settings(request)
-    price = prices.of_chip(prices.of_chips(request.price, request.chips), request.hardware)
+    price = prices.of_chip(prices.prices_of_chips(request.price, request.chips), request.hardware)
     chosen = {**shared, "price": price, "engine": subject.one_engine(request), "changes": subject.what_ifs(request)}
     settings = Settings.build(
         {name: value for name, value in chosen.items() if value is not None}, origin="command line"

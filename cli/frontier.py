@@ -47,7 +47,7 @@ def _services(request: Request) -> Page:
     reused: dict[str, Any] = {"cached": request.cached or 0, "shared_prefix": request.shared_prefix or 0}
     requests = workload.requests(request, **workload.context_or_lengths(request), **reused)
     if request.decode_on is not None:
-        request = replace(request, price=prices.of_chips(request.price, (request.hardware, request.decode_on)))
+        request = replace(request, price=prices.prices_of_chips(request.price, (request.hardware, request.decode_on)))
     hardware = request.hardware if request.decode_on else None
     promises = workload.targets(replace(request, percentile="mean"))
 

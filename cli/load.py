@@ -8,7 +8,7 @@ import inference_econ as ie
 from inference_econ.requests import Request, subject, workload
 
 if TYPE_CHECKING:
-    from inference_econ._shown import Shown
+    from inference_econ._answer import Shown
 
 Numbers = tuple[float, ...] | None
 

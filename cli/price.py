@@ -9,7 +9,7 @@ import inference_econ as ie
 from inference_econ.requests import Request, prices, subject, workload
 
 if TYPE_CHECKING:
-    from inference_econ._shown import Shown
+    from inference_econ._answer import Shown
 
 
 def price(request: Request, api_prices: str | None, replicas: int | None) -> Shown:

@@ -10,7 +10,7 @@ from inference_econ.errors import InputError
 from inference_econ.requests import Request, prices, subject, workload
 
 if TYPE_CHECKING:
-    from inference_econ._shown import Shown
+    from inference_econ._answer import Shown
 
 
 def recommend(request: Request, most: int) -> Shown:
@@ -28,7 +28,7 @@ def recommend(request: Request, most: int) -> Shown:
     workload.check_sizes(request)
     means = workload.means(request)
     chips = tuple(dict.fromkeys((*request.chips, *filter(None, [request.decode_on]))))
-    request = replace(request, price=prices.of_chips(request.price, chips))
+    request = replace(request, price=prices.prices_of_chips(request.price, chips))
     requests, targets, scv = workload.requests(request), workload.targets(request), request.arrival_scv
     if means is not None:
         if request.plot is not None:
@@ -36,11 +36,13 @@ def recommend(request: Request, most: int) -> Shown:
                 "--plot draws deployments at a request rate; what --gpus, --budget or --power-budget carries has none",
                 option="gpus",
             )
-        return ie.most_traffic(subject.of_chips(request, requests), means, targets, arrival_scv=scv, most=most)
+        return ie.most_traffic(
+            subject.candidates_on_chips(request, requests), means, targets, arrival_scv=scv, most=most
+        )
     rate = workload.request_rate(request, requests)
 
     def answer(chosen: Request) -> ie.Recommendation:
-        offers = subject.of_chips(chosen, requests)
+        offers = subject.candidates_on_chips(chosen, requests)
         return ie.recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=request.progress)
 
     deployments, started = answer(request), subject.among_startable(request, answer)

@@ -13,7 +13,7 @@ from inference_econ.requests.places import check_apart
 from . import show
 
 if TYPE_CHECKING:
-    from inference_econ._shown import Shown
+    from inference_econ._answer import Shown
     from inference_econ.report.page import Page
 
 

@@ -20,7 +20,7 @@ from inference_econ.records.files import write_text
 from inference_econ.records.plain import json_text
 
 if TYPE_CHECKING:
-    from inference_econ._shown import Shown
+    from inference_econ._answer import Shown
     from inference_econ._types import Progress
     from inference_econ.requests import Invocation
 

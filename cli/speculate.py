@@ -9,7 +9,7 @@ from inference_econ.errors import InputError
 from inference_econ.requests import Request, subject, workload
 
 if TYPE_CHECKING:
-    from inference_econ._shown import Shown
+    from inference_econ._answer import Shown
 
 
 def speculate(request: Request) -> Shown:

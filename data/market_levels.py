@@ -16,10 +16,10 @@ import numpy as np
 
 from inference_econ import allow
 from inference_econ._types import Array
-from inference_econ.extras.closed_models import asks
-from inference_econ.extras.closed_models.asks import Lognormal, PriorFamily
+from inference_econ.extras.closed_models import scenario_kinds
 from inference_econ.extras.closed_models.infer import drawn
 from inference_econ.extras.closed_models.posterior import posterior
+from inference_econ.extras.closed_models.scenario_kinds import Lognormal, PriorFamily
 from inference_econ.inputs import ModelSpec, catalog, known_offers
 
 #: Makers of chips of their own.
@@ -47,13 +47,13 @@ def without_prior(values: Array, weights: Array) -> Level:
 def levels(name: str, listing: str) -> tuple[Level, Level]:
     """Of prices and of speeds of one model."""
     size = float(catalog.model(name).total_parameters)
-    usual = asks.priors("usual")
+    usual = scenario_kinds.priors("usual")
     family = PriorFamily(model=name, probability=1, parameters=(size, 1.02 * size), common_speed=FREE)
     sources = {field: source for field, source in usual.sources.items() if not field.startswith("families.")}
     priors = usual.replace(families={"true": family}, common_price=FREE, sources=sources)
     with allow():
         draws = drawn(priors, [None])
-    weights = posterior(draws, asks.recorded_offers(listing, DATE, OWN)).weights
+    weights = posterior(draws, scenario_kinds.recorded_offers(listing, DATE, OWN)).weights
     return without_prior(draws.common_price, weights), without_prior(draws.common_speed, weights)
 
 

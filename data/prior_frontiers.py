@@ -12,8 +12,7 @@ import sys
 from collections.abc import Iterator
 
 from inference_econ._types import Array
-from inference_econ.extras.closed_models import asks
-from inference_econ.extras.closed_models.asks import Priors
+from inference_econ.extras.closed_models import scenario_kinds
 from inference_econ.extras.closed_models.frontiers import (
     COST,
     FLIGHT,
@@ -26,6 +25,7 @@ from inference_econ.extras.closed_models.frontiers import (
     points_of,
     shipped_points,
 )
+from inference_econ.extras.closed_models.scenario_kinds import Priors
 from inference_econ.inputs import catalog
 
 
@@ -49,7 +49,7 @@ def table_line(case: Case, points: Array | None = None) -> str:
 def main() -> None:
     """Write the table to where it is read."""
     known = shipped_points() if "--new" in sys.argv else {}
-    cases = list(dict.fromkeys(every_case(asks.priors("usual"))))
+    cases = list(dict.fromkeys(every_case(scenario_kinds.priors("usual"))))
     lines = [",".join((*Case._fields, *KEPT))]
     for index, case in enumerate(cases):
         lines.append(table_line(case, known.get(case)))

@@ -16,9 +16,9 @@ from types import FunctionType
 
 import lazy_loader
 
-from inference_econ import _shown
+from inference_econ import _answer
 
-_shown.show_with("inference_econ.report.pages")
+_answer.show_with("inference_econ.report.pages")
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

@@ -3,8 +3,6 @@
 from ._work import allow as allow
 from .answers.assess import Assessment as Assessment
 from .answers.assess import assess as assess
-from .answers.deployments.candidates import Pooling as Pooling
-from .answers.deployments.candidates import market as market
 from .answers.deployments.most_traffic import MostTraffic as MostTraffic
 from .answers.deployments.most_traffic import most_traffic as most_traffic
 from .answers.deployments.recommend import Recommendation as Recommendation
@@ -12,6 +10,8 @@ from .answers.deployments.recommend import recommend as recommend
 from .answers.deployments.serving_frontier import ServiceFrontier as ServiceFrontier
 from .answers.deployments.serving_frontier import ServicePoint as ServicePoint
 from .answers.deployments.serving_frontier import frontier as frontier
+from .answers.deployments.serving_options import Pooling as Pooling
+from .answers.deployments.serving_options import market as market
 from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
 from .answers.fits import Fits as Fits
@@ -43,12 +43,12 @@ from .errors import NothingFitsError as NothingFitsError
 from .errors import SpecError as SpecError
 from .errors import TooMuchError as TooMuchError
 from .extras.agents.agents import Agents as Agents
-from .extras.closed_models.asks import ObservedOffer as ObservedOffer
-from .extras.closed_models.asks import recorded_offers as recorded_offers
 from .extras.closed_models.implied import implied_hour_price as implied_hour_price
 from .extras.closed_models.implied import revealed_exponents as revealed_exponents
 from .extras.closed_models.infer import infer as infer
 from .extras.closed_models.posterior import Inferred as Inferred
+from .extras.closed_models.scenario_kinds import ObservedOffer as ObservedOffer
+from .extras.closed_models.scenario_kinds import recorded_offers as recorded_offers
 from .extras.fleets.buy import Purchase as Purchase
 from .extras.fleets.buy import buy as buy
 from .extras.fleets.day import DayOfFleet as DayOfFleet

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.serving_frontier import service_frontier
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated import pools as disaggregated
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
@@ -111,8 +111,8 @@ def pools_of(
     **settings: Any,
 ) -> Pools:
     """Pools of the layouts that a space offers, see :func:`inference_econ.answers.disaggregated.pools.pools`."""
-    prompts, alone = requests.replace(osl=Length(values=(1.0,))), setup.served(apart=True)
-    writing = alone if decode is None else decode.served(apart=True)
+    prompts, alone = requests.replace(osl=Length(values=(1.0,))), setup.for_role(apart=True)
+    writing = alone if decode is None else decode.for_role(apart=True)
     reading = ie.offer(alone, prompts, space, speculation)
     largest = (space and space.max_accelerators) or math.inf
     return disaggregated.pools(reading, ie.offer(writing, requests, space, speculation), largest=largest, **settings)

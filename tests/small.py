@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 
 if TYPE_CHECKING:
-    from inference_econ.answers.deployments.candidates import Candidate
+    from inference_econ.answers.deployments.serving_options import Candidate
 
 SPACE = ie.Space(max_accelerators=1)
 LENGTHS = ie.Requests(isl=ie.Length.parse("1000"), osl=ie.Length.parse("200"))

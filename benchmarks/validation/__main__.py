@@ -20,9 +20,9 @@ OTHERS = ("deployable", "ideal")
 
 def main(page: Path = PAGE) -> None:
     """Write the document, its picture and its pages."""
-    files = servers.read(list(validation.SERVERS))
-    usual = servers.held(files, levels=False)
-    others = [servers.held(files, name) for name in OTHERS]
+    files = servers.read_files(list(validation.SERVERS))
+    usual = servers.predict_files(files, levels=False)
+    others = [servers.predict_files(files, name) for name in OTHERS]
     picture, folder = page.with_suffix(".png"), page.with_suffix("")
     agreement.draw_panels(servers.panels(usual), picture)
     beyond = violations(usual.rows)

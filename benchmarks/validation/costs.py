@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.deployments.candidates import Arrangement, Candidate, label_of, market
+from inference_econ.answers.deployments.serving_options import Arrangement, Candidate, label_of, market
 from inference_econ.answers.slo import likely_ends
 from inference_econ.engine import Instances, Setup, layout_keys
 from inference_econ.errors import InputError, NothingFitsError
@@ -131,7 +131,7 @@ class Curves:
     @classmethod
     def of(cls, candidate: Candidate) -> Curves:
         """Those of a candidate of the market."""
-        seen, decoders = candidate.seen, candidate.all_decoders
+        seen, decoders = candidate.metrics, candidate.all_decoders
         return cls(
             candidate.services,
             np.asarray(1.0 / seen.tpot_seconds),
@@ -409,7 +409,7 @@ def report(
         If a file cannot be used, or has no combination with enough servers.
     """
     paths = paths or [catalog.server_files()[name] for name in FILES]
-    rows = [row for path in paths for row in measurements.read(path)]
+    rows = [row for path in paths for row in measurements.read_measurements(path)]
     usable = [row for row in rows if isinstance(row, Measurement)]
     groups = combinations(usable)
     if not groups:

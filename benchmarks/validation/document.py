@@ -17,7 +17,15 @@ from benchmarks.validation.by_engine import links, overview
 from benchmarks.validation.cost_tables import tables as cost_tables
 from benchmarks.validation.overheads import Overhead, overheads
 from inference_econ.extras import servers
-from inference_econ.extras.servers.pages.servers import LEGEND, SPECULATING, beyond, coverage, errors, held, missing
+from inference_econ.extras.servers.pages.servers import (
+    LEGEND,
+    SPECULATING,
+    beyond,
+    coverage_table,
+    errors,
+    interval_table,
+    missing,
+)
 from inference_econ.extras.servers.validation.servers import BY_NAME, NOTES
 from inference_econ.inputs import catalog
 from inference_econ.report.page import Table
@@ -90,7 +98,7 @@ def document(
         cost_tables=() if costs is None else cost_tables(costs),
         overview=overview(report),
         links=links(report, PurePath(picture).stem),
-        held=held(report),
+        held=interval_table(report),
         reached=held_out.reached(report),
         picture=picture,
         errors=errors(report),
@@ -105,7 +113,7 @@ def document(
         undetermined=held_out.undetermined(),
         groups={key: held_out.side_by_side(parts, key, held_out.MAIN) for key in _KEYS},
         overhead=overhead_table(overheads(report.counted())),
-        coverage=coverage(report),
+        coverage=coverage_table(report),
         notes=NOTES,
         speculating=SPECULATING,
         speculations=[held_out.side_by_side(speculative, key, held_out.MAIN) for key in ("engine", "speculation")],

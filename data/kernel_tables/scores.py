@@ -103,10 +103,12 @@ def seconds(phase: Phase, constants: Sequence[float] | Array, rows: Rows) -> Arr
     """Seconds of the attention of one layer: of a decode step, or of one that reads prompts."""
     if phase == "decode":
         math, memory, overlap, extra = constants
-        padding = formulas.padded_share(rows["attended"], extra_tokens=extra)
+        padding = formulas.padded_attention_share(rows["attended"], extra_tokens=extra)
         return overlapped(padding * rows["compute"] / math, padding * rows["cached"] / memory, overlap)
     math, tokens, elements = (*constants, 0.0)[:3]
-    padding = formulas.padded_share(rows["attended"], rows["width"], extra_tokens=tokens, extra_elements=elements)
+    padding = formulas.padded_attention_share(
+        rows["attended"], rows["width"], extra_tokens=tokens, extra_elements=elements
+    )
     return np.asarray(rows["compute"] / math * padding)
 
 

@@ -153,10 +153,10 @@ class SpeculationOfRuns(Spec):
 @cache
 def source_facts() -> SourceFacts:
     """Facts of ``data/published/sources.yaml``."""
-    return SourceFacts.from_document(_yaml.read(PUBLISHED / "sources.yaml"))
+    return SourceFacts.from_document(_yaml.read_yaml(PUBLISHED / "sources.yaml"))
 
 
 @cache
 def speculation_of_runs() -> SpeculationOfRuns:
     """Facts of ``data/published/speculating_runs.yaml``."""
-    return SpeculationOfRuns.from_document(_yaml.read(PUBLISHED / "speculating_runs.yaml"))
+    return SpeculationOfRuns.from_document(_yaml.read_yaml(PUBLISHED / "speculating_runs.yaml"))

@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.frontier import decode_frontier, make_grid
 from inference_econ.answers.layout_services import offer
 from inference_econ.answers.roofline_gap import (
@@ -24,9 +24,9 @@ from inference_econ.answers.roofline_gap import (
     Shortage,
     SteadyService,
     StepPart,
+    compared_parts,
     gap,
     operating_point,
-    step_parts,
     useful_seconds,
 )
 from inference_econ.engine import (
@@ -279,7 +279,7 @@ def assess_service(
     same_size, anywhere = against(0.0, setup, alike), against(0.2, setup, Space())
     ideal = against(0.8, bound, alike)
     best = _fastest(offer(bound, requests, alike), flight.concurrency)
-    parts = step_parts(flight.predicted.parts, best[0].parts, measured.seconds - flight.predicted.tpot_seconds)
+    parts = compared_parts(flight.predicted.parts, best[0].parts, measured.seconds - flight.predicted.tpot_seconds)
     if progress is not None:
         progress(1.0, "done")
     shortage = _shortage(served, flight)
@@ -473,7 +473,7 @@ def _assess_steps(
         single = np.ones(1)
         same = Plans.of(single * predicted.accelerators, single * predicted.batch, single)
         least = {name: float(seconds[0]) for name, seconds in evaluate(bound, same, "1d").parts.items()}
-        parts = step_parts(predicted.parts, least, measured.seconds - 1.0 / predicted.tokens_per_second_per_user)
+        parts = compared_parts(predicted.parts, least, measured.seconds - 1.0 / predicted.tokens_per_second_per_user)
     if progress is not None:
         progress(1.0, "done")
     tried = layouts(setup, grid).shape[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ.answers.layout_services import deployments
 from inference_econ.engine import (
     MEASURED,

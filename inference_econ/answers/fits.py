@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ.answers.deployments.service_record import layout_of
 from inference_econ.answers.layout_services import check_setup, offer
-from inference_econ.engine import Setup, Space, attention_groups, has_recipes, memory, needed_memory, node, run_by
+from inference_econ.engine import Setup, Space, attention_groups, for_engine, has_recipes, memory, needed_memory, node
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HourPrice, Requests, Traffic
 from inference_econ.records.facts import facts
@@ -178,7 +178,7 @@ def _of_sizes(setup: Setup, requests: Requests, space: Space, concurrency: int) 
 
 def _offered(setup: Setup, requests: Requests, space: Space) -> list[Services]:
     """The layouts that hold the model, as each engine runs it where it is open who serves."""
-    runs = [run_by(setup, engine) for engine in setup.engines] if has_recipes(setup) else []
+    runs = [for_engine(setup, engine) for engine in setup.engines] if has_recipes(setup) else []
     services, reasons = [], []
     for run in runs or [setup]:
         try:

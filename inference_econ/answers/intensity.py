@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array
 from inference_econ.answers.explain import ridge, stepped
 from inference_econ.engine import OperatorCosts, Pins, Plans, Setup, largest_sparsity, memory

@@ -11,17 +11,27 @@ from typing import Any
 import numpy as np
 
 from inference_econ import _work
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.deployments.recommend import Burstiness, burstiness, burstiness_at, burstiness_record
-from inference_econ.answers.deployments.service_record import Pick, bounded_load, pick_record, service_record
+from inference_econ.answers.deployments.service_record import SelectionRule, bounded_load, pick_record, service_record
 from inference_econ.answers.price import Sheet, sheet
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record, promised_rates
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
 from inference_econ.records.plain import finite_or_none
-from inference_econ.serving import Loaded, Service, Services, Trace, arrivals_of, is_unproven, kept_share, loaded, seen
-from inference_econ.serving.simulation import play
+from inference_econ.serving import (
+    Loaded,
+    Service,
+    Services,
+    Trace,
+    arrivals_of,
+    kept_share,
+    loaded,
+    needs_simulation,
+    seen,
+)
+from inference_econ.serving.simulation import simulator
 
 #: Loads that are tried where none are given, over what the fleet completes [1].
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.2)
@@ -80,7 +90,7 @@ class LoadPoint:
     @property
     def hit_rate(self) -> float | None:
         """Share of the prompt tokens that was found in the cache when it was played block by block [1]; else None."""
-        if self.simulated is None or not play.block_tokens(self.sheet.service):
+        if self.simulated is None or not simulator.block_tokens(self.sheet.service):
             return None
         return sum(self.simulated.hit_rates.values())
 
@@ -126,7 +136,7 @@ class LoadCurve(Shown):
     targets: Targets
     arrival_scv: float
     bursts: Burstiness | None
-    pick: Pick
+    pick: SelectionRule
 
     @property
     def setups(self) -> Sequence[Setup]:
@@ -198,7 +208,7 @@ def load(
     return LoadCurve(tuple(points), promised, arrival_scv, bursts, pick)
 
 
-def usual_service(layouts: Services, targets: Targets) -> tuple[Service, Pick]:
+def usual_service(layouts: Services, targets: Targets) -> tuple[Service, SelectionRule]:
     """The layout that completes most per dollar within some promises (any, if none keeps them), and that rule."""
     rates, kept = promised_rates(layouts, targets), ""
     if targets.given:
@@ -206,7 +216,7 @@ def usual_service(layouts: Services, targets: Targets) -> tuple[Service, Pick]:
     if not rates.any():
         rates = promised_rates(layouts, Targets())
     best = int(np.argmax(rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)))
-    return layouts.service(best), Pick(f"the cheapest per token when full{kept}", len(layouts))
+    return layouts.service(best), SelectionRule(f"the cheapest per token when full{kept}", len(layouts))
 
 
 def sweep(
@@ -235,7 +245,7 @@ def sweep(
         Squared coefficient of variation of the times between arrivals of the whole traffic [1].
     simulate : bool, optional
         Play every load through the simulation too, half a second or so for each, or none; by default only those for
-        which :func:`inference_econ.serving.proven.is_unproven` holds.
+        which :func:`inference_econ.serving.analytical_validity.needs_simulation` holds.
     progress : callable, optional
         Told the share of the work done.
 
@@ -266,11 +276,11 @@ def sweep(
     _work.check(work, seconds=count * (_SECONDS + _SLOT_SECONDS * service.slots), smaller=_LOADS)
     arrivals = arrivals_of(service.requests, arrival_scv).among(replicas)
     every = [loaded(service, rate / replicas, arrivals=arrivals) for rate in requests_per_second]
-    unproven = [simulate is not False and is_unproven(service, closed) for closed in every]
+    unproven = [simulate is not False and needs_simulation(service, closed) for closed in every]
     number = count if simulate else sum(unproven)
-    played_each = play.requests_of_a_rehearsal(service)
+    played_each = simulator.requests_of_a_rehearsal(service)
     work = f"{number:,} loads of {played_each:,} simulated requests each"
-    seconds, size = number * play.rehearsal_seconds(service), number * played_each * _BYTES
+    seconds, size = number * simulator.rehearsal_seconds(service), number * played_each * _BYTES
     _work.check(work, seconds=seconds, size=size, smaller=_LOADS)
     for index, (rate, closed) in enumerate(zip(requests_per_second, every, strict=True)):
         if progress is not None:
@@ -286,7 +296,7 @@ def sweep(
                 e2e_seconds=promised.e2e_seconds,
                 arrivals=arrivals,
             )
-        played = play.rehearse(service, per_replica, arrivals=arrivals) if simulate or unproven[index] else None
+        played = simulator.rehearse(service, per_replica, arrivals=arrivals) if simulate or unproven[index] else None
         load = seen(closed, played) if unproven[index] and played is not None else closed
         if load.played and kept is not None and played is not None:
             kept = played.kept_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)

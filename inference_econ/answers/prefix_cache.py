@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array
 from inference_econ.answers.deployments.service_record import layout_of
 from inference_econ.answers.layout_services import offer

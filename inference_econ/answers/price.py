@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.recommend import as_candidates, natural_rate, recommend
-from inference_econ.answers.deployments.service_record import Pick, bounded_load, pick_record, service_record
+from inference_econ.answers.deployments.service_record import SelectionRule, bounded_load, pick_record, service_record
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import FILLED, Targets, chances_record, promised_rates
 from inference_econ.engine import Setup, bounds
@@ -22,7 +22,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.inputs import USUAL_TOKENS_PER_SECOND, ModelSpec, Offer, catalog, known_offers, offers
 from inference_econ.inputs.workload.percentiles import MEAN
-from inference_econ.serving import Loaded, Service, Services, arrivals_of, loaded, served
+from inference_econ.serving import Loaded, Service, Services, arrivals_of, loaded, simulate_where_needed
 
 Priced = TypeVar("Priced")
 #: What to do where nothing is fast enough and nobody said how fast it must be.
@@ -196,7 +196,7 @@ class Sheet(Deployment, Shown):
     """SLOs."""
     usual: UsualSpeed | None = None
     """Reference speed that is assumed without an SLO."""
-    pick: Pick | None = None
+    pick: SelectionRule | None = None
     """Rule that chose the deployment; None if it was given."""
     api: Mapping[str, float] | None = None
     """Price of an API by kind of token, if that is compared [USD per 1e6 tokens]."""
@@ -372,7 +372,7 @@ def price(
     Parameters
     ----------
     offers : Services, or sequence of Candidate or Services
-        What competes, on one kind of chip (:func:`inference_econ.answers.deployments.candidates.market`,
+        What competes, on one kind of chip (:func:`inference_econ.answers.deployments.serving_options.market`,
         :func:`inference_econ.answers.layout_services.offer`).
     requests_per_second : float, optional
         The whole traffic [1/s]; by default 80 % of what an instance carries within the promises, or the smallest group
@@ -392,7 +392,7 @@ def price(
     -------
     Sheet
         Tokens by kind, their costs, and the load, which is played where closed forms are not proven
-        (:func:`inference_econ.serving.proven.served`).
+        (:func:`inference_econ.serving.analytical_validity.simulate_where_needed`).
 
     Raises
     ------
@@ -421,7 +421,7 @@ def price(
         if requests_per_second is None
         else f"the cheapest fleet{some} that serves this rate{kept}"
     )
-    return replace(cheapest, usual=usual, pick=Pick(rule, sum(map(len, candidates))))
+    return replace(cheapest, usual=usual, pick=SelectionRule(rule, sum(map(len, candidates))))
 
 
 def _priced(
@@ -465,7 +465,7 @@ def _priced(
         service,
         rate,
         replicas=int(replicas),
-        load=served(service, arrivals_of(service.requests, arrival_scv))(rate / replicas, int(replicas)),
+        load=simulate_where_needed(service, arrivals_of(service.requests, arrival_scv))(rate / replicas, int(replicas)),
     )
 
 

@@ -148,7 +148,7 @@ class Observation:
         return next((name, float(value)) for name in _FULLNESS if (value := getattr(self, name)) is not None)
 
 
-def instances_of(accelerators: int, pins: Pins) -> int:
+def instance_count(accelerators: int, pins: Pins) -> int:
     """Equal instances that some chips are [1]: one, unless what is pinned decides the size.
 
     Raises
@@ -158,7 +158,7 @@ def instances_of(accelerators: int, pins: Pins) -> int:
 
     Examples
     --------
-    >>> instances_of(8, Pins(tp=4)), instances_of(8, Pins(tp=4, dp="any"))
+    >>> instance_count(8, Pins(tp=4)), instance_count(8, Pins(tp=4, dp="any"))
     (2, 1)
     """
     size = pins.size
@@ -422,7 +422,7 @@ class Shortage:
     """Sequences that fit in that layout [1]."""
 
 
-def step_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:
+def compared_parts(parts: Mapping[str, float], ideal: Mapping[str, float], unexplained: float) -> tuple[StepPart, ...]:
     """The parts of a predicted step beside ideal ones, the largest first, and what is left of the measured time [s]."""
     shown = [
         StepPart(name, seconds, ideal[name])

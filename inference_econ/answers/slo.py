@@ -209,7 +209,7 @@ class Targets:
         distinct = {self.percentile_of(name) for name in self.given or NAMES}
         return distinct.pop() if len(distinct) == 1 else None
 
-    def seen(self, name: str, load: Loaded) -> float:
+    def statistic(self, name: str, load: Loaded) -> float:
         """Latency of one kind that the requests that count see under a load [s]."""
         times: Mapping[str, float] = getattr(load, f"{name}_seconds")
         return times[self.percentile_of(name)]
@@ -227,7 +227,7 @@ class Targets:
             if name not in self.given:
                 times[name] = seconds
                 continue
-            first, second = self.seen(name, first_load), self.seen(name, second_load)
+            first, second = self.statistic(name, first_load), self.statistic(name, second_load)
             times[name] = seconds * (first / second) if 0.0 < second < math.inf else seconds
         return self._timed(times, self.confidence)
 
@@ -264,11 +264,11 @@ class Targets:
         beside = ", ".join(word for word in (common, surely) if word)
         return f"{', '.join(texts)} ({beside})" if texts and beside else ", ".join(texts)
 
-    def broken(self, load: Loaded) -> str | None:
+    def first_violated(self, load: Loaded) -> str | None:
         """Promise that a load breaks: capacity, ttft, tpot or e2e; None if all is kept."""
         if load.saturated or load.utilization > self.fullest * (1.0 + 1e-9):
             return "capacity"
-        return next((name for name, seconds in self.given.items() if self.seen(name, load) > seconds), None)
+        return next((name for name, seconds in self.given.items() if self.statistic(name, load) > seconds), None)
 
 
 def promised_rates(layouts: Services, targets: Targets) -> Array:
@@ -420,7 +420,7 @@ def chances(service: Service, load: Loaded, targets: Targets) -> Chances:
 
 def chances_of(reading: Instances, decoding: Instances, load: Loaded, targets: Targets) -> Chances:
     """Chances of promises where some instances read prompts and others decode."""
-    seen = {name: targets.seen(name, load) for name in targets.given}
+    seen = {name: targets.statistic(name, load) for name in targets.given}
     room = math.inf if not load.utilization > 0.0 else 1.0 / load.utilization
     return Chances(
         _kept(reading, "ttft", targets.ttft_seconds, seen.get("ttft")),
@@ -516,9 +516,9 @@ def relaxations(
     for name in targets.given:
         others = targets.relaxed(name, math.inf)
         possible = [
-            (targets.seen(name, load), index)
+            (targets.statistic(name, load), index)
             for index, (service, load) in enumerate(idle)
-            if others.predicted(service).broken(load) is None
+            if others.predicted(service).first_violated(load) is None
         ]
         if possible:
             least, index = min(possible)
@@ -570,7 +570,7 @@ def best_reachable(every: Sequence[Services], targets: Targets) -> str:
     for chip, loads in chips.items():
         reached = []
         for name in targets.given or ("ttft", "tpot"):
-            seconds, size = min((targets.seen(name, load), service.accelerators) for load, service in loads)
+            seconds, size = min((targets.statistic(name, load), service.accelerators) for load, service in loads)
             reached.append(f"{name.upper()} {float(f'{1e3 * seconds:.4g}'):,.9g} ms on {size} accelerators")
         best.append(f"{chip}: {', '.join(reached)}")
     return f"Best reachable: {'; '.join(best)}"

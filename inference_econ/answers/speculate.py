@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array, Indices
 from inference_econ.answers.deployments.service_record import finite, layout_of
 from inference_econ.answers.layout_services import offer
@@ -176,7 +176,7 @@ class Speculated(Shown):
             ),
             "layout": layout_of(self.plain),
             **facts(self.plain.setup, "isl", "osl", requests=self.plain.requests),
-            "speculation": speculation_of(self).record(),
+            "speculation": chosen_speculation(self).record(),
             "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
             "plain_slots": self.plain.slots,
             "slots": self.speculating.slots,
@@ -335,7 +335,7 @@ _FOLLOWS: bounds.Follows = {
 }
 
 
-def speculation_of(speculated: Speculated) -> Speculation:
+def chosen_speculation(speculated: Speculated) -> Speculation:
     """Return how tokens are proposed in the deployment that speculates."""
     assert speculated.speculating.speculation is not None
     return speculated.speculating.speculation

@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array
 from inference_econ.errors import InputError
 from inference_econ.formulas.stack_distance import StackDistances
@@ -263,7 +263,7 @@ def trace(path: Path | str) -> TraceProfile:
     Parameters
     ----------
     path : path or str
-        A file of :func:`inference_econ.inputs.workload.traces.read`.
+        A file of :func:`inference_econ.inputs.workload.traces.read_trace`.
 
     Returns
     -------
@@ -275,7 +275,7 @@ def trace(path: Path | str) -> TraceProfile:
     InputError
         If it cannot be read, or holds no request.
     """
-    recorded = traces.read(path)
+    recorded = traces.read_trace(path)
     seen = _TraceCounts()
     for line in recorded.lines:
         seen.take(line)

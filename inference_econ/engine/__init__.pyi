@@ -8,6 +8,8 @@ from . import prefill as prefill
 from . import pricing as pricing
 from .cache import kv_bytes_per_sequence as kv_bytes_per_sequence
 from .cache import own_tokens as own_tokens
+from .chunked_prefill import mixed_step_seconds as mixed_step_seconds
+from .chunked_prefill import saved_seconds as saved_seconds
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
@@ -38,11 +40,9 @@ from .layouts.startable_pins import check_pins as check_pins
 from .layouts.startable_pins import check_startable as check_startable
 from .measured_corrections import SetupLevels as SetupLevels
 from .memory import Memory as Memory
-from .mixed import mixed_step_seconds as mixed_step_seconds
-from .mixed import saved_seconds as saved_seconds
+from .open_choices import for_engine as for_engine
 from .open_choices import has_recipes as has_recipes
 from .open_choices import lacks_engine as lacks_engine
-from .open_choices import run_by as run_by
 from .open_choices import with_cache as with_cache
 from .operator_costs import OperatorCosts as OperatorCosts
 from .operators.feed_forward import expert_thresholds as expert_thresholds
@@ -99,7 +99,7 @@ from .uncertainty import interval as interval
 from .uncertainty import likely_errors as likely_errors
 from .uncertainty import margin as margin
 from .uncertainty import outside as outside
-from .uncertainty import reasons as reasons
 from .uncertainty import subject_key as subject_key
 from .uncertainty import unknown_share as unknown_share
 from .uncertainty import unlike_layouts as unlike_layouts
+from .uncertainty import unlike_reasons as unlike_reasons

@@ -24,7 +24,7 @@ from inference_econ.engine.layouts.plans import (
 from inference_econ.engine.layouts.startable import indivisible
 from inference_econ.engine.operators.mixture import Contexts
 from inference_econ.engine.operators.work import adapter_bytes
-from inference_econ.engine.served import Served
+from inference_econ.engine.protocols import Served
 from inference_econ.inputs import (
     BYTES_PER_ELEMENT,
     Assumptions,

@@ -42,7 +42,7 @@ def with_cache(setup: Setup, kv: str | None) -> Setup:
     return replace(setup, precision=precision)
 
 
-def run_by(setup: Setup, engine: ServingEngine) -> Setup:
+def for_engine(setup: Setup, engine: ServingEngine) -> Setup:
     """Return the setup as one engine runs it: its profile, rules, cache, and layouts that it can start.
 
     Where any layout is asked for, any layout under its profile.
@@ -64,5 +64,5 @@ def run_by(setup: Setup, engine: ServingEngine) -> Setup:
     if left.cache:
         precision = with_usual_cache(precision, able, setup.model, setup.hardware)
     run = replace(setup, assumptions=opinions, engines=able, precision=precision)
-    run = run.levelled(engine.name, engine.facts.version)
+    run = run.with_corrections(engine.name, engine.facts.version)
     return replace(run, left_open=replace(left, engine=False, assumptions=run.assumptions))

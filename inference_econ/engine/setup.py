@@ -126,7 +126,7 @@ class Setup:
     left_out : tuple of str
         Engines that were asked for and cannot serve it so, and pools that are not played, with the reason in words.
     left_open : Open or None
-        What :mod:`inference_econ.answers.deployments.candidates` may choose; nothing if None.
+        What :mod:`inference_econ.answers.deployments.serving_options` may choose; nothing if None.
     levels : SetupLevels or None
         By how much measured servers of the engine differ from what the assumptions predict of them; None where no
         engine is meant, or none was measured with such a model on such a chip.
@@ -286,7 +286,7 @@ class Setup:
             opinions = with_engine(opinions, engines[0].facts, chip, changed(what_ifs["assumptions"]))
         version = str(engine or "").partition("@")[2] or None
         setup = cls(served, chip, precision, context, opinions, rate, engines=engines, left_out=left_out)
-        setup = setup.levelled(engine_name, version)
+        setup = setup.with_corrections(engine_name, version)
         if assumptions is not None:
             return setup
         left_open = Open(engine_name is None, kv is None, tuple(what_ifs["assumptions"]), setup.assumptions)
@@ -297,7 +297,7 @@ class Setup:
         formats = f"weights {self.precision.weights}, KV {self.precision.kv}"
         return f"<Setup: {self.model.name} on {self.hardware.name}; {formats}; {self.assumptions.name}>"
 
-    def levelled(self, engine: str | None = None, version: str | None = None) -> Setup:
+    def with_corrections(self, engine: str | None = None, version: str | None = None) -> Setup:
         """Return the setup with the levels of its assumptions, which are those of one engine.
 
         Parameters
@@ -315,7 +315,7 @@ class Setup:
         measured = SetupLevels.of(levels, self.model, self.hardware, self.precision, version)
         return self if measured is None else replace(self, levels=measured)
 
-    def served(self, *, apart: bool = False, speculates: bool = False) -> Setup:
+    def for_role(self, *, apart: bool = False, speculates: bool = False) -> Setup:
         """Return the setup for instances that only read prompts or only decode, or that speculate."""
         if self.levels is None:
             return self

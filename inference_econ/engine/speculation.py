@@ -294,7 +294,7 @@ def rounds(
     where groups of so many chips each hold a copy and a part of the batch; or on all chips of the instance, in the
     layout that is fastest for it, as in the published study.
     """
-    setup = setup.served(speculates=True)
+    setup = setup.for_role(speculates=True)
     serving = setup.assumptions.serving
     full = replace(plans, batch=np.maximum(plans.batch, plans.pp))
     per_round, per_sequence = speculation.host_seconds
@@ -350,7 +350,7 @@ def token_joules(setup: Setup, chip: ChipPower, plans: Plans, speculation: Specu
 
 def read_prompt(setup: Setup, plans: Plans, tokens: float, cached: float, speculation: Speculation | None) -> Prefill:
     """Time to read a prompt, by the target and then by the proposer."""
-    setup = setup.served(speculates=speculation is not None)
+    setup = setup.for_role(speculates=speculation is not None)
     target_prefill = prefill(setup, plans, tokens, cached)
     proposer = None if speculation is None else Proposer.of(setup, speculation)
     if proposer is None or proposer.setup is None:

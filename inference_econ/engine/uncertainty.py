@@ -277,8 +277,8 @@ def unlike(subject: Subject, assumptions: Assumptions) -> set[Unlike]:
         return set()
     if subject.unseen is not None:
         # Errors of predictions with levels speak for such servers, but for what lies beyond them.
-        return {reason.unlike for reason in reasons(subject, assumptions)}
-    kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in reasons(subject, assumptions))}
+        return {reason.unlike for reason in unlike_reasons(subject, assumptions)}
+    kinds: set[Unlike] = {"traffic", *(reason.unlike for reason in unlike_reasons(subject, assumptions))}
     if f"{subject.engine} {subject.version}" not in calibration.versions or not subject.version:
         kinds.add("version")
     # Expert ranks are not always recorded.
@@ -326,10 +326,10 @@ def outside(subject: Subject, assumptions: Assumptions) -> list[str]:
     list of str
         For people; empty for assumptions that were not fitted.
     """
-    return [reason.text for reason in reasons(subject, assumptions)]
+    return [reason.text for reason in unlike_reasons(subject, assumptions)]
 
 
-def reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeReason]:
+def unlike_reasons(subject: Subject, assumptions: Assumptions) -> list[UnlikeReason]:
     """Return the reasons of :func:`outside`, with what questions have in common."""
     if assumptions.calibration is None:
         return []

@@ -207,7 +207,7 @@ def recurrence_flop(state_elements: float) -> float:
     return 6 * state_elements
 
 
-def padded_share(
+def padded_attention_share(
     attended: npt.ArrayLike, width: npt.ArrayLike = np.inf, *, extra_tokens: npt.ArrayLike, extra_elements: float = 0.0
 ) -> Array:
     """Return the work whose time kernels of attention take, over the work that is needed.
@@ -236,9 +236,9 @@ def padded_share(
 
     Examples
     --------
-    >>> float(padded_share(1000, extra_tokens=100))
+    >>> float(padded_attention_share(1000, extra_tokens=100))
     1.1
-    >>> float(padded_share(1000, 128, extra_tokens=100, extra_elements=64))
+    >>> float(padded_attention_share(1000, 128, extra_tokens=100, extra_elements=64))
     1.6500000000000001
     """
     tokens = 1.0 + np.asarray(extra_tokens, dtype=float) / np.asarray(attended, dtype=float)

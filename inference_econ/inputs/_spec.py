@@ -172,8 +172,8 @@ class Spec(BaseModel, metaclass=_Readable):
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """Read a YAML file; see :func:`inference_econ.inputs._yaml.read` and :meth:`from_document` for the errors."""
-        return cls.from_document(_yaml.read(path))
+        """Read a YAML file; see :func:`inference_econ.inputs._yaml.read_yaml` and :meth:`from_document`."""
+        return cls.from_document(_yaml.read_yaml(path))
 
     @classmethod
     def _wrong(cls, document: Document, error: ValidationError) -> SpecError:

@@ -58,7 +58,7 @@ class Document:
         return f"{origin}:{line}" if line else origin
 
 
-def read(path: Path) -> Document:
+def read_yaml(path: Path) -> Document:
     """Read one YAML file whose top level is a mapping.
 
     Raises
@@ -77,7 +77,7 @@ def read(path: Path) -> Document:
 
 
 def parse(text: str, origin: str) -> Document:
-    """Read YAML text; see :func:`read` for the errors."""
+    """Read YAML text; see :func:`read_yaml` for the errors."""
     document = _parsed(text, origin)
     # Who lays others over it, or grafts parts into it, leaves that of the next reader alone.
     return Document(_copied(document.data), origin, dict(document.lines))
@@ -321,7 +321,7 @@ def _step(container: Value, key: str | int) -> Value:
 
 
 @cache
-def title(path: Path) -> str:
+def entry_title(path: Path) -> str:
     """Title that a file gives its entry, for which the rest of it is not read; empty without one."""
     line = re.search("^name: .+$", path.read_text(encoding="utf-8"), re.MULTILINE)
     # Most need no parser, which takes longer than all the rest.

@@ -34,14 +34,14 @@ from inference_econ.inputs.what_if import parsed_value
 if TYPE_CHECKING:
     from inference_econ.inputs._spec import Spec
     from inference_econ.inputs._yaml import Document, Location
-    from inference_econ.inputs.asks import ProposerName
     from inference_econ.inputs.economic_defaults import Elasticity, Learning, Ownership, PowerSpec, TierSpec
     from inference_econ.inputs.engine_specs import EngineSpec, KernelCount
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.models.acceptance import SpeculationFacts, UsualAcceptance
     from inference_econ.inputs.models.model import ModelSpec
-    from inference_econ.inputs.names import MeasuredNames
+    from inference_econ.inputs.name_matching import MeasuredNames
     from inference_econ.inputs.presets.assumptions import Assumptions
+    from inference_econ.inputs.scenario_kinds import ProposerName
     from inference_econ.inputs.scenarios.scenario import Scenario
     from inference_econ.inputs.workload.traffic import TrafficSpec
 
@@ -158,7 +158,7 @@ def meaning(kind: Kind, name: str) -> Meaning:
         return Meaning(f"profiles/{name}")
     if name in shipped or (kind == "models" and text_of(name) is not None) or _own_file(kind, name) is not None:
         return Meaning(name)
-    from inference_econ.inputs.names import meant
+    from inference_econ.inputs.name_matching import meant
 
     called = meant(kind, name)
     if called is None:
@@ -200,7 +200,7 @@ _COUNTED = re.compile(r"^\d+_?x_?")
 
 
 def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
-    from inference_econ.inputs.names import meant
+    from inference_econ.inputs.name_matching import meant
 
     word, other = _SINGULAR[kind], _OTHER.get(kind)
     if "," in name:
@@ -254,9 +254,9 @@ def server_files() -> dict[str, Path]:
 
 def measured_names() -> MeasuredNames:
     """Names as measurements write them, and those of what is in the catalogue."""
-    from inference_econ.inputs import names
+    from inference_econ.inputs import name_matching
 
-    return names.measured_names()
+    return name_matching.read_measured_names()
 
 
 @cache
@@ -318,7 +318,7 @@ def title(kind: Kind, name: str) -> str:
     """
     from inference_econ.inputs import _yaml
 
-    return _yaml.title(locate(kind, name)) or str(_read(kind, name).data["name"])
+    return _yaml.entry_title(locate(kind, name)) or str(_read(kind, name).data["name"])
 
 
 def usual_acceptance(proposer: ProposerName, target: ModelSpec | None) -> UsualAcceptance:
@@ -469,7 +469,7 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
         from inference_econ.inputs import huggingface
 
         return huggingface.import_document(path)
-    document = _yaml.read(path)
+    document = _yaml.read_yaml(path)
     base = document.data.get("extends") if kind in _EXTENDED else None
     if base is None:
         return document
@@ -511,7 +511,7 @@ def _graft_levels(document: Document, name: str) -> None:
 
     profile = Path(name).name if name in names("assumptions") else ""
     if profile in part_names("levels"):
-        _yaml.graft(document, ("levels",), _yaml.read(folder("assumptions") / "levels" / f"{profile}.yaml"))
+        _yaml.graft(document, ("levels",), _yaml.read_yaml(folder("assumptions") / "levels" / f"{profile}.yaml"))
     levels = document.data.get("levels")
     over = levels.get("profile") if isinstance(levels, dict) else None
     if isinstance(levels, dict) and over in names("assumptions") and levels.get("constants") != constants_of(str(over)):
@@ -560,4 +560,4 @@ def _graft_files(document: Document) -> None:
             if isinstance(name, str) and name not in shipped:
                 raise InputError(f"{document.where(place)}: unknown {part} {name!r}; known: {', '.join(shipped)}")
             if isinstance(name, str):
-                _yaml.graft(document, place, _yaml.read(folder("assumptions") / part / f"{name}.yaml"))
+                _yaml.graft(document, place, _yaml.read_yaml(folder("assumptions") / part / f"{name}.yaml"))

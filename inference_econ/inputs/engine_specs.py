@@ -23,9 +23,9 @@ from inference_econ.inputs._spec import (
     _plain_base,
 )
 from inference_econ.inputs._yaml import Location
-from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.layers import MixerKind
+from inference_econ.inputs.scenario_kinds import ProposerName
 
 if TYPE_CHECKING:
     from inference_econ.inputs.hardware import HardwareSpec

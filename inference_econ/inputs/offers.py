@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from inference_econ.errors import InputError, SpecError, UnknownNameError
-from inference_econ.inputs import _yaml, csv_table, names
+from inference_econ.inputs import _yaml, csv_table, name_matching
 from inference_econ.inputs._spec import Date, Spec
 from inference_econ.inputs.scope import files_allowed, read_text
 
@@ -60,7 +60,7 @@ class _Offers(Spec):
 _NUMBERS = tuple(name for name in Offer.model_fields if name.startswith(("dollars_", "tokens_", "ttft_")))
 
 
-def read(path: Path) -> tuple[Offer, ...]:
+def read_offers(path: Path) -> tuple[Offer, ...]:
     """Read offers: CSV with a column for each field of :class:`Offer`; a blank cell says nothing.
 
     Raises
@@ -93,7 +93,7 @@ def known_offers() -> tuple[Offer, ...]:
     ['Fireworks', 'Fireworks']
     """
     file = own_file()
-    return (*_shipped(), *(read(file) if files_allowed() and file.is_file() else ()))
+    return (*_shipped(), *(read_offers(file) if files_allowed() and file.is_file() else ()))
 
 
 def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:
@@ -110,7 +110,7 @@ def latest(offers: Iterable[Offer]) -> tuple[Offer, ...]:
 def _shipped() -> tuple[Offer, ...]:
     from inference_econ.inputs import catalog
 
-    return read(catalog.measured_files()["offers"])
+    return read_offers(catalog.measured_files()["offers"])
 
 
 #: Columns of a table of one's own, and what they are called in offers.
@@ -228,7 +228,7 @@ def _model(written: str) -> str:
     """The catalogue's name of a model, with or without who made it; empty where there is none."""
     for text in dict.fromkeys((written, written.rpartition("/")[2])):
         try:
-            meaning = names.meant("models", text)
+            meaning = name_matching.meant("models", text)
         except UnknownNameError:
             continue
         if meaning is not None:
@@ -237,7 +237,7 @@ def _model(written: str) -> str:
 
 
 def csv_of(offers: tuple[Offer, ...]) -> str:
-    """Offers as :func:`inference_econ.inputs.offers.read` reads them."""
+    """Offers as :func:`inference_econ.inputs.offers.read_offers` reads them."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(Offer.model_fields), lineterminator="\n")
     writer.writeheader()

@@ -132,7 +132,7 @@ def load_answer(path: str | Path) -> SavedAnswer:
     Parameters
     ----------
     path : str or Path
-        What :meth:`inference_econ._shown.Shown.save` wrote, or ``-o answer.json`` on the command line.
+        What :meth:`inference_econ._answer.Shown.save` wrote, or ``-o answer.json`` on the command line.
 
     Returns
     -------

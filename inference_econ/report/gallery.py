@@ -116,7 +116,7 @@ def reproduce(folder: Path | str, *, progress: Progress | None = None) -> Reprod
                 progress(index / len(names), name.removeprefix("paper/"))
             result = run(name)
             compared += result.cells
-            drawings.append(artist.submit(write, result, target / name.removeprefix("paper/")))
+            drawings.append(artist.submit(write_scenario, result, target / name.removeprefix("paper/")))
         for drawing in drawings:
             written += drawing.result()
     return Reproduction(tuple(compared), tuple(written), time.perf_counter() - start)
@@ -149,7 +149,7 @@ def _places(scenario: Scenario, stem: Path) -> list[Path]:
     return [stem.with_suffix(ending) for ending in endings]
 
 
-def write(result: Result, stem: Path) -> list[Path]:
+def write_scenario(result: Result, stem: Path) -> list[Path]:
     """Write the figure (SVG and PNG) of a scenario if it has one, and the data behind figure or table as CSV."""
     *pictures, data = made = _places(result.scenario, stem)
     files.write_text(data, csv_text(result.to_frame()))

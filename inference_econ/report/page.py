@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ.engine import Setup
 from inference_econ.records.files import CHARTS, PICTURES
 from inference_econ.records.plain import Frame, frame_of, named
@@ -177,7 +177,7 @@ class Page(ABC):
         """
         if not self.has_picture:
             raise NotImplementedError(f"{type(self).__name__} has no picture: {path}")
-        charts.write(next(iter(self.charts().values())), path)
+        charts.write_chart(next(iter(self.charts().values())), path)
 
     def question(self) -> str:
         """The question in one sentence: the title of the first table, unless there is a better one."""

@@ -1,6 +1,6 @@
 """Answers of the Python API on their way to ink: functions by which each one shows itself.
 
-:class:`inference_econ._shown.Shown` has their names, and loads them when an answer is shown.
+:class:`inference_econ._answer.Shown` has their names, and loads them when an answer is shown.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inference_econ._answer import Shown
 from inference_econ._named import named
-from inference_econ._shown import Shown
 
 if TYPE_CHECKING:
     from inference_econ.report.page import AnswerPage
@@ -24,37 +24,37 @@ def page(answer: Shown) -> AnswerPage[Any]:
 
 
 def picture(answer: Shown, path: str | Path | None) -> Picture:
-    """See :meth:`inference_econ._shown.Shown.plot`."""
+    """See :meth:`inference_econ._answer.Shown.plot`."""
     from inference_econ.report import picture
 
-    return picture.picture(page(answer), path)
+    return picture.page_picture(page(answer), path)
 
 
 def markdown(answer: Shown) -> str:
-    """See :meth:`inference_econ._shown.Shown.save`."""
+    """See :meth:`inference_econ._answer.Shown.save`."""
     return page(answer).markdown()
 
 
 def report(answer: Shown, path: str | Path) -> None:
-    """See :meth:`inference_econ._shown.Shown.report`."""
+    """See :meth:`inference_econ._answer.Shown.report`."""
     named("extras.web.document:write_page")(path, page(answer))
 
 
 def launch(answer: Shown, to: str | None) -> str:
-    """See :meth:`inference_econ._shown.Shown.launch`."""
+    """See :meth:`inference_econ._answer.Shown.launch`."""
     from inference_econ.errors import InputError
-    from inference_econ.report.questions.launch import started
+    from inference_econ.report.questions.launch import start_script
 
     start = page(answer).start()
     if start is None:
         raise InputError(
             f"{type(answer).__name__} starts nothing; recommend, price, load and frontier choose what does"
         )
-    return started(start, to)
+    return start_script(start, to)
 
 
 def html(answer: Shown) -> str:
-    """See :meth:`inference_econ._shown.Shown._repr_html_`."""
+    """See :meth:`inference_econ._answer.Shown._repr_html_`."""
     from inference_econ.report import picture
 
-    return picture.html(page(answer))
+    return picture.page_html(page(answer))

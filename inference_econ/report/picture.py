@@ -54,7 +54,7 @@ class Picture:
         return f"<Picture: {len(self.svg):,} characters of SVG>"
 
 
-def picture(page: Page, path: str | Path | None = None) -> Picture:
+def page_picture(page: Page, path: str | Path | None = None) -> Picture:
     """The picture of an answer, written to a path as well if there is one.
 
     Raises
@@ -75,15 +75,15 @@ def picture(page: Page, path: str | Path | None = None) -> Picture:
             text = copy.read_text(encoding="utf-8")
         return Picture(text[text.index("<svg") :])
     if target is not None:
-        charts.write(chart, target)
+        charts.write_chart(chart, target)
     return Picture(charts.svg(chart), chart)
 
 
-def html(page: Page) -> str:
+def page_html(page: Page) -> str:
     """Tables and picture of an answer as HTML."""
     from jinja2 import Environment
     from markupsafe import Markup
 
-    drawing = Markup(picture(page).svg) if page.has_picture else ""
+    drawing = Markup(page_picture(page).svg) if page.has_picture else ""
     template = Environment(autoescape=True).from_string(_HTML)
     return template.render(tables=page.tables(), drawing=drawing)

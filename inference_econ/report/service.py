@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from inference_econ.answers.deployments.recommend import POISSON, Burstiness
-from inference_econ.answers.deployments.service_record import Pick, layout_of, statistics
+from inference_econ.answers.deployments.service_record import SelectionRule, layout_of, statistics
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import NAMES, Chances, Targets
 from inference_econ.engine import Setup, chip_power
@@ -94,7 +94,7 @@ def burstiness_note(compared: Burstiness, targets: Targets, *, promised: bool = 
         assumed = f"those of {compared.traffic}"
     verdict = f"at {100 * compared.assumed.utilization:.0f} % load it would see "
     if promised and targets.given:
-        broken = targets.broken(compared.other)
+        broken = targets.first_violated(compared.other)
         kept = "meets its SLOs" if broken is None else f"breaks its SLO of the {broken.upper()}"
         verdict = f"the first fleet {kept}: "
     instead = _instead(compared.assumed, compared.other, targets)
@@ -116,14 +116,14 @@ def arrivals_label(scv: float) -> str:
 def _instead(load: Loaded, other: Loaded, targets: Targets) -> str:
     """Both latencies under other arrivals, and as they are."""
     if other.saturated:
-        waited = _rounded(targets.seen("ttft", load))
+        waited = _rounded(targets.statistic("ttft", load))
         return f"queues that grow without end (TTFT {targets.percentile_of('ttft')} now {waited})"
     texts = (
-        f"{name.upper()} {targets.percentile_of(name)} {_rounded(targets.seen(name, other))}, not {_rounded(now)}"
+        f"{name.upper()} {targets.percentile_of(name)} {_rounded(targets.statistic(name, other))}, not {_rounded(now)}"
         for name in ("ttft", "tpot")
-        if (now := targets.seen(name, load))  # a request of one token has no time between tokens
+        if (now := targets.statistic(name, load))  # a request of one token has no time between tokens
     )
-    quicker = targets.seen("tpot", other) < (1.0 - _LESS) * targets.seen("tpot", load)
+    quicker = targets.statistic("tpot", other) < (1.0 - _LESS) * targets.statistic("tpot", load)
     burstier = other.arrivals.scv > load.arrivals.scv
     return "; ".join(texts) + (", as prompts that come together share steps" if quicker and burstier else "")
 
@@ -229,7 +229,7 @@ def fleet_name(service: Service, replicas: int) -> str:
     )
 
 
-def picked(service: Service, pick: Pick | None) -> list[str]:
+def picked(service: Service, pick: SelectionRule | None) -> list[str]:
     """Sentence on the layout that was taken, the rule, and how to take another."""
     if pick is None:
         return []

@@ -22,7 +22,7 @@ def of_chip(price: Prices, chip: str) -> Rate | None:
     return price.get(chip) if isinstance(price, Mapping) else price
 
 
-def of_chips(price: Prices, chips: Sequence[str]) -> Prices:
+def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
     """The rates of all chips of a question: one kind and seller for all by default, where their files list one.
 
     Raises
@@ -56,7 +56,7 @@ def of_compared(price: Prices, chips: Sequence[str]) -> Prices:
     InputError
         If a chip is named that is not compared.
     """
-    return of_chips(price, chips) if isinstance(price, Mapping) else price
+    return prices_of_chips(price, chips) if isinstance(price, Mapping) else price
 
 
 def offered(model: ModelSpec, text: str) -> tuple[Mapping[str, float], Offer | None]:

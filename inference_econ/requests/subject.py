@@ -17,7 +17,7 @@ from inference_econ.requests.tables import SHOWN
 from inference_econ.requests.workload import context_or_lengths, decode_steps
 
 if TYPE_CHECKING:
-    from inference_econ.answers.deployments.candidates import Arrangement, Candidate, Proposer
+    from inference_econ.answers.deployments.serving_options import Arrangement, Candidate, Proposer
     from inference_econ.engine import Pins, Setup, Space, Speculation
     from inference_econ.inputs import Requests
     from inference_econ.serving import Services
@@ -84,7 +84,7 @@ def setup(request: Request, hardware: str | None = None) -> Setup:
     from inference_econ.answers.settings import setup_of
 
     if hardware is None:
-        prices.of_chips(request.price, (request.hardware,))
+        prices.prices_of_chips(request.price, (request.hardware,))
     resolved = setup_of(settings(request, hardware), engine(request))
     grid = request.carbon
     return replace(resolved, rent=request.rent, grid=None if grid is None else inputs.economic_defaults.grid(grid))
@@ -181,7 +181,7 @@ def proposed(request: Request, hardware: str | None = None) -> Proposer:
     InputError
         See :func:`speculation`.
     """
-    from inference_econ.answers.deployments.candidates import RECIPE
+    from inference_econ.answers.deployments.serving_options import RECIPE
 
     named = speculation(request, hardware)
     return named if named is not None or request.no_speculation else RECIPE
@@ -257,7 +257,7 @@ def candidates(
     InputError
         If the options contradict each other.
     """
-    from inference_econ.answers.deployments.candidates import Pooling, market
+    from inference_econ.answers.deployments.serving_options import Pooling, market
 
     decode = None if request.decode_on is None else setup(request, request.decode_on)
     return market(
@@ -294,7 +294,7 @@ def arrangement(request: Request) -> Arrangement:
     return "together" if request.together else "apart" if request.apart else "both"
 
 
-def of_chips(request: Request, requests: Requests, chips: Sequence[str] | None = None) -> list[Candidate]:
+def candidates_on_chips(request: Request, requests: Requests, chips: Sequence[str] | None = None) -> list[Candidate]:
     """Candidates on several kinds of chips; on those of the request by default.
 
     Raises

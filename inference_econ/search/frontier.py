@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array, Indices, Progress
 from inference_econ.engine import (
     InstanceGrid,

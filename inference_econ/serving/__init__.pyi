@@ -2,6 +2,9 @@
 
 from . import services as services
 from . import steady as steady
+from .analytical_validity import needs_simulation as needs_simulation
+from .analytical_validity import seen as seen
+from .analytical_validity import simulate_where_needed as simulate_where_needed
 from .lengths import levels as levels
 from .lengths import new_tokens as new_tokens
 from .lengths import quantiles as quantiles
@@ -11,15 +14,11 @@ from .load import check_rate as check_rate
 from .load import kept_share as kept_share
 from .load import loaded as loaded
 from .power import request_joules as request_joules
-from .proven import is_unproven as is_unproven
-from .proven import seen as seen
-from .proven import served as served
 from .services import Service as Service
 from .services import Services as Services
 from .services import every_service as every_service
 from .services import layouts as layouts
 from .services import slots_of as slots_of
-from .simulation.apart import Writing as Writing
 from .simulation.arrivals import ArrivalProcess as ArrivalProcess
 from .simulation.arrivals import Changing as Changing
 from .simulation.arrivals import Gamma as Gamma
@@ -29,9 +28,10 @@ from .simulation.arrivals import Session as Session
 from .simulation.arrivals import Sessions as Sessions
 from .simulation.arrivals import Usual as Usual
 from .simulation.arrivals import arrivals_of as arrivals_of
-from .simulation.arrivals import calmest as calmest
+from .simulation.arrivals import as_poisson as as_poisson
 from .simulation.arrivals import draw_sessions as draw_sessions
 from .simulation.arrivals import usual as usual
+from .simulation.disaggregated import Writing as Writing
 from .simulation.events import HBM as HBM
 from .simulation.events import Router as Router
 from .simulation.events import Server as Server

@@ -15,7 +15,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import queueing, special
 from inference_econ.inputs import Requests
 from inference_econ.serving.lengths import levels, new_tokens, quantiles
-from inference_econ.serving.prompts import several_fit
+from inference_econ.serving.prefill_interference import several_fit
 from inference_econ.serving.services import Service
 from inference_econ.serving.simulation.arrivals import POISSON, ArrivalProcess
 from inference_econ.serving.statistics import of_sample
@@ -125,7 +125,7 @@ def _shuffled(count: int, respect: str, place: int) -> Array:
     return np.random.default_rng([count, place, *respect.encode()]).permutation(levels(count))
 
 
-def in_shared_steps(states: Steady, drawn: LengthSample, bursts: float, steps_ahead: float) -> Array:
+def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_ahead: float) -> Array:
     """Waits of prompts that share steps with decoding and with each other, shape (count,) [s].
 
     Parameters
@@ -173,7 +173,7 @@ def in_shared_steps(states: Steady, drawn: LengthSample, bursts: float, steps_ah
 
 
 def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
-    """Waits of prompts that are read one after the other, shape (count,) [s]; see :func:`in_shared_steps`.
+    """Waits of prompts that are read one after the other, shape (count,) [s]; see :func:`shared_step_waits`.
 
     Notes
     -----
@@ -188,7 +188,7 @@ def in_turn(states: Steady, drawn: LengthSample, bursts: float) -> Array:
 
 
 def per_token(states: Steady, drawn: LengthSample) -> Array:
-    """Mean time between two tokens of each request, shape (count,) [s]; see :func:`in_shared_steps`.
+    """Mean time between two tokens of each request, shape (count,) [s]; see :func:`shared_step_waits`.
 
     Notes
     -----
@@ -413,7 +413,7 @@ def _seen(service: Service, queue: queueing.Load, state: Steady, arrivals: Arriv
     scv, setup = service.requests.isl.scv, service.setup
     bursts = (arrivals.scv + scv) / (1.0 + scv)
     if several_fit(setup, service.requests):
-        waits = in_shared_steps(states, drawn, bursts, setup.assumptions.host.steps_ahead)
+        waits = shared_step_waits(states, drawn, bursts, setup.assumptions.host.steps_ahead)
     else:
         waits = in_turn(states, drawn, bursts)
     ttft = states.fixed_seconds + states.prompts.beyond_mean(drawn.prompts(), states.beside_seconds) + waits

@@ -95,7 +95,7 @@ def _ends(setup: Setup, plans: Plans, speculation: Speculation | None) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class Crowding:
+class KvPressure:
     """Memory that requests of each group of attention ranks lack when many are in flight.
 
     Attributes
@@ -137,7 +137,7 @@ class Crowding:
     @classmethod
     def of(
         cls, setup: Setup, requests: Requests, plans: Plans, slots: Array, speculation: Speculation | None = None
-    ) -> Crowding:
+    ) -> KvPressure:
         """Of n layouts with some slots each [1], shape (n,); who runs more than fit has the memory for them."""
         groups = np.broadcast_to(attention_groups(plans, setup.assumptions.layout), slots.shape)
         batch = np.maximum(slots, groups)
@@ -156,7 +156,7 @@ class Crowding:
         deviation = growth * np.sqrt(variance)
         return cls(slots, groups, room, deviation, together, free, answer, float(requests.new_tokens))
 
-    def take(self, indices: Indices) -> Crowding:
+    def take(self, indices: Indices) -> KvPressure:
         """Of some of the layouts."""
         of_layouts = (self.slots, self.groups, self.room, self.deviation, self.free)
         slots, groups, room, deviation, free = (values[indices] for values in of_layouts)
@@ -228,7 +228,7 @@ class Services:
     requests: Requests
     plans: Plans
     slots: Array
-    crowding: Crowding | None
+    crowding: KvPressure | None
     steady: Callable[[], Steady]
     decoding: Callable[[], tuple[Array, Array]]
     speculation: Speculation | None = None
@@ -476,7 +476,7 @@ def services(
     speculation : Speculation, optional
         Who proposes tokens, on the same chips.
     """
-    setup = setup.served(speculates=speculation is not None)
+    setup = setup.for_role(speculates=speculation is not None)
     slots, chunk = np.minimum(slots, _MOST_SLOTS), setup.assumptions.serving.prefill_chunk
     if chunk and requests.decode_steps > 0.0:
         # Prompts that fit the steps of one answer, and that answer: more cannot be decoding.
@@ -484,7 +484,7 @@ def services(
         slots = np.minimum(slots, 1.0 + np.floor(requests.decode_steps * chunk * groups / requests.new_tokens))
     rules = setup.admission
     kept_free = rules is not None and rules.evicted == "nobody"
-    crowding = None if kept_free else Crowding.of(setup, requests, plans, slots, speculation)
+    crowding = None if kept_free else KvPressure.of(setup, requests, plans, slots, speculation)
     running = slots if crowding is None else crowding.in_flight
     of_running, every = (_batches(most, batches) for most in (running, slots))
 
@@ -503,7 +503,7 @@ def states_of(
     batches: Array,
     requests: Requests,
     speculation: Speculation | None = None,
-    crowding: Crowding | None = None,
+    crowding: KvPressure | None = None,
 ) -> Steady:
     """Steady states of n layouts, each at batches of its own [1], shape (n, k); some at a time, so that memory is."""
     states = Steady.stacked([steady(setup, some, requests, speculation) for some in _portions(plans, batches)])

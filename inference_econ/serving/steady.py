@@ -23,16 +23,16 @@ from inference_econ.engine import (
 )
 from inference_econ.inputs import Requests
 from inference_econ.serving.lengths import PromptTimes
-from inference_econ.serving.prompts import (
+from inference_econ.serving.prefill_interference import (
     LEAST,
     Added,
     Batches,
     Parts,
     SharedWork,
-    beside,
-    held,
+    chunked_steps,
+    delayed,
     in_shared_steps,
-    paused,
+    prefill_first,
     several_fit,
     waits,
 )
@@ -254,12 +254,12 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     prefill of a new one, for which decoding waits (or by which steps get longer, with chunks: the mean is the
     same). A step thus takes T(B) + (B - 1) / decode_steps x P. Where prompts share steps with decoding, P is what
     chips work for it, or what is left of the time that the host launches it: see
-    :func:`inference_econ.serving.prompts.beside`. Those that begin in the same step are read together, and each
-    takes less (:func:`inference_econ.engine.prefill.shared_steps`); where decoding pauses, that counts if more than
-    one begins per step on average. The number in flight follows from the share of its time that a request decodes,
-    as an arriving one finds the others (Reiser and Lavenberg, 1980), but no instance is more than busy. A new
-    prompt waits for the rest of the running step and for prompts before it: see
-    :func:`inference_econ.serving.prompts.waits`.
+    :func:`inference_econ.serving.prefill_interference.chunked_steps`. Those that begin in the same step are read
+    together, and each takes less (:func:`inference_econ.engine.prefill.shared_steps`); where decoding pauses, that
+    counts if more than one begins per step on average. The number in flight follows from the share of its time that a
+    request decodes, as an arriving one finds the others (Reiser and Lavenberg, 1980), but no instance is more than busy.
+    A new prompt waits for the rest of the running step and for prompts before it: see
+    :func:`inference_econ.serving.prefill_interference.waits`.
 
     With speculation there are (osl - 1) / V rounds per answer in the place of osl - 1 steps, V tokens each on
     average. Prefill is not made shorter by it, so that it weighs more: its share per token stays (B - 1) / (osl -
@@ -272,11 +272,11 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     if not setup.assumptions.serving.prefill_chunk:
         nothing = np.zeros_like(batches.decode)
         turn = reading.busy_seconds
-        return _state(batches, _in_turns(batches, paused(batches), reading.seconds, np.zeros(()), nothing, turn))
+        return _state(batches, _in_turns(batches, prefill_first(batches), reading.seconds, np.zeros(()), nothing, turn))
     # Decoding beside a prompt is work for the chips while the host launches kernels.
     decoding = batches.company * (batches.decode - batches.saved)
     own = reading.chip_share * reading.seconds + reading.chunks * decoding
-    idle, added = np.maximum(reading.seconds - own, 0.0), beside(batches)
+    idle, added = np.maximum(reading.seconds - own, 0.0), chunked_steps(batches)
     if several_fit(setup, requests):
         ahead, step = in_shared_steps(batches, added)
         # Nor does a prompt wait for those ahead while it waits for the host anyway.
@@ -288,7 +288,7 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     if not setup.held_steps or np.all(groups == 1.0):
         return state
     # Groups of attention ranks hold prompts back for some decode steps at most.
-    added, wait = held(batches, setup.held_steps)
+    added, wait = delayed(batches, setup.held_steps)
     own, wait = own + batches.company * added.joined, batches.company * wait
     prompts = _Reading(added, own, idle, wait, batches.decode, added.following, decoding)
     return state.or_better(_state(batches, prompts), groups > 1.0)

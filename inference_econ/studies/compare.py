@@ -176,7 +176,7 @@ def compare(
     progress : callable, optional
         Told the share of the work done.
     **settings
-        Fields of :class:`inference_econ.inputs.asks.Settings`, for all series. Number formats (``weights``,
+        Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all series. Number formats (``weights``,
         ``activations``, ``kv``), ``assumptions``, ``engine`` and lengths (``context``, ``isl``, ``osl``) may be lists,
         all of which are compared.
 

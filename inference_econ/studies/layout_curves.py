@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from inference_econ._types import Array
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, step_parts
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.engine import ContinuousLayouts
 from inference_econ.formulas import money, pareto
 from inference_econ.search import Frontier
@@ -131,10 +131,10 @@ class LayoutCurves(CostCurves):
         candidate, plans = self.candidate, self.candidate.plans
         columns = (plans.accelerators, plans.pp, plans.attention_ranks, np.ones(1) if plans.ep is None else plans.ep)
         keys = list(zip(*(np.broadcast_to(column, plans.shape).tolist() for column in columns), strict=True))
-        speeds, flights = np.asarray(1.0 / candidate.seen.tpot_seconds), candidate.seen.concurrency
+        speeds, flights = np.asarray(1.0 / candidate.metrics.tpot_seconds), candidate.metrics.concurrency
         # Pools that cannot be have no requests in flight.
         flights = np.where(np.isfinite(speeds), flights / candidate.all_decoders, np.nan)
-        chips = np.broadcast_to(candidate.seen.accelerators, speeds.shape)
+        chips = np.broadcast_to(candidate.metrics.accelerators, speeds.shape)
         return _States(keys, speeds, candidate.kept_dollars(self.front.promises), flights, chips)
 
     def states(self, layout: LayoutKey | None = None) -> _States:
@@ -159,7 +159,7 @@ class LayoutCurves(CostCurves):
         held, row = self.held(layout, concurrency), self._rows(layout)[:1]
         if not np.isfinite(held.tokens_per_second) or self.candidate.speculation is not None:
             return {}
-        flights, batches = self._all.flights[row[0]], self.candidate.seen.batch[row[0]]
+        flights, batches = self._all.flights[row[0]], self.candidate.metrics.batch[row[0]]
         batch = np.exp(np.interp(np.log(concurrency), np.log(flights), np.log(batches)))
         tpot = np.array([1.0 / held.tokens_per_second])
         return {name: float(part[0]) for name, part in step_parts(self.candidate, row, np.array([batch]), tpot).items()}
@@ -171,7 +171,7 @@ class LayoutCurves(CostCurves):
 
     def accelerators(self, layout: LayoutKey, concurrency: float) -> float:
         """Chips of what is deployed together: an instance, or of pools the group of the same batch [1]."""
-        return float(self.candidate.seen.accelerators[self._nearest(layout, concurrency)])
+        return float(self.candidate.metrics.accelerators[self._nearest(layout, concurrency)])
 
     def _nearest(self, layout: LayoutKey, concurrency: float) -> tuple[int, int]:
         """The layout, and its batch that is nearest to so many requests in flight of an instance that decodes [1]."""

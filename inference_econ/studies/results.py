@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array
 from inference_econ.answers.assess import Assessment
 from inference_econ.answers.deployments.serving_frontier import SLOWEST, ServiceFrontier, ServicePoint

@@ -8,10 +8,10 @@ from typing import cast
 
 from inference_econ._types import Progress
 from inference_econ.answers.assess import Assessment, assess
-from inference_econ.answers.deployments.candidates import RECIPE, market
 from inference_econ.answers.deployments.serving_frontier import service_frontier
+from inference_econ.answers.deployments.serving_options import RECIPE, market
 from inference_econ.answers.frontier import decode_frontier
-from inference_econ.answers.roofline_gap import Observation, instances_of
+from inference_econ.answers.roofline_gap import Observation, instance_count
 from inference_econ.answers.settings import pins_of, promises_of, requests_of, setup_of, space_of, speculation_of
 from inference_econ.errors import InputError
 from inference_econ.inputs import (
@@ -111,7 +111,7 @@ def assessment_of(ask: AssessAsk, *, progress: Progress | None = None) -> Assess
     context = filled.context if filled.context is not None or lengths else MEAN_CONTEXT
     traffic = Traffic(isl=filled.isl, osl=filled.osl) if lengths else Traffic(context=context)
     fullness = {name: getattr(ask, name) for name in ("utilization", "batch", "throughput")}
-    observed = Observation(ask.tokens_per_second, ask.gpus, **fullness, instances=instances_of(ask.gpus, pins))
+    observed = Observation(ask.tokens_per_second, ask.gpus, **fullness, instances=instance_count(ask.gpus, pins))
     return assess(setup_of(filled), traffic, observed, pins, progress=progress)
 
 
@@ -205,7 +205,7 @@ def _of_specification(filled: Settings, name: str) -> float:
         raise InputError(f"{name!r} is no number of a question; specifications: {allowed}")
     value: object = getattr(setup_of(filled), specification)
     if isinstance(value, ModelSpec) and path in sizes.SHORT_KEYS:
-        value = sizes.value_of(value, path)
+        value = sizes.model_value(value, path)
     else:
         for part in path.split("."):
             value = _part(value, part)

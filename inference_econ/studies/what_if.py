@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from inference_econ import _work
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup

@@ -163,7 +163,7 @@ def _of_question(settings: Settings, setup: Setup) -> Iterator[Input]:
     if any(getattr(settings, name) for name in PROPOSERS) and isinstance(settings.acceptance, (int, float)):
         yield made("acceptance", "acceptance", "", "acceptance")
     for key, label in _COUNTS.items():
-        if sizes.value_of(setup.model, key) is not None:
+        if sizes.model_value(setup.model, key) is not None:
             yield made(key, label, "", f"model.{key}", whole=True)
 
 
@@ -199,7 +199,7 @@ def ratios(varied: Input, setup: Setup, low: float, high: float, steps: int = 2)
 
 def _possible(key: str, setup: Setup, wanted: float) -> float:
     """The number nearest to a wanted one that layers, heads or experts of the model can have."""
-    model, now = setup.model, sizes.value_of(setup.model, key)
+    model, now = setup.model, sizes.model_value(setup.model, key)
     grouped = [block.attention for block in model.blocks if isinstance(block.attention, GroupedQueryAttention)]
     if key == "layers":
         return float(max(len(model.blocks), nearest(wanted, math.gcd(model.layers, _STAGES))))

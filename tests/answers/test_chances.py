@@ -8,12 +8,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.most_traffic import most_traffic
 from inference_econ.answers.deployments.recommend import natural_rate, recommend
-from inference_econ.answers.disaggregated import fleets
-from inference_econ.answers.disaggregated import fleets as budget
-from inference_econ.answers.disaggregated.load import Terms
+from inference_econ.answers.deployments.serving_options import Candidate
+from inference_econ.answers.disaggregated import size_pools
+from inference_econ.answers.disaggregated import size_pools as budget
+from inference_econ.answers.disaggregated.load import DisaggregationTerms
 from inference_econ.answers.load import sweep
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import Targets, chances, margins, promised_rates
@@ -39,7 +39,7 @@ def test_a_plan_keeps_each_promise_with_its_confidence() -> None:
     for choice in sure:
         assert all(chance is None or chance >= 0.8 - 1e-9 for chance in chances(choice.service, choice.load, SURE))
         if choice.replicas > 1 and choice.binding != "capacity":
-            assert SURE.predicted(choice.service).broken(choice.load) is None
+            assert SURE.predicted(choice.service).first_violated(choice.load) is None
     least = [min(chance or 1.0 for chance in chances(plan[0].service, plan[0].load, FREE)) for plan in (free, sure)]
     assert least[0] < least[1]
 
@@ -92,8 +92,8 @@ def test_fewer_requests_are_kept_surely() -> None:
 def test_two_pools_keep_promises_with_their_confidence() -> None:
     requests = Requests(isl=Length.parse("2000"), osl=Length.parse("300"))
     pools = asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=PROFILE, price=2.0, max_accelerators=2)
-    free, sure = Terms(FREE), Terms(SURE)
-    fleet, cheaper = (fleets.smallest(pools, 30.0, terms) for terms in (sure, free))
+    free, sure = DisaggregationTerms(FREE), DisaggregationTerms(SURE)
+    fleet, cheaper = (size_pools.smallest(pools, 30.0, terms) for terms in (sure, free))
     assert fleet is not None and cheaper is not None
     assert fleet.dollars_per_hour >= cheaper.dollars_per_hour
     assert all(chance is None or chance >= 0.8 - 1e-9 for chance in fleet.chances(SURE))
@@ -101,7 +101,7 @@ def test_two_pools_keep_promises_with_their_confidence() -> None:
     assert more is not None and less is not None
     assert less.load.requests_per_second < more.load.requests_per_second
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 25 ms \(p90, with 80 %\)"):
-        fleets.smallest(pools, 30.0, Terms(Targets(0.025, confidence=0.8)))
+        size_pools.smallest(pools, 30.0, DisaggregationTerms(Targets(0.025, confidence=0.8)))
 
 
 def test_assumptions_that_were_fitted_to_nothing_promise_nothing() -> None:

@@ -15,7 +15,7 @@ from inference_econ.answers.price import sheet
 from inference_econ.answers.slo import Targets
 from inference_econ.errors import InputError
 from inference_econ.report.questions.load import LoadPage, load_charts, loads_under
-from inference_econ.serving import is_unproven, kept_share
+from inference_econ.serving import kept_share, needs_simulation
 from tests.offered import offer_of, service_of
 
 PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
@@ -39,7 +39,7 @@ def test_a_point_is_a_priced_load() -> None:
     service = service_of()
     for point in points():
         assert point.closed == sheet(service, point.requests_per_second).load
-        assert point.load.played is is_unproven(service, point.closed)
+        assert point.load.played is needs_simulation(service, point.closed)
         again = sheet(service, point.requests_per_second, load=point.load)
         assert point.sheet.dollars_per_million_tokens == again.dollars_per_million_tokens
         hourly = 3600.0 * point.completed_per_second * 200.0

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.deployments import candidates as market_module
-from inference_econ.answers.deployments.candidates import Candidate, asked, market
+from inference_econ.answers.deployments import serving_options as market_module
 from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.serving_options import Candidate, market, recipes_to_try
 from inference_econ.engine import MACHINE, Space
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, ServingEngine, engines_for, practices
@@ -148,7 +148,7 @@ def test_what_ifs_of_assumptions_hold_under_every_profile() -> None:
     # Steps of one request read the weights, and take longer.
     for slow, quick in zip(half, usual, strict=True):
         assert slow.label == quick.label
-        assert slow.seen.tpot_seconds[0, 0] > 1.2 * quick.seen.tpot_seconds[0, 0]
+        assert slow.metrics.tpot_seconds[0, 0] > 1.2 * quick.metrics.tpot_seconds[0, 0]
     versions = candidates(changes=["assumptions.capacity.usable_memory=0.5"], engine="vllm", arrangement="together")
     assert {candidate.setup.assumptions.capacity.usable_memory for candidate in versions} == {0.5}
 
@@ -172,10 +172,10 @@ def test_a_proposer_that_is_given_is_that_of_all() -> None:
     proposer = ie.Speculation.of("ngram", 0.5)
     assert {candidate.speculation for candidate in candidates(speculation=None)} == {None}
     assert {candidate.speculation for candidate in candidates(speculation=proposer)} == {proposer}
-    usual = list(asked(ie.Setup.of(*SMALL)))
+    usual = list(recipes_to_try(ie.Setup.of(*SMALL)))
     assert {practised.speculation is None for practised in usual} == {True, False}
     # Recipes that differ by their proposer alone are one candidate then.
-    assert len(list(asked(ie.Setup.of(*SMALL), None))) == len(able()) < len(usual)
+    assert len(list(recipes_to_try(ie.Setup.of(*SMALL), None))) == len(able()) < len(usual)
 
 
 def test_only_those_of_some_labels() -> None:
@@ -203,7 +203,7 @@ def test_an_answer_of_one_token_needs_no_pools() -> None:
 
 def test_slots_limit_every_candidate() -> None:
     for candidate in candidates(slots=4):
-        assert candidate.seen.concurrency.max() <= 4 * (1 + 1e-5)
+        assert candidate.metrics.concurrency.max() <= 4 * (1 + 1e-5)
 
 
 # Sizes
@@ -228,7 +228,7 @@ def test_a_model_of_several_machines_is_served_on_the_fewest() -> None:
 def test_pools_decode_as_layouts_that_are_asked_for_apart(chip: str) -> None:
     setup, requests = ie.Setup.of("deepseek_v3", chip), Requests(isl=2000, osl=500)
     shared = 0
-    for practised in asked(setup):
+    for practised in recipes_to_try(setup):
         layouts = market_module._usual(practised, requests, Space(), apart=False)
         alike = market_module._alike(practised, layouts, Space())
         if alike is None:

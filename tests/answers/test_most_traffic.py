@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from inference_econ.answers.deployments.candidates import market
 from inference_econ.answers.deployments.most_traffic import most_traffic
 from inference_econ.answers.deployments.power import fleet_power
 from inference_econ.answers.deployments.recommend import recommend
-from inference_econ.answers.disaggregated import fleets as budget
-from inference_econ.answers.disaggregated.load import Terms
+from inference_econ.answers.deployments.serving_options import market
+from inference_econ.answers.disaggregated import size_pools as budget
+from inference_econ.answers.disaggregated.load import DisaggregationTerms
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.layout_services import offer
 from inference_econ.answers.resource_limit import Means
@@ -58,7 +58,7 @@ def test_no_layout_of_the_offer_carries_more() -> None:
     for index in range(len(layouts)):
         service = layouts.service(index)
         load = loaded(service, more / (4 // service.accelerators))
-        assert load.saturated or load.utilization > 0.98 or PROMISED.broken(load) is not None
+        assert load.saturated or load.utilization > 0.98 or PROMISED.first_violated(load) is not None
 
 
 def test_a_budget_is_as_many_chips_as_it_pays_for() -> None:
@@ -84,7 +84,7 @@ def test_what_binds_is_what_a_little_more_would_break() -> None:
     ):
         best = most_traffic([small()], Means(2), targets)[0]
         assert best.binding == binding
-        assert targets.broken(best.load) is None
+        assert targets.first_violated(best.load) is None
     # Without a promise nobody fills a server to the brim.
     assert best.load.utilization == pytest.approx(0.8, rel=1e-4)
 
@@ -120,7 +120,7 @@ def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
 
 def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
     both = two()
-    terms = Terms(Targets(0.2, 0.02))
+    terms = DisaggregationTerms(Targets(0.2, 0.02))
     by_chips, by_money = (budget.largest(both, means, terms) for means in (Means(6), Means(None, 6 * 2.95)))
     assert by_chips is not None and by_money is not None
     assert by_chips.load == by_money.load
@@ -130,7 +130,7 @@ def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
 def test_power_of_two_pools_is_that_of_the_chips_of_each() -> None:
     """An H100 takes up 1.68 kW of the facility, a B200 1.2 x (1000 + 780) W."""
     both = pools_of(_setup("gpu"), REQUESTS, Space(max_accelerators=2), decode=Setup.of("llama_3_8b", "b200"))
-    terms = Terms(Targets(0.2, 0.02))
+    terms = DisaggregationTerms(Targets(0.2, 0.02))
     best = budget.largest(both, Means(None, None, 12e3), terms)
     assert best is not None
     prompts, answers = best.accelerators
@@ -145,8 +145,8 @@ def test_pools_on_whole_nodes_need_whole_nodes() -> None:
     with pytest.raises(
         NothingFitsError, match=r"are rented as 8 accelerators together \(\$23\.60 per hour\), given: 7"
     ):
-        budget.largest(both, Means(7), Terms())
-    fleet = budget.largest(both, Means(8), Terms())
+        budget.largest(both, Means(7), DisaggregationTerms())
+    fleet = budget.largest(both, Means(8), DisaggregationTerms())
     assert fleet is not None
     assert (sum(fleet.accelerators), fleet.rented) == (8, (8,))
 

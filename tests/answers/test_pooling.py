@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.deployments.candidates import Arrangement, Candidate
 from inference_econ.answers.deployments.serving_frontier import service_frontier
+from inference_econ.answers.deployments.serving_options import Arrangement, Candidate
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 

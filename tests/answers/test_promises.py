@@ -22,17 +22,17 @@ names = st.sampled_from(("mean", "p5", "p50", "p75", "p90", "p95", "p99.9"))
 def test_each_promise_is_held_against_its_own_percentile() -> None:
     load = loaded(service_of(), 25.0)
     ttft, tpot = load.ttft_seconds["p95"], load.tpot_seconds["mean"]
-    assert (MIXED.seen("ttft", load), MIXED.seen("tpot", load)) == (ttft, tpot)
-    assert MIXED.seen("e2e", load) == load.e2e_seconds["p90"]
+    assert (MIXED.statistic("ttft", load), MIXED.statistic("tpot", load)) == (ttft, tpot)
+    assert MIXED.statistic("e2e", load) == load.e2e_seconds["p90"]
 
     def broken(ttft_limit: float, tpot_limit: float) -> str | None:
-        return Targets(ttft_limit, tpot_limit, ttft_percentile="p95", tpot_percentile="mean").broken(load)
+        return Targets(ttft_limit, tpot_limit, ttft_percentile="p95", tpot_percentile="mean").first_violated(load)
 
     assert broken(1.001 * ttft, 1.001 * tpot) is None
     assert broken(0.999 * ttft, 1.001 * tpot) == "ttft"
     assert broken(1.001 * ttft, 0.999 * tpot) == "tpot"
     # The 99th percentile of either would break both.
-    assert Targets(1.001 * ttft, 1.001 * tpot, "p99").broken(load) == "ttft"
+    assert Targets(1.001 * ttft, 1.001 * tpot, "p99").first_violated(load) == "ttft"
 
 
 def test_one_percentile_for_all_is_a_shorthand() -> None:

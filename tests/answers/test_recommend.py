@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.answers.deployments.candidates import Arrangement, Candidate, market
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.most_traffic import most_traffic
 from inference_econ.answers.deployments.recommend import _worthwhile, fleets, recommend
 from inference_econ.answers.deployments.serving_frontier import service_frontier
+from inference_econ.answers.deployments.serving_options import Arrangement, Candidate, market
 from inference_econ.answers.price import KINDS, price
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import Targets, least_chance, promised_rates
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
-from inference_econ.serving import Gamma, Services, loaded, served
+from inference_econ.serving import Gamma, Services, loaded, simulate_where_needed
 from tests.offered import offer_of
 
 #: Instances that are tried one by one at most.
@@ -52,7 +52,7 @@ def cheapest(found: Services, rate: float, targets: Targets, scv: float) -> floa
             dollars = replicas * service.accelerators * found.setup.dollars_per_accelerator_hour
             if dollars >= best:
                 break
-            if targets.broken(loaded(service, rate / replicas, arrivals=part_of(scv, replicas))) is None:
+            if targets.first_violated(loaded(service, rate / replicas, arrivals=part_of(scv, replicas))) is None:
                 best = dollars
                 break
     return best
@@ -97,13 +97,13 @@ def test_the_choice_is_the_cheapest_of_all(
 def keeps_its_promises(choice: Deployment, rate: float, targets: Targets, scv: float) -> None:
     """Alone, and not with one instance less."""
     assert choice.load.requests_per_second == pytest.approx(rate / choice.replicas)
-    assert targets.broken(choice.load) is None
+    assert targets.first_violated(choice.load) is None
     assert choice.accelerators == choice.replicas * choice.service.accelerators
     if choice.replicas == 1:
         assert choice.binding == "instance"
         return
     fewer = loaded(choice.service, rate / (choice.replicas - 1), arrivals=part_of(scv, choice.replicas - 1))
-    assert targets.broken(fewer) == choice.binding
+    assert targets.first_violated(fewer) == choice.binding
 
 
 def test_several_choices_of_several_sizes_best_first() -> None:
@@ -144,7 +144,7 @@ def test_the_promised_rate_is_a_bound(name: str, tpot: float, percentile: str) -
         if rates[index] > 0.0 and rising:
             # Rates are read between two steady states; and where experts are read in tiles, steps grow in jumps, so
             # that a load whose requests vary in number is up to two per cent quicker than as many as their mean.
-            assert targets.broken(loaded(found.service(index), 1.03 * rates[index])) is not None
+            assert targets.first_violated(loaded(found.service(index), 1.03 * rates[index])) is not None
 
 
 def test_what_nothing_keeps_is_answered_with_the_best() -> None:
@@ -225,14 +225,14 @@ def test_a_load_that_is_played_needs_what_it_needs() -> None:
     offer, targets = offer_of(isl="8000", osl="50", pins=(("tp", 1), ("dp", 1), ("pp", 1))), Targets(tpot_seconds=0.1)
     (closed,), (played,) = (recommend([offer], 20.0, targets, most=1, play=play) for play in (False, True))
     assert not closed.load.played
-    load = served(played.service)
+    load = simulate_where_needed(played.service)
     assert played.load == load(20.0 / played.replicas)
     assert played.load.played
-    assert targets.broken(played.load) is None
+    assert targets.first_violated(played.load) is None
     assert played.replicas >= closed.replicas
     assert played.dollars_per_hour == pytest.approx(closed.dollars_per_hour * played.replicas / closed.replicas)
     if played.replicas > closed.replicas:
-        assert targets.broken(load(20.0 / closed.replicas)) is not None
+        assert targets.first_violated(load(20.0 / closed.replicas)) is not None
 
 
 def test_crowds_that_many_instances_share_are_not_the_crowds_of_each() -> None:
@@ -244,7 +244,7 @@ def test_crowds_that_many_instances_share_are_not_the_crowds_of_each() -> None:
     assert calm.replicas <= bursty.replicas <= 1.2 * calm.replicas
     assert bursty.load.played
     assert bursty.load.arrivals == part_of(10.0, bursty.replicas)
-    assert bursty.load == served(bursty.service, Gamma(10.0))(rate / bursty.replicas, bursty.replicas)
+    assert bursty.load == simulate_where_needed(bursty.service, Gamma(10.0))(rate / bursty.replicas, bursty.replicas)
     # One instance has all of it.
     alone = offer.service(0).most_requests_per_second * 0.2
     (single,) = recommend([offer], alone, Targets(), arrival_scv=10.0, most=1)
@@ -291,7 +291,7 @@ def test_pools_and_instances_are_ranked_by_what_they_cost() -> None:
     pooled = [choice.dollars_per_hour for choice in found if choice.fleet is not None]
     assert max(pooled) * 1.05 <= both
     for choice in found:
-        assert targets.broken(choice.load) is None
+        assert targets.first_violated(choice.load) is None
 
 
 def test_at_equal_cost_the_likelier_comes_first() -> None:
@@ -458,6 +458,6 @@ def test_bursty_plans_have_no_more_instances_than_the_simulation_needs() -> None
     layouts = ie.offer(setup, Requests.build({"isl": 8000, "osl": 500}, origin="test"), ie.Space(ie.Pins(tp=4)))
     targets = Targets(2.0, 0.05)
     best = recommend([layouts], 5.0, targets, arrival_scv=10.0)[0]
-    play = served(best.service, Gamma(10.0))
-    assert targets.broken(play(5.0 / best.replicas, best.replicas)) is None
-    assert targets.broken(play(5.0 / (best.replicas - 1), best.replicas - 1)) == "ttft"
+    play = simulate_where_needed(best.service, Gamma(10.0))
+    assert targets.first_violated(play(5.0 / best.replicas, best.replicas)) is None
+    assert targets.first_violated(play(5.0 / (best.replicas - 1), best.replicas - 1)) == "ttft"

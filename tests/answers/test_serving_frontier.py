@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inference_econ as ie
-from inference_econ.answers.deployments.candidates import Candidate, market
 from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.deployments.serving_frontier import PROMPTS, ServiceFrontier, service_frontier, token_parts
+from inference_econ.answers.deployments.serving_options import Candidate, market
 from inference_econ.answers.slo import likely_ends
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
@@ -208,7 +208,7 @@ def candidates() -> tuple[Candidate, ...]:
 
 def cost_and_speed(candidate: Candidate) -> tuple[np.ndarray, np.ndarray]:
     """Of every state of a candidate that there is: chips for a request each second, and tokens/s of a user."""
-    seen = candidate.seen
+    seen = candidate.metrics
     known = np.isfinite(seen.tpot_seconds)
     return (seen.accelerators / seen.requests_per_second)[known], 1.0 / seen.tpot_seconds[known]
 

@@ -11,7 +11,7 @@ from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests
 from inference_econ.serving import Services, loaded
-from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation import simulator
 
 ONE = Space(Pins(tp=1, dp=1, pp=1))
 
@@ -44,7 +44,7 @@ def test_where_memory_holds_fewer_it_decides() -> None:
 def test_a_queue_forms_as_the_simulation_has_it() -> None:
     service = with_slots(offered(), 16).service(0)
     rate = 0.8 * service.most_requests_per_second
-    load, seen = loaded(service, rate), play.rehearse(service, rate, count=8_000, seed=1).summary()
+    load, seen = loaded(service, rate), simulator.rehearse(service, rate, count=8_000, seed=1).summary()
     assert load.waiting > 0.1
     assert load.waiting > 100 * loaded(offered().service(0), rate).waiting
     assert load.ttft_seconds["mean"] == pytest.approx(seen["ttft"]["mean"].value, rel=0.2)

@@ -13,8 +13,8 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.inputs import spec_text
-from inference_econ.serving import Changing, Gamma, Service, arrivals_of, calmest, is_unproven, loaded
-from inference_econ.serving.simulation import play
+from inference_econ.serving import Changing, Gamma, Service, arrivals_of, as_poisson, loaded, needs_simulation
+from inference_econ.serving.simulation import simulator
 
 _TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 _HEAD = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
@@ -157,11 +157,11 @@ def test_a_trace_is_played_as_it_came(written: Written) -> None:
     assert replay.arrivals is not None
     rate = replay.arrivals.rate
     assert rate is not None
-    seen = play.rehearse(one, rate, arrivals=arrivals_of(replay, 1.0))
+    seen = simulator.rehearse(one, rate, arrivals=arrivals_of(replay, 1.0))
     crowd = seen.ttft[np.isclose(seen.arrival, np.median(seen.arrival))]
     assert crowd.size > 30
     assert crowd.max() > 4 * crowd.min()
-    assert is_unproven(one, loaded(one, rate, arrivals=calmest(replay, 1.0)))
+    assert needs_simulation(one, loaded(one, rate, arrivals=as_poisson(replay, 1.0)))
 
 
 def _ideal(requests: ie.Requests, size: int) -> float:
@@ -190,15 +190,15 @@ def test_blocks_of_a_trace_are_found_as_far_as_the_memory_has_them(tmp_path: Pat
     replay = ie.trace(tmp_path / "trace.jsonl").replay
     one, arrivals = _service(replay), arrivals_of(replay, 1.0)
     assert replay.arrivals is not None and replay.arrivals.rate is not None
-    stream = play.stream_of(replay, replay.arrivals.rate, arrivals, 0, block_tokens=play.block_tokens(one))
+    stream = simulator.stream_of(replay, replay.arrivals.rate, arrivals, 0, block_tokens=simulator.block_tokens(one))
     assert stream.isl.mean() == replay.isl.mean
     assert stream.parts is not None
     assert [sum(count for _, count in parts) for parts in stream.parts] == (stream.isl // 16).tolist()
-    server, shares = play.rehearsing(one, 0), []
+    server, shares = simulator.rehearsing(one, 0), []
     assert server.cache is not None
     for blocks in (20_000, 500):
         few = replace(server, cache=replace(server.cache, blocks=blocks))
-        seen = play.play(one, few, stream, warm_up=0.0, cool_down=0.0)
+        seen = simulator.play(one, few, stream, warm_up=0.0, cool_down=0.0)
         assert seen.preemptions == 0
         assert seen.tokens_read + seen.found_tokens["HBM"].sum() == stream.isl.sum()
         shares.append(seen.hit_rates["HBM"])
@@ -207,14 +207,14 @@ def test_blocks_of_a_trace_are_found_as_far_as_the_memory_has_them(tmp_path: Pat
     # Instances that share it get whole conversations, and find nearly as much.
     rate = replay.arrivals.rate
     for instances in (1, 3):
-        seen = play.rehearse(one, rate / instances, arrivals=arrivals)
+        seen = simulator.rehearse(one, rate / instances, arrivals=arrivals)
         assert seen.requests_per_second == pytest.approx(rate / instances, rel=0.1)
         assert seen.hit_rates["HBM"] == pytest.approx(shares[0], rel=0.15)
 
 
 def test_several_instances_share_the_requests_of_a_trace(written: Written) -> None:
     replay = written([(float(place), 100 + place % 2, 5) for place in range(2_000)]).replay
-    half = play.stream_of(replay, 0.5, arrivals_of(replay, 1.0), 10)
+    half = simulator.stream_of(replay, 0.5, arrivals_of(replay, 1.0), 10)
     assert half.isl.tolist() == [100] * 1_000
     assert half.arrival[-1] == pytest.approx(1_998.0, rel=1e-3)
 
@@ -223,7 +223,7 @@ def test_several_instances_share_the_requests_of_a_trace(written: Written) -> No
 def test_what_an_instance_completes_is_that_of_the_means(name: str) -> None:
     """Frontiers and prices of full instances rest on means: the same requests are played at 1.3 times the rate."""
     one = _service(ie.traffic(name).requests)
-    seen = play.rehearse(one, 1.3 * one.most_requests_per_second, arrivals=Gamma(), count=3_000)
+    seen = simulator.rehearse(one, 1.3 * one.most_requests_per_second, arrivals=Gamma(), count=3_000)
     assert seen.requests_per_second == pytest.approx(one.most_requests_per_second, rel=0.15)
 
 

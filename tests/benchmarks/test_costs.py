@@ -25,8 +25,8 @@ from benchmarks.validation.costs import (
 )
 from benchmarks.validation.costs import stages as cost_stages
 from data.measurements.__main__ import TABLES
-from inference_econ.answers.deployments.candidates import Arrangement
 from inference_econ.answers.deployments.serving_frontier import frontier
+from inference_econ.answers.deployments.serving_options import Arrangement
 from inference_econ.engine import Setup, Speculation
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import Measurement, Report, Servers, measurements
@@ -84,7 +84,7 @@ def test_the_bill_of_a_closed_loop_is_that_of_its_requests() -> None:
 def test_closed_loops_complete_what_their_times_say() -> None:
     """Where InferenceMAX gives both, throughput is 2 % below that of the times, as the notes say."""
     path = catalog.server_files()["inferencemax_aggregated"]
-    rows = [row for row in measurements.read(path) if isinstance(row, Measurement)]
+    rows = [row for row in measurements.read_measurements(path) if isinstance(row, Measurement)]
     ratios = [dollars_of(row) / dollars_of(replace(row, output_tokens_per_second_per_accelerator=None)) for row in rows]
     assert len(ratios) > 100
     assert statistics.median(ratios) == pytest.approx(1.02, abs=0.01)

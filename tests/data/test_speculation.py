@@ -130,4 +130,4 @@ def test_mistakes_in_the_file_are_told(tmp_path: Path, old: str, new: str, messa
     path = tmp_path / "mine.yaml"
     path.write_text(RUNS.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(SpecError, match=message):
-        SpeculationOfRuns.from_document(_yaml.read(path))
+        SpeculationOfRuns.from_document(_yaml.read_yaml(path))

@@ -46,7 +46,7 @@ def levels(**changes: Any) -> MeasuredLevels:
 def setup(version: str = "1.2", model: str = "llama_3_70b", chip: str = "h200_sxm") -> Setup:
     """A setup under the profile with these levels."""
     assumed = catalog.as_fitted(PROFILE).model_copy(update={"levels": levels()})
-    return Setup.of(model, chip, weights="fp8", assumptions=assumed, context=1000.0).levelled("vllm", version)
+    return Setup.of(model, chip, weights="fp8", assumptions=assumed, context=1000.0).with_corrections("vllm", version)
 
 
 def plans(*ranks: float) -> Plans:
@@ -80,9 +80,9 @@ def test_far_from_measurements_nothing_changes(model: str, chip: str) -> None:
 
 def test_speculating_servers_have_a_level_of_their_own() -> None:
     """Way by way."""
-    speculating = setup().served(speculates=True)
+    speculating = setup().for_role(speculates=True)
     assert speculating.measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.4))
-    assert setup().served(apart=True).measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.05))
+    assert setup().for_role(apart=True).measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.05))
 
 
 SHARED = ({"rows": 7, "decode": 0.25},)
@@ -91,21 +91,23 @@ SHARED = ({"rows": 7, "decode": 0.25},)
 def shared(model: str, weights: str | None = None) -> Setup:
     """A model on H200 under a level of proposals."""
     assumed = catalog.as_fitted(PROFILE).model_copy(update={"levels": levels(shared=SHARED)})
-    return Setup.of(model, "h200_sxm", weights=weights, assumptions=assumed, context=1000.0).levelled("vllm", "1.2")
+    return Setup.of(model, "h200_sxm", weights=weights, assumptions=assumed, context=1000.0).with_corrections(
+        "vllm", "1.2"
+    )
 
 
 def test_what_all_models_have_counts_for_those_that_were_not_measured() -> None:
     """Proposals, of steps that decode; intervals stay those of the profile."""
     dense = shared("llama_3_8b", "fp8")
     assert dense.measured_factor(plans(1), prefill=False) == 1.0
-    assert dense.served(speculates=True).measured_factor(plans(1), prefill=False) == pytest.approx(math.exp(0.25))
-    assert dense.served(speculates=True).measured_factor(plans(1), prefill=True) == 1.0
+    assert dense.for_role(speculates=True).measured_factor(plans(1), prefill=False) == pytest.approx(math.exp(0.25))
+    assert dense.for_role(speculates=True).measured_factor(plans(1), prefill=True) == 1.0
     assert Instances(dense, layouts=["tp1"]).subject.unseen is None
 
 
 def test_what_all_models_have_counts_beside_what_was_measured() -> None:
     """Entries of a model on a chip are without it."""
-    speculating = shared("llama_3_70b", "fp8").served(speculates=True)
+    speculating = shared("llama_3_70b", "fp8").for_role(speculates=True)
     assert speculating.measured_factor(plans(4), prefill=False) == pytest.approx(math.exp(0.4 + 0.25))
     assert speculating.levels is not None
     nearest = speculating.levels.level("tp4")

@@ -22,7 +22,7 @@ def _facts(tmp_path: Path, old: str = "", new: str = "", added: str = "") -> Spe
     assert old in FILE
     path = tmp_path / "mine.yaml"
     path.write_text(FILE.replace(old, new, 1) + added, encoding="utf-8")
-    return SpeculationFacts.from_document(_yaml.read(path))
+    return SpeculationFacts.from_document(_yaml.read_yaml(path))
 
 
 def test_every_shipped_fact_names_models_and_chips_that_exist() -> None:

@@ -204,7 +204,7 @@ def test_variants_that_cannot_be(tmp_path: Path, text: str, message: str) -> Non
 @pytest.mark.rows
 def test_short_keys_change_all_layers(change: str, values: dict[str, float | None]) -> None:
     model = catalog.model("llama_3_70b", changes=[change])
-    assert {key: model_keys.value_of(model, key) for key in values} == values
+    assert {key: model_keys.model_value(model, key) for key in values} == values
     assert {source.where for source in model.sources.values() if source.kind == "what_if"} == {f"--set model.{change}"}
 
 

@@ -11,8 +11,8 @@ import pytest
 import inference_econ as ie
 from inference_econ.engine import Setup
 from inference_econ.errors import UnknownNameError
-from inference_econ.inputs import Precision, catalog, names
-from inference_econ.inputs import names as spellings
+from inference_econ.inputs import Precision, catalog, name_matching
+from inference_econ.inputs import name_matching as spellings
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.names("models") if "/" not in name])
@@ -80,8 +80,8 @@ def test_python_is_told_what_a_name_was_taken_for(caplog: pytest.LogCaptureFixtu
 
 
 def test_other_names_lead_to_what_there_is() -> None:
-    assert set(names.measured_names().plain_hardware) <= set(catalog.names("hardware"))
-    assert set(names.model_spellings().values()) <= set(catalog.names("models"))
+    assert set(name_matching.read_measured_names().plain_hardware) <= set(catalog.names("hardware"))
+    assert set(name_matching.model_spellings().values()) <= set(catalog.names("models"))
 
 
 @pytest.mark.parametrize(("first", "second", "same"), [("fp8", "fp8_block", True), ("fp8", "int8", False)])

@@ -23,16 +23,16 @@ def _file(tmp_path: Path, **changes: str) -> Path:
 
 
 def test_an_offer_without_speed_or_model(tmp_path: Path) -> None:
-    (offer,) = offers.read(_file(tmp_path, tokens_per_second="", model=""))
+    (offer,) = offers.read_offers(_file(tmp_path, tokens_per_second="", model=""))
     assert (offer.tokens_per_second, offer.ttft_seconds, offer.model) == (None, None, "")
-    (offer,) = offers.read(_file(tmp_path, provider="42"))
+    (offer,) = offers.read_offers(_file(tmp_path, provider="42"))
     assert (offer.provider, offer.tokens_per_second, offer.dollars_per_million_output_tokens) == ("42", 158, 0.9)
 
 
 @pytest.mark.rows
 def test_mistakes_name_their_line(tmp_path: Path, changes: dict[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        offers.read(_file(tmp_path, **changes))
+        offers.read_offers(_file(tmp_path, **changes))
 
 
 def test_every_shipped_offer_names_a_model_and_a_reference() -> None:
@@ -80,7 +80,7 @@ def test_a_table_of_ones_own_with_hours(tmp_path: Path) -> None:
     assert (off.hours, off.date, peak.hours, peak.date) == ("off-peak", "2026-11-20", "peak", "2026-11-21")
     assert (peak.dollars_per_million_input_tokens, peak.dollars_per_million_cached_input_tokens) == (0.28, 0.006)
     (tmp_path / "again.csv").write_text(offer_snapshots.csv_of((off, peak)), encoding="utf-8")
-    assert offers.read(tmp_path / "again.csv") == (off, peak)
+    assert offers.read_offers(tmp_path / "again.csv") == (off, peak)
 
 
 @pytest.mark.rows

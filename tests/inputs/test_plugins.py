@@ -76,4 +76,4 @@ def test_a_reader_that_fails_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         plugins, "readers", lambda: (plugins.MeasurementReader("acme 1.0", lambda text: [{"tokens": str(int(text))}]),)
     )
     with pytest.raises(InputError, match=r"run.log: the reader of the plug-in acme 1.0 fails \(ValueError"):
-        measurements.read(tmp_path / "run.log")
+        measurements.read_measurements(tmp_path / "run.log")

@@ -27,7 +27,9 @@ FILES = sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))
 
 
 #: Every recipe with the engine that it is of.
-RECIPES = [(path.stem, recipe) for path in FILES for recipe in EngineRecipes.from_document(_yaml.read(path)).recipes]
+RECIPES = [
+    (path.stem, recipe) for path in FILES for recipe in EngineRecipes.from_document(_yaml.read_yaml(path)).recipes
+]
 #: Families of shipped chips.
 FAMILY = {name: catalog.hardware(name).family for name in catalog.names("hardware")}
 by_engine = pytest.mark.parametrize("engine", [path.stem for path in FILES])
@@ -44,7 +46,7 @@ def test_every_engine_that_can_be_started_has_recipes() -> None:
 
 
 def test_recipes_are_of_models_and_chips_that_exist() -> None:
-    lengths = [length for path in FILES for length in EngineRecipes.from_document(_yaml.read(path)).drafts]
+    lengths = [length for path in FILES for length in EngineRecipes.from_document(_yaml.read_yaml(path)).drafts]
     entries: list[Recipe | DraftLength] = [*(recipe for _, recipe in RECIPES), *lengths]
     for entry in entries:
         assert set(entry.models) <= set(catalog.names("models"))
@@ -230,13 +232,13 @@ def test_mistakes_are_refused_with_their_line(tmp_path: Path, old: str, new: str
     path = tmp_path / "own.yaml"
     path.write_text(GOOD.replace(old, new), encoding="utf-8")
     with pytest.raises(SpecError, match=problem):
-        EngineRecipes.from_document(_yaml.read(path))
+        EngineRecipes.from_document(_yaml.read_yaml(path))
 
 
 def test_the_same_without_a_mistake_is_read(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(GOOD, encoding="utf-8")
-    assert [recipe.drafts for recipe in EngineRecipes.from_document(_yaml.read(path)).recipes] == [3]
+    assert [recipe.drafts for recipe in EngineRecipes.from_document(_yaml.read_yaml(path)).recipes] == [3]
 
 
 def test_a_copy_of_a_chip_under_another_name_has_its_recipes() -> None:

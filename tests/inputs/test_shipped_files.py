@@ -58,7 +58,7 @@ def test_every_file_loads(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=_label)
 def test_every_reference_is_in_the_bibliography(path: Path) -> None:
-    refs = {text for key, text in _texts(_yaml.read(path).data) if key == "ref"}
+    refs = {text for key, text in _texts(_yaml.read_yaml(path).data) if key == "ref"}
     assert refs <= _reference_keys(), refs - _reference_keys()
 
 
@@ -103,7 +103,7 @@ def test_files_have_no_bare_text_that_was_meant_as_a_number() -> None:
     number = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
     meant = ("date", "version", "versions", "printed", "published", "section")
     for path in FILES:
-        for _, text in _texts(_yaml.read(path).data, without=meant):
+        for _, text in _texts(_yaml.read_yaml(path).data, without=meant):
             assert not number.fullmatch(text) or text.isdigit(), (path, text)
 
 

@@ -16,11 +16,11 @@ _TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 
 
 def _events(path: Path) -> list[Event]:
-    return [line.event for line in traces.read(path).lines if isinstance(line.event, Event)]
+    return [line.event for line in traces.read_trace(path).lines if isinstance(line.event, Event)]
 
 
 def _broken(path: Path) -> dict[int, str]:
-    return {line.number: line.event.problem for line in traces.read(path).lines if isinstance(line.event, Broken)}
+    return {line.number: line.event.problem for line in traces.read_trace(path).lines if isinstance(line.event, Broken)}
 
 
 @pytest.mark.rows
@@ -28,7 +28,7 @@ def test_a_trace_is_told_by_what_is_in_it(
     file: str, form: str, isl: list[int], osl: list[int], seconds: list[float] | None
 ) -> None:
     events = _events(_TRACES / file)
-    assert traces.read(_TRACES / file).form == form
+    assert traces.read_trace(_TRACES / file).form == form
     assert [event.isl for event in events] == isl
     assert [event.osl for event in events] == osl
     times = [event.seconds for event in events if event.seconds is not None]
@@ -81,31 +81,31 @@ def test_packed_files_are_unpacked(tmp_path: Path) -> None:
     assert _events(tmp_path / "azure.csv.gz") == _events(_TRACES / "azure.csv")
     (tmp_path / "cut.csv.gz").write_bytes((tmp_path / "azure.csv.gz").read_bytes()[:40])
     with pytest.raises(InputError, match=r"no whole \.gz file"):
-        traces.read(tmp_path / "cut.csv.gz")
+        traces.read_trace(tmp_path / "cut.csv.gz")
 
 
 @pytest.mark.rows
 def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "trace.txt").write_text(text)
     with pytest.raises(InputError, match=message):
-        traces.read(tmp_path / "trace.txt")
+        traces.read_trace(tmp_path / "trace.txt")
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no regular file"):
-        traces.read(tmp_path)
+        traces.read_trace(tmp_path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
-        traces.read(tmp_path / "nowhere.csv")
+        traces.read_trace(tmp_path / "nowhere.csv")
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00\x01" * 10)
     with pytest.raises(InputError, match="none of the forms"):
-        traces.read(tmp_path / "binary.csv")
+        traces.read_trace(tmp_path / "binary.csv")
 
 
 def test_a_packed_file_that_ends_early_is_read_up_to_there(tmp_path: Path) -> None:
     whole = gzip.compress("\n".join(f"{second},{second + 1},5" for second in range(20_000)).encode())
     header = gzip.compress(b"TIMESTAMP,ContextTokens,GeneratedTokens\n")
     (tmp_path / "cut.csv.gz").write_bytes(header + whole[: len(whole) // 2])
-    lines = list(traces.read(tmp_path / "cut.csv.gz").lines)
+    lines = list(traces.read_trace(tmp_path / "cut.csv.gz").lines)
     assert len(lines) > 1_000
     last = lines[-1].event
     assert isinstance(last, Broken)

@@ -66,14 +66,14 @@ def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "picture.yaml"
     path.write_bytes(b"\x89PNG\r\n\x1a\n\xff\xfe\x00")
     with pytest.raises(SpecError, match=r"picture\.yaml:1: not a text file in UTF-8 \(invalid start byte\)"):
-        _yaml.read(path)
+        _yaml.read_yaml(path)
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.yaml"
     path.touch()
     with pytest.raises(SpecError, match=r"empty\.yaml:1: a mapping of field names to values is needed, found nothing"):
-        _yaml.read(path)
+        _yaml.read_yaml(path)
 
 
 def test_a_bomb_of_10_mb_is_refused_by_its_size(tmp_path: Path) -> None:
@@ -83,11 +83,11 @@ def test_a_bomb_of_10_mb_is_refused_by_its_size(tmp_path: Path) -> None:
     path.write_text("\n".join(lines) + "\n#" + "x" * 10_000_000, encoding="utf-8")
     message = r"bomb\.yaml: 10\.0 MB is too large; at most 1 MB is read"
     with pytest.raises(InputError, match=message):
-        _yaml.read(path)
+        _yaml.read_yaml(path)
     # Without the padding, its first alias is where reading stops.
     path.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(SpecError, match=r"bomb\.yaml:2: aliases \(\*name\) are not accepted"):
-        _yaml.read(path)
+        _yaml.read_yaml(path)
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 100_000, "a: " + "{a: " * 100_000, "a:\n" + "- " * 100_000])

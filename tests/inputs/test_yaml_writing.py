@@ -34,7 +34,7 @@ def test_any_data_read_back_equal(data: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_shipped_file_is_written_to_the_same_data(path: Path) -> None:
-    data = _yaml.read(path).data
+    data = _yaml.read_yaml(path).data
     text = yaml_text(data)
     assert _read(text) == data
     # Lines end where words do.

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 import inference_econ as ie
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ.inputs import catalog
 from inference_econ.report import schema
 from inference_econ.report.pages import page as page_of

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.engine import bounds
 from inference_econ.inputs import Length, Requests
 from inference_econ.report import speed_cost as bands

@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 from inference_econ.errors import InputError
 from inference_econ.serving import Gamma, Loaded, Service, kept_share, loaded
 from inference_econ.serving.lengths import new_tokens
-from inference_econ.serving.simulation.play import rehearse, rehearsing, server
+from inference_econ.serving.simulation.simulator import rehearse, rehearsing, server
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
 
 SERVICES = {

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from inference_econ.serving import Gamma, is_unproven, loaded, served
-from inference_econ.serving.proven import seen
-from inference_econ.serving.simulation import play
+from inference_econ.serving import Gamma, loaded, needs_simulation, simulate_where_needed
+from inference_econ.serving.analytical_validity import seen
+from inference_econ.serving.simulation import simulator
 from tests.offered import service_of
 
 
 def _share(isl: str, osl: str, filled: float, changes: tuple[str, ...] = ()) -> bool:
     service = service_of(isl=isl, osl=osl, changes=changes)
-    return is_unproven(service, loaded(service, filled * service.most_requests_per_second))
+    return needs_simulation(service, loaded(service, filled * service.most_requests_per_second))
 
 
 def test_prompts_that_take_most_of_the_time_are_unproven() -> None:
@@ -42,13 +42,13 @@ def test_prompts_as_long_as_a_part_of_the_answer_are_unproven_at_any_load() -> N
 def test_saturated_loads_stay_closed_forms() -> None:
     service = service_of(isl="8000", osl="50")
     rate = 1.5 * service.most_requests_per_second
-    assert served(service)(rate) == loaded(service, rate)
+    assert simulate_where_needed(service)(rate) == loaded(service, rate)
 
 
 def test_proven_loads_are_closed_forms() -> None:
     service = service_of(isl="1000", osl="1000")
     rate = 0.5 * service.most_requests_per_second
-    load = served(service)(rate)
+    load = simulate_where_needed(service)(rate)
     assert load == loaded(service, rate)
     assert not load.played
 
@@ -56,14 +56,14 @@ def test_proven_loads_are_closed_forms() -> None:
 def test_unproven_loads_are_what_requests_saw_and_always_the_same() -> None:
     service = service_of(isl="8000", osl="50")
     rate = 0.6 * service.most_requests_per_second
-    load, closed = served(service)(rate), loaded(service, rate)
+    load, closed = simulate_where_needed(service)(rate), loaded(service, rate)
     assert load.played
     assert not load.saturated
-    assert load == served(service)(rate)
+    assert load == simulate_where_needed(service)(rate)
     assert (load.requests_per_second, load.completed_per_second) == (rate, rate)
     assert all(load.tpot_seconds[name] != seconds for name, seconds in closed.tpot_seconds.items())
     # Another stream of the same requests agrees with it, as far as chance allows.
-    again = play.rehearse(service, rate, count=6000, seed=3).summary()
+    again = simulator.rehearse(service, rate, count=6000, seed=3).summary()
     assert load.tpot_seconds["mean"] == pytest.approx(again["tpot"]["mean"].value, rel=0.1)
     assert load.ttft_seconds["p50"] == pytest.approx(again["ttft"]["p50"].value, rel=0.15)
 
@@ -72,7 +72,7 @@ def test_a_queue_that_grows_saturates_the_server() -> None:
     service = service_of(isl="8000", osl="50")
     rate = 2.0 * service.most_requests_per_second
     claimed = replace(loaded(service, rate), saturated=False, completed_per_second=rate)
-    load = seen(claimed, play.rehearse(service, rate, count=2000))
+    load = seen(claimed, simulator.rehearse(service, rate, count=2000))
     assert load.saturated
     assert load.utilization > 1.0
     assert load.completed_per_second < rate
@@ -83,7 +83,7 @@ def test_a_queue_that_grows_saturates_the_server() -> None:
 def test_a_run_in_which_nothing_was_answered_tells_nothing() -> None:
     service = service_of(isl="8000", osl="50")
     rate = 0.6 * service.most_requests_per_second
-    load, trace = loaded(service, rate), play.rehearse(service, rate, count=2000)
+    load, trace = loaded(service, rate), simulator.rehearse(service, rate, count=2000)
     assert seen(load, trace).played
     assert seen(load, replace(trace, requests_per_second=0.0)) is load
 
@@ -95,10 +95,10 @@ def test_loads_that_memory_may_not_hold_are_unproven() -> None:
     few = replace(service, slots=17)
     load = loaded(few, 0.5 * few.most_requests_per_second)
     assert load.in_flight + 2.33 * math.sqrt(load.in_flight) < 17
-    assert not is_unproven(few, load)
+    assert not needs_simulation(few, load)
     crowded = replace(load, in_flight=10.5)
-    assert is_unproven(few, crowded)
-    assert not is_unproven(few, replace(load, in_flight=9.0))
+    assert needs_simulation(few, crowded)
+    assert not needs_simulation(few, replace(load, in_flight=9.0))
 
 
 def test_groups_that_wait_for_each_other_are_unproven() -> None:
@@ -106,14 +106,14 @@ def test_groups_that_wait_for_each_other_are_unproven() -> None:
     for held, unproven in ((0, False), (30, True)):
         changes = (f"serving.held_steps={held}",)
         service = service_of("qwen3_30b_a3b", isl="1000", osl="1000", pins=pins, changes=changes)
-        assert is_unproven(service, loaded(service, 0.5 * service.most_requests_per_second)) is unproven
+        assert needs_simulation(service, loaded(service, 0.5 * service.most_requests_per_second)) is unproven
 
 
 @pytest.mark.parametrize("isl", ["2000", "lognormal:1000:1"])
 def test_percentiles_rise_with_the_load(isl: str) -> None:
     """All rates have the same random numbers, and memory that runs out makes nothing faster."""
     service = replace(service_of(isl=isl, osl="200"), slots=48)
-    load, before = served(service, Gamma(4.0)), None
+    load, before = simulate_where_needed(service, Gamma(4.0)), None
     for share in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
         now = load(share * service.most_requests_per_second)
         assert now.played

@@ -14,7 +14,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Length, Requests, catalog
 from inference_econ.serving import every_service, slots_of
 from inference_econ.serving.services import services
-from inference_econ.serving.simulation import arrivals, play
+from inference_econ.serving.simulation import arrivals, simulator
 from inference_econ.serving.steady import steady
 from tests import asking
 from tests.offered import EIGHT_CHIPS, offer_of, service_of
@@ -211,7 +211,11 @@ def test_a_saturated_server_completes_what_is_said(engine: str, model: str, isl:
     service = service_of(model, isl, osl, engine=engine)
     lengths, said = service.requests, service.most_requests_per_second
     stream = arrivals.draw(
-        max(1500, 30 * service.slots), 1.1 * said, play.law(lengths.isl), play.law(lengths.osl), seed=5
+        max(1500, 30 * service.slots),
+        1.1 * said,
+        simulator.length_sampler(lengths.isl),
+        simulator.length_sampler(lengths.osl),
+        seed=5,
     )
-    seen = play.play(service, play.server(service, stream.isl), stream, warm_up=0.3, cool_down=0.1)
+    seen = simulator.play(service, simulator.server(service, stream.isl), stream, warm_up=0.3, cool_down=0.1)
     assert seen.requests_per_second == pytest.approx(said, rel=0.03)

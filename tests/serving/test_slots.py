@@ -12,7 +12,7 @@ import pytest
 import inference_econ as ie
 from inference_econ.inputs import Length, Requests
 from inference_econ.serving import Service
-from inference_econ.serving.simulation import arrivals, play
+from inference_econ.serving.simulation import arrivals, simulator
 from tests import asking
 from tests.reading import tables
 
@@ -49,13 +49,13 @@ def _completed(service: Service, rounds: int = 20) -> float:
     stream = arrivals.draw(
         max(1500, rounds * service.slots),
         1.3 * service.most_requests_per_second,
-        play.law(lengths.isl),
-        play.law(lengths.osl),
+        simulator.length_sampler(lengths.isl),
+        simulator.length_sampler(lengths.osl),
         seed=1,
     )
     isl = np.maximum(stream.isl - round(lengths.cached), 1)
-    simulated = play.server(service, isl)
-    return play.play(service, simulated, replace(stream, isl=isl), warm_up=0.3, cool_down=0.1).requests_per_second
+    simulated = simulator.server(service, isl)
+    return simulator.play(service, simulated, replace(stream, isl=isl), warm_up=0.3, cool_down=0.1).requests_per_second
 
 
 #: Long prompts, long answers, short ones, and lengths that differ; slots.

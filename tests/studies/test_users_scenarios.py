@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from inference_econ import errors
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.settings import speculation_of
 from inference_econ.engine import Instances, Setup, Speculation, bounds
 from inference_econ.errors import InputError, NothingFitsError, SpecError

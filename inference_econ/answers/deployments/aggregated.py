@@ -20,11 +20,11 @@ from inference_econ.serving import (
     Service,
     Services,
     arrivals_of,
-    calmest,
+    as_poisson,
     check_rate,
-    is_unproven,
     loaded,
-    served,
+    needs_simulation,
+    simulate_where_needed,
 )
 
 #: What costs more than so many times the cheapest of a chip is no choice [1].
@@ -112,7 +112,7 @@ def cheapest(
         choice = _fewest(service, requests_per_second, promised, limit, arrival_scv)
         if choice is not None and key in kept and ranked_by(choice) >= ranked_by(kept[key]):
             continue
-        if play and choice is not None and is_unproven(choice.service, choice.load):
+        if play and choice is not None and needs_simulation(choice.service, choice.load):
             played += 1
             last = played > _MOST_PLAYED
             choice = None if last else _played(choice, requests_per_second, promised, limit, arrival_scv)
@@ -136,7 +136,7 @@ def rank(targets: Targets, choice: Deployment) -> tuple[float, float, float]:
 
 def _fewest(service: Service, rate: float, targets: Targets, limit: float, arrival_scv: float) -> Deployment | None:
     """The fewest replicas of a service that keep the promises, if they cost no more than the limit."""
-    calm = calmest(service.requests, arrival_scv)
+    calm = as_poisson(service.requests, arrival_scv)
 
     def shared(replicas: int) -> Loaded:
         return loaded(service, rate / replicas, arrivals=calm.among(replicas))
@@ -146,20 +146,20 @@ def _fewest(service: Service, rate: float, targets: Targets, limit: float, arriv
 
     start = max(1, math.ceil(rate / service.most_requests_per_second))
     replicas = fewest(
-        lambda replicas: targets.broken(shared(replicas)) is None,
+        lambda replicas: targets.first_violated(shared(replicas)) is None,
         start,
         gives_up=lambda replicas: bill(replicas) > limit or (replicas > start and rate / replicas < 1e-6),
     )
     if replicas is None:
         return None
-    broken = "instance" if replicas == 1 else targets.broken(shared(replicas - 1)) or "capacity"
+    broken = "instance" if replicas == 1 else targets.first_violated(shared(replicas - 1)) or "capacity"
     return Deployment(service, replicas, shared(replicas), bill(replicas), broken)
 
 
 def _keeps(rate: float, arrival_scv: float, play: bool, service: Service, targets: Targets) -> bool:
     """Whether some number of instances keeps the promises."""
     choice = _fewest(service, rate, targets, math.inf, arrival_scv)
-    if choice is not None and play and is_unproven(service, choice.load):
+    if choice is not None and play and needs_simulation(service, choice.load):
         choice = _played(choice, rate, targets, math.inf, arrival_scv)
     return choice is not None
 
@@ -172,7 +172,7 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
     """
     service, closed_fewest = choice.service, choice.replicas
     arrivals = arrivals_of(service.requests, arrival_scv)
-    play, grain = served(service, arrivals), -(-closed_fewest // _FINEST)
+    play, grain = simulate_where_needed(service, arrivals), -(-closed_fewest // _FINEST)
     below = max(1, math.ceil(rate / service.most_requests_per_second)) if arrivals.scv > 1.0 else closed_fewest
     closed_form = (closed_fewest - below) // grain
     tried = range(closed_fewest - closed_form * grain, _MOST_MORE * (closed_fewest + 1) + 1, grain)
@@ -185,13 +185,13 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
         return play(rate / replicas, replicas)
 
     def kept(place: int) -> bool:
-        return targets.broken(shared(tried[place])) is None
+        return targets.first_violated(shared(tried[place])) is None
 
     def likely(place: int) -> bool:
         """As closed forms have it, with what is promised as much shorter as they were off with the fewest instances."""
-        calm = calmest(service.requests, arrival_scv).among(tried[place])
+        calm = as_poisson(service.requests, arrival_scv).among(tried[place])
         closed = loaded(service, rate / tried[place], arrivals=calm)
-        return targets.like(choice.load, shared(closed_fewest)).broken(closed) is None
+        return targets.like(choice.load, shared(closed_fewest)).first_violated(closed) is None
 
     affordable = bisect_left(tried, True, key=lambda replicas: bill(replicas) > limit)
     # Most that are dearer than others show it with as many instances as they could be.
@@ -205,5 +205,5 @@ def _played(choice: Deployment, rate: float, targets: Targets, limit: float, arr
         return None
     needed = tried[place]
     fewer = "instance" if needed == 1 else choice.binding if place == closed_form else "capacity"
-    binding = fewer if not place else targets.broken(shared(tried[place - 1])) or "capacity"
+    binding = fewer if not place else targets.first_violated(shared(tried[place - 1])) or "capacity"
     return replace(choice, replicas=needed, load=shared(needed), dollars_per_hour=bill(needed), binding=binding)

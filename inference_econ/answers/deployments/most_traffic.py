@@ -11,15 +11,24 @@ import numpy as np
 
 from inference_econ._types import Indices
 from inference_econ.answers import capacity
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.recommend import Recommendation, as_candidates, some_of_each_chip
-from inference_econ.answers.disaggregated.fleets import largest
-from inference_econ.answers.disaggregated.load import NOTICED, Terms
+from inference_econ.answers.deployments.serving_options import Candidate
+from inference_econ.answers.disaggregated.load import NOTICED, DisaggregationTerms
+from inference_econ.answers.disaggregated.size_pools import largest
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import Targets, nothing_kept, promised_rates
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
-from inference_econ.serving import Loaded, Service, Services, arrivals_of, calmest, is_unproven, loaded, served
+from inference_econ.serving import (
+    Loaded,
+    Service,
+    Services,
+    arrivals_of,
+    as_poisson,
+    loaded,
+    needs_simulation,
+    simulate_where_needed,
+)
 
 #: Halvings of the range between a rate that is kept and one that is not [1].
 _HALVINGS = 20
@@ -64,8 +73,9 @@ def most_traffic(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, of one or several kinds of chips (:func:`inference_econ.answers.deployments.candidates.market`,
-        :func:`inference_econ.answers.layout_services.offer`).
+        What competes, on one or several GPUs: see
+        :func:`inference_econ.answers.deployments.serving_options.market` and
+        :func:`inference_econ.answers.layout_services.offer`.
     means : Means
         Chips, or money, for one kind of chip.
     targets : Targets
@@ -110,7 +120,7 @@ def most_traffic(
         alike = [choice for choice in choices if choice.fleet is None and _chip(choice) == chip]
         least = (1.0 + NOTICED) * max((choice.requests_per_second for choice in alike), default=0.0)
         try:
-            terms = Terms(targets, arrival_scv)
+            terms = DisaggregationTerms(targets, arrival_scv)
             fuller = replace(terms, fullest=terms.kept.fullest)
             fleet = largest(candidate.pools.pools, means, fuller, least=least)
         except (InputError, NothingFitsError) as error:
@@ -133,7 +143,7 @@ def _together(
     offers: Sequence[Services], means: Means, targets: Targets, arrival_scv: float, most: int
 ) -> list[Deployment]:
     """Most traffic of instances that do both; one per offer and size."""
-    within, replicas = affordable(offers, means)
+    within, replicas = instances_within(offers, means)
     bounds = sorted(
         (
             (-float(rate), which, index)
@@ -199,9 +209,9 @@ def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deploym
 
     None if not even a small part of it does.
     """
-    if not is_unproven(choice.service, choice.load):
+    if not needs_simulation(choice.service, choice.load):
         return choice
-    play = served(choice.service, arrivals_of(choice.service.requests, arrival_scv))
+    play = simulate_where_needed(choice.service, arrivals_of(choice.service.requests, arrival_scv))
     most = choice.load.requests_per_second
     promised = targets.predicted(choice.service)
 
@@ -210,7 +220,7 @@ def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deploym
 
     @cache
     def broken(rate: float) -> str | None:
-        return promised.broken(load(rate))
+        return promised.first_violated(load(rate))
 
     low, high = capacity.most(lambda rate: broken(rate) is None, 0.0, most, _PLAYED)
     if low == most:
@@ -218,7 +228,7 @@ def _played(choice: Deployment, targets: Targets, arrival_scv: float) -> Deploym
     return None if low == 0.0 else replace(choice, load=load(low), binding=broken(high) or "capacity")
 
 
-def affordable(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
+def instances_within(offers: Sequence[Services], means: Means) -> tuple[list[Services], list[Indices]]:
     """The layouts of which there is room for an instance, and for how many of each.
 
     Raises
@@ -264,10 +274,10 @@ def _fullest(
     service: Service, replicas: int, targets: Targets, most: float, least: float, arrival_scv: float
 ) -> Deployment | None:
     """Some instances under the largest rate that keeps the promises, if it is more than the least one."""
-    arrivals = calmest(service.requests, arrival_scv).among(replicas)
+    arrivals = as_poisson(service.requests, arrival_scv).among(replicas)
 
     def broken(rate: float) -> str | None:
-        return targets.broken(loaded(service, rate / replicas, arrivals=arrivals))
+        return targets.first_violated(loaded(service, rate / replicas, arrivals=arrivals))
 
     if least > 0.0 and broken(least) is not None:
         return None

@@ -11,14 +11,14 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.deployments.aggregated import cheapest, rank
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.service_record import finite, layout_of
-from inference_econ.answers.disaggregated.fleets import smallest
-from inference_econ.answers.disaggregated.load import NOTICED, PooledFleet, Terms
+from inference_econ.answers.deployments.serving_options import Candidate
+from inference_econ.answers.disaggregated.load import NOTICED, DisaggregationTerms, PooledFleet
+from inference_econ.answers.disaggregated.size_pools import smallest
 from inference_econ.answers.slo import FILLED, Targets, chance_below, least_chance, of_throughput, promised_rates
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
@@ -29,9 +29,9 @@ from inference_econ.serving import (
     Services,
     arrivals_of,
     check_rate,
-    is_unproven,
     loaded,
-    served,
+    needs_simulation,
+    simulate_where_needed,
 )
 
 #: Squared coefficients of variation of the times between arrivals: of independent users, and of users that come in
@@ -83,16 +83,16 @@ def burstiness(service: Service, *, replicas: int = 1, arrival_scv: float = POIS
         As assumed [1].
     """
     rate = _SHARE * service.most_requests_per_second
-    assumed = served(service, arrivals_of(service.requests, arrival_scv))(rate, replicas)
+    assumed = simulate_where_needed(service, arrivals_of(service.requests, arrival_scv))(rate, replicas)
     return burstiness_at(service, assumed, replicas=replicas, arrival_scv=arrival_scv)
 
 
 def burstiness_at(service: Service, load: Loaded, *, replicas: int = 1, arrival_scv: float = POISSON) -> Burstiness:
     """Burstiness at a load of an instance that is known; both are played if one of them has to be."""
     rate, other = load.requests_per_second, other_scv(arrival_scv)
-    player = served(service, Gamma(max(other, load.arrivals.scv)))
+    player = simulate_where_needed(service, Gamma(max(other, load.arrivals.scv)))
     others = loaded(service, rate, arrivals=Gamma(other).among(replicas))
-    if is_unproven(service, others) or load.played:
+    if needs_simulation(service, others) or load.played:
         # What closed forms and the player differ in is no effect of bursts.
         others, load = player.played(others), load if load.played else player.played(load)
     return Burstiness(rate * replicas, arrival_scv, other, load, others, service.requests.traffic)
@@ -203,8 +203,9 @@ def recommend(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, of one or several kinds of chips (:func:`inference_econ.answers.deployments.candidates.market`,
-        :func:`inference_econ.answers.layout_services.offer`).
+        What competes, on one or several GPUs: see
+        :func:`inference_econ.answers.deployments.serving_options.market` and
+        :func:`inference_econ.answers.layout_services.offer`.
     requests_per_second : float or None
         The whole traffic [1/s]; None for what fills one instance, or group of pools, of the cheapest layout
         (:func:`natural_rate`).
@@ -281,7 +282,7 @@ def _naturally_filled(candidate: Candidate, targets: Targets) -> tuple[float, fl
     if candidate.pools is None:
         rates, chips = FILLED * promised_rates(layouts, targets), layouts.plans.accelerators
     else:
-        kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.seen, 1.0 + NOTICED
+        kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.metrics, 1.0 + NOTICED
         if not kept.any():
             return 0.0, 0.0
         rates, chips = FILLED * seen.requests_per_second[kept], candidate.paid_chips[kept]
@@ -370,7 +371,7 @@ def fleets(
         if candidate.pools is None:
             continue
         try:
-            fleet = smallest(candidate.pools.pools, rate, Terms(targets, arrival_scv), limit=limit)
+            fleet = smallest(candidate.pools.pools, rate, DisaggregationTerms(targets, arrival_scv), limit=limit)
         except TooMuchError:
             raise
         except (InputError, NothingFitsError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from inference_econ.answers.deployments.candidates import label_of
+from inference_econ.answers.deployments.serving_options import label_of
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.engine import Instances, bounds, layout_keys
 from inference_econ.records.deviations import SERVED, calibration_record
@@ -107,7 +107,7 @@ def service_record(service: Service, replicas: int, *loads: Loaded) -> dict[str,
     return bounds.bounded(record, bounds.ends(instances, bounds.LOAD))
 
 
-def pick_record(pick: Pick | None) -> dict[str, object]:
+def pick_record(pick: SelectionRule | None) -> dict[str, object]:
     """Return how a deployment was chosen as plain data; nothing where nothing was left open."""
     return {} if pick is None else {"picked": pick._asdict()}
 
@@ -117,7 +117,7 @@ def finite(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: finite_or_none(value) for name, value in values.items()}
 
 
-class Pick(NamedTuple):
+class SelectionRule(NamedTuple):
     """By which rule one layout of several was taken."""
 
     rule: str

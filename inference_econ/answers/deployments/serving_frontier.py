@@ -12,15 +12,15 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array, Indices
-from inference_econ.answers.deployments.candidates import (
+from inference_econ.answers.deployments.serving_options import (
     RECIPE,
     Arrangement,
     Candidate,
     Pooling,
     Proposer,
-    Seen,
+    StateMetrics,
     market,
 )
 from inference_econ.answers.disaggregated.load import FASTER, NOTICED
@@ -352,7 +352,7 @@ class _SpeedCosts(_ServiceStates):
         together, apart = np.full(speeds.shape, np.inf), np.full(speeds.shape, np.inf)
         for candidate in self.candidates:
             costs = together if candidate.pools is None else apart
-            curves = 1.0 / candidate.seen.tpot_seconds, candidate.kept_dollars(self.promises)
+            curves = 1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(self.promises)
             np.minimum(costs, pareto.least_at(*curves, speeds), out=costs)
         best = np.where(apart * (1.0 + NOTICED) < together, apart, together)
         # What is on the frontier beats what is slower and dearer, by however little.
@@ -365,7 +365,7 @@ class _SpeedCosts(_ServiceStates):
         if least is None:
             return None
         candidate, at = self.candidates[least.number], (np.array([least.row]), np.array([least.column]))
-        concurrency = candidate.seen.concurrency[at]
+        concurrency = candidate.metrics.concurrency[at]
         return least.dollars, self._instances(least.number, *at, concurrency, candidate.label)
 
     def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
@@ -375,7 +375,7 @@ class _SpeedCosts(_ServiceStates):
         """
         best: tuple[float, _Place] | None = None
         for number, candidate in enumerate(self.candidates):
-            speeds = 1.0 / candidate.seen.tpot_seconds
+            speeds = 1.0 / candidate.metrics.tpot_seconds
             costs = candidate.kept_dollars(self.promises)
             if measured:
                 costs = np.where(candidate.measured_rows[:, None], costs, np.nan)
@@ -515,9 +515,9 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
             return self.point(place)
         candidate, row, column, share = self.candidates[least.number], least.row, least.column, least.share
         at = np.array([row, row]), np.array([column, column + 1])
-        tpot, rate, chips, flight, batch = (_between(values[at], share) for values in candidate.seen)
+        tpot, rate, chips, flight, batch = (_between(values[at], share) for values in candidate.metrics)
         # Pools of as many instances as with the next batch, at the same cost.
-        whole = candidate.seen.accelerators[row, column + 1] / chips
+        whole = candidate.metrics.accelerators[row, column + 1] / chips
         rate, chips, flight = rate * whole, chips * whole, flight * whole
         waits = _between(candidate.ttft_seconds(*at), share)
         which, rows, states = (np.array([value]) for value in (least.number, row, column + 1))
@@ -678,7 +678,7 @@ def service_frontier(
     Parameters
     ----------
     candidates : sequence of Candidate
-        Of one model on one chip (:func:`inference_econ.answers.deployments.candidates.market`).
+        Of one model on one chip (:func:`inference_econ.answers.deployments.serving_options.market`).
     promises : Targets, optional
         Points whose mean TTFT or TPOT is longer are left out; of the percentile ``mean``.
     ends : bool
@@ -722,7 +722,9 @@ def service_frontier(
     for number in np.unique(which).tolist():
         mine = which == number
         waits[mine] = candidates[number].ttft_seconds(rows[mine], columns[mine])
-    states = [Seen(*(values[row, column] for values in candidates[number].seen)) for number, row, column in best]
+    states = [
+        StateMetrics(*(values[row, column] for values in candidates[number].metrics)) for number, row, column in best
+    ]
     tpot, rate, chips, flight, batch = (np.array(column) for column in zip(*states, strict=True))
     return ServiceFrontier(
         tuple(candidates), which, rows, columns, 1.0 / tpot, waits, tpot, rate, chips, flight, batch, promised
@@ -739,7 +741,7 @@ def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[
     for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
         rows, columns = np.nonzero(mask)
         places += zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True)
-        seen = candidate.seen
+        seen = candidate.metrics
         times.append(seen.tpot_seconds[mask])
         costs.append(candidate.paid_chips[mask] / seen.requests_per_second[mask])
         handicaps.append(np.full(rows.size, 1.0 + NOTICED * (candidate.pools is not None)))

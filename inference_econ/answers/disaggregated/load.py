@@ -181,7 +181,7 @@ class Decoder:
             return fewer, fewer.load(requests_per_second, arrival_scv, instances)
 
         def broken(slots: int) -> bool:
-            return targets.seen("tpot", limited(slots)[1]) > targets.tpot_seconds
+            return targets.statistic("tpot", limited(slots)[1]) > targets.tpot_seconds
 
         least = self.slots_within(targets.tpot_seconds)
         if not least or least == self.slots or not broken(self.slots):
@@ -213,7 +213,7 @@ class Decoder:
         )
 
 
-def under_load(
+def pools_under_load(
     pools: Pools,
     layouts: tuple[int, int],
     instances: tuple[int, int],
@@ -292,9 +292,9 @@ def closed_loop(pools: Pools, layouts: tuple[int, int], instances: tuple[int, in
     Notes
     -----
     A request of a closed loop finds the others as one that comes from outside would find a loop without it (Reiser and
-    Lavenberg, 1980). So this is :func:`under_load` at the rate at which an arriving request finds N - 1 others, who by
-    Little's law are rate x (TTFT + steps x TPOT). That grows with the rate from none to without end at what the slower
-    pool completes. The fleet completes N / (TTFT + steps x TPOT), no more than the slower pool does.
+    Lavenberg, 1980). So this is :func:`pools_under_load` at the rate at which an arriving request finds N - 1 others,
+    who by Little's law are rate x (TTFT + steps x TPOT). That grows with the rate from none to without end at what the
+    slower pool completes. The fleet completes N / (TTFT + steps x TPOT), no more than the slower pool does.
     """
     if not concurrency >= 1:
         raise InputError(f"a closed loop has at least one request, got {concurrency:g}")
@@ -515,7 +515,7 @@ def fewest_beside(instances: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class DisaggregationTerms:
     """Promises, arrivals and loads of a fleet of prefill and decode instances.
 
     Attributes
@@ -565,7 +565,7 @@ class Terms:
         """Share of what prefill instances complete beyond which no question fills them, so that prompts wait little."""
         return min(self.fullest, FILLED)
 
-    def predicted(self, pools: Pools) -> Terms:
+    def predicted(self, pools: Pools) -> DisaggregationTerms:
         """Terms that predictions of any layouts of two pools must keep for measured ones to keep these."""
         if self.targets.confidence is None:
             return self
@@ -583,7 +583,7 @@ class Terms:
         return Margins(reading.ttft, decoding.tpot, ones, np.append(reading.throughput, decoding.throughput))
 
 
-def unreachable(pools: Pools, terms: Terms) -> str:
+def unreachable(pools: Pools, terms: DisaggregationTerms) -> str:
     """Promise that no pair of layouts keeps, the best that can be reached, and how far that is from it."""
     targets, by = terms.targets, terms.margins(pools)
     promised = {
@@ -666,7 +666,7 @@ class PrefillPools:
         Promises, arrivals and loads.
     """
 
-    def __init__(self, pools: Pools, terms: Terms) -> None:
+    def __init__(self, pools: Pools, terms: DisaggregationTerms) -> None:
         self.pools, self.terms = pools, terms
         self.line = cache(self._line)
 

@@ -18,7 +18,7 @@ from inference_econ.engine.layouts.startable import (
     rule_text,
     rules_of,
 )
-from inference_econ.engine.served import Served
+from inference_econ.engine.protocols import Served
 from inference_econ.errors import InputError
 from inference_econ.inputs import ModelSpec, ServingEngine, TensorLayout
 

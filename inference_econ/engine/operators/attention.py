@@ -46,11 +46,11 @@ def reach_of_kernels(
         return Reach()
     decode, prompts = kernel.decode, kernel.prompts
     if not table.plans.prefill:
-        padding = formulas.padded_share(attended, extra_tokens=decode.extra_tokens * table.plans.dcp)
+        padding = formulas.padded_attention_share(attended, extra_tokens=decode.extra_tokens * table.plans.dcp)
         return Reach(Rates(decode.math_efficiency, decode.hbm_efficiency, decode.overlap), padding, padding)
     if width is None:
         return Reach(Rates(decode.math_efficiency, decode.hbm_efficiency, decode.overlap))
-    padding = formulas.padded_share(
+    padding = formulas.padded_attention_share(
         attended, width, extra_tokens=prompts.extra_tokens, extra_elements=prompts.extra_elements
     )
     return Reach(Rates(prompts.math_efficiency, decode.hbm_efficiency, 1.0), padding)

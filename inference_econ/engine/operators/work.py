@@ -43,7 +43,7 @@ from inference_econ.engine.operators.table import (
     pointwise,
     repeated,
 )
-from inference_econ.engine.served import Served
+from inference_econ.engine.protocols import Served
 from inference_econ.inputs import BYTES_PER_ELEMENT, Block, TensorLayout
 
 #: Makes the rows of one layer of the table, its attention or feed-forward block, and for attention the width of the

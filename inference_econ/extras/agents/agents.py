@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from inference_econ._types import Array, Indices, Progress
-from inference_econ.answers.deployments.candidates import Candidate
-from inference_econ.answers.deployments.most_traffic import affordable
+from inference_econ.answers.deployments.most_traffic import instances_within
 from inference_econ.answers.deployments.recommend import as_candidates, some_of_each_chip
-from inference_econ.answers.deployments.service_record import Pick
+from inference_econ.answers.deployments.service_record import SelectionRule
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import NOTICED
 from inference_econ.answers.prefix_cache import Offloading, offload
 from inference_econ.answers.price import Sheet, fleet_sheet
@@ -28,13 +28,13 @@ from inference_econ.extras.agents.simulation import (
     TOGETHER,
     AgentCurve,
     AgentDeployment,
+    AgentLoad,
     AgentRecommendation,
     AgentSessions,
     AgentSheet,
     MostAgents,
     PlayedGroup,
     PlayedInstance,
-    Use,
     cheapest_fleet,
     check_runs,
     found_tokens,
@@ -46,7 +46,7 @@ from inference_econ.extras.agents.simulation import (
 )
 from inference_econ.extras.fleets.autoscaler import Policy
 from inference_econ.extras.fleets.buy import MONTH_HOURS, MONTHLY, Crossover, Purchase, crossovers, dollars_per_request
-from inference_econ.extras.fleets.capacity_blocks import WAYS, Lot, Way, lots_of, no_price
+from inference_econ.extras.fleets.capacity_blocks import WAYS, CapacityBlock, Way, lots_of, no_price
 from inference_econ.extras.fleets.day import DayOfFleet, check_day, needed, planned
 from inference_econ.extras.fleets.pools import PooledDay
 from inference_econ.inputs import Elasticity, TierSpec, catalog
@@ -149,7 +149,7 @@ class AgentMarket:
         both = [candidate.services for candidate in self.candidates if candidate.pools is None]
         counts: Sequence[Indices | None] = [None] * len(both)
         if both and means is not None:
-            both, counts = affordable(both, means)
+            both, counts = instances_within(both, means)
         promising: list[tuple[float, int, int, int]] = []
         for index, (layouts, room) in enumerate(zip(both, counts, strict=True)):
             rows = shortlist(layouts, self.work, self.wanted, tiers=bool(self.tiers), most=_PLAYED, counts=room,
@@ -269,7 +269,7 @@ POLICIES: tuple[Policy, ...] = ("in_flight", "rate")
 
 
 @dataclass(frozen=True, slots=True)
-class AgentLot(Lot):
+class AgentLot(CapacityBlock):
     """Replicas that are rented together, with their agents; of pools an instance that decodes, and those that read.
 
     Attributes
@@ -278,7 +278,7 @@ class AgentLot(Lot):
         What agents make of one replica.
     """
 
-    use: Use = field(kw_only=True)
+    use: AgentLoad = field(kw_only=True)
 
     @property
     def pace(self) -> float:
@@ -328,7 +328,7 @@ class AgentPurchase(Purchase):
     agents: int | None = None
 
     @property
-    def use(self) -> Use:
+    def use(self) -> AgentLoad:
         """Use that agents make of a replica of the first lot."""
         (lot, *_) = self.lots
         assert isinstance(lot, AgentLot)
@@ -371,7 +371,7 @@ class DayOfAgents(DayOfFleet):
     counted: ClassVar[str] = "agents"
 
     @property
-    def use(self) -> Use:
+    def use(self) -> AgentLoad:
         """Use that agents make of a replica of the first lot."""
         (lot, *_) = self.lots
         assert isinstance(lot, AgentLot)
@@ -516,7 +516,11 @@ class Agents(AgentSessions):
             trace = instance.play(part, together, router, rate * together / replicas)
             points.append(point_of(instance, trace, number, together, replicas, router, promised, rate))
         return AgentCurve(
-            tuple(points), promised, 1.0, None, Pick("the one that carries most agents per dollar", len(layouts))
+            tuple(points),
+            promised,
+            1.0,
+            None,
+            SelectionRule("the one that carries most agents per dollar", len(layouts)),
         )
 
     def recommend(
@@ -638,7 +642,7 @@ class Agents(AgentSessions):
             bill = fleet_sheet(best.fleet, found_in_cache)
         else:
             bill = PlayedInstance(best.service, self, ()).bill(best.use.trace, best.replicas, best.load)
-        pick = Pick(f"the cheapest fleet that carries {number:,} agents", sum(map(len, market.candidates)))
+        pick = SelectionRule(f"the cheapest fleet that carries {number:,} agents", sum(map(len, market.candidates)))
         named = {name: getattr(bill, name) for name in Sheet.__dataclass_fields__}
         return AgentSheet(**{**named, "targets": market.wanted, "pick": pick}, use=best.use, parts=best.parts)
 

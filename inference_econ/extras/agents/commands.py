@@ -15,7 +15,7 @@ from inference_econ.inputs import catalog
 from inference_econ.requests import Request, prices, refuse, subject, workload
 
 if TYPE_CHECKING:
-    from inference_econ._shown import Shown
+    from inference_econ._answer import Shown
     from inference_econ.answers.prefix_cache import Offloading, Routing
     from inference_econ.extras.fleets.autoscaler import Policy
     from inference_econ.extras.fleets.capacity_blocks import Way
@@ -66,8 +66,8 @@ def recommend(request: Request, most: int) -> Shown:
     workload.check_sizes(request)
     sessions, means = _sessions(request), workload.means(request)
     chips = tuple(dict.fromkeys((*request.chips, *filter(None, [request.decode_on]))))
-    request = replace(request, price=prices.of_chips(request.price, chips))
-    offers = subject.of_chips(request, sessions.requests)
+    request = replace(request, price=prices.prices_of_chips(request.price, chips))
+    offers = subject.candidates_on_chips(request, sessions.requests)
     if means is None:
         return sessions.recommend(offers, request.agents, most=most, **_settings(request))
     return sessions.most_agents(offers, means, most=most, **_settings(request))
@@ -78,7 +78,7 @@ def price(request: Request, replicas: int | None) -> Shown:
     sessions = _sessions(request)
     if replicas is not None:
         raise InputError("--replicas follow from --agents where a traffic has sessions", option="replicas")
-    return sessions.price(subject.of_chips(request, sessions.requests), request.agents, **_settings(request))
+    return sessions.price(subject.candidates_on_chips(request, sessions.requests), request.agents, **_settings(request))
 
 
 def load(request: Request, agents: Numbers, rates: Numbers, replicas: int) -> Shown:
@@ -134,11 +134,11 @@ def fleet(
     """The cheapest fleet for a day of agents."""
     sessions = _sessions(request)
     hours = _day(request, agents, rates)
-    request = replace(request, price=prices.of_chips(request.price, request.chips))
+    request = replace(request, price=prices.prices_of_chips(request.price, request.chips))
     rules = elasticity(start_up, interruptions, spot_share)
     with _missing.needed("studies", "scipy"):
         return sessions.fleet(
-            subject.of_chips(request, sessions.requests),
+            subject.candidates_on_chips(request, sessions.requests),
             hours,
             stock=stock_of(stock),
             ways=pay or WAYS,

@@ -15,11 +15,11 @@ from inference_econ.extras.agents.agents import AgentPurchase, DayOfAgents
 from inference_econ.extras.agents.simulation import (
     AgentCurve,
     AgentDeployment,
+    AgentLoad,
     AgentPoint,
     AgentRecommendation,
     AgentSheet,
     MostAgents,
-    Use,
     use_record,
 )
 from inference_econ.extras.fleets.buy_page import BuyPage
@@ -123,7 +123,7 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
     def _kept(self) -> AgentPoint:
         """The most agents within promises, else the fewest."""
         targets, points = self.answer.targets, self.answer.points
-        kept = [point for point in points if not targets.broken(point.load)]
+        kept = [point for point in points if not targets.first_violated(point.load)]
         return kept[-1] if kept else points[0]
 
     def conclusion(self) -> Pieces:
@@ -295,7 +295,7 @@ class AgentBuyPage(BuyPage):
         )
 
 
-def session_plot(use: Use) -> Plot:
+def session_plot(use: AgentLoad) -> Plot:
     """Turns of the session that has most of them: context over time, and while the server reads and writes."""
     trace = use.trace
     numbers, counts = np.unique(trace.sessions, return_counts=True)
@@ -319,7 +319,7 @@ def _percentiles(name: str, targets: Targets) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("p50", *promised, "p90" if not promised else "p99")))
 
 
-def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) -> str:
+def _title(counted: str, setups: Sequence[Setup], use: AgentLoad, targets: Targets) -> str:
     requests, turns = use.work.requests, use.work.means.turns
     helpers = max(step.agents for step in use.work.spec.steps)
     beside = f", up to {helpers} side agents at a time" if helpers > 1 else ""
@@ -331,7 +331,7 @@ def _title(counted: str, setups: Sequence[Setup], use: Use, targets: Targets) ->
     return heading(counted, setups, [label], promises=[targets])
 
 
-def _notes(*uses: Use) -> list[str]:
+def _notes(*uses: AgentLoad) -> list[str]:
     """Sentences on how fleets were played."""
     use, traces = uses[0], [use.trace for use in uses]
     ideal = dict.fromkeys(f"{100 * share:.1f}" for share in sorted({trace.known_share for trace in traces}))

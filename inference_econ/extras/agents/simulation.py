@@ -15,7 +15,7 @@ from inference_econ._types import Array, Indices
 from inference_econ.answers.capacity import NEAR, bracket_capacity
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.recommend import Recommendation
-from inference_econ.answers.disaggregated.load import PooledFleet, Terms, rented
+from inference_econ.answers.disaggregated.load import DisaggregationTerms, PooledFleet, rented
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.load import LoadCurve, LoadPoint
 from inference_econ.answers.prefix_cache import behind
@@ -41,7 +41,7 @@ from inference_econ.serving import (
     draw_sessions,
     usual,
 )
-from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation import simulator
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class AgentSessions:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class AgentLoad:
     """Use that agents make of a fleet.
 
     Attributes
@@ -201,7 +201,7 @@ class AgentPoint(LoadPoint):
         The agents.
     """
 
-    use: Use
+    use: AgentLoad
 
     def record(self, targets: Targets) -> dict[str, object]:
         """Return it as plain data, with the use that agents make of it."""
@@ -236,7 +236,7 @@ class AgentDeployment(Deployment):
         Instances, or groups of instances of both pools, of which :attr:`Use.instances` were simulated together [1].
     """
 
-    use: Use = field(kw_only=True)
+    use: AgentLoad = field(kw_only=True)
     parts: int = field(kw_only=True)
 
     def served_record(self, targets: Targets) -> dict[str, object]:
@@ -288,7 +288,7 @@ class AgentSheet(Sheet):
 
     page = "extras.agents.page:AgentSheetPage"
 
-    use: Use = field(kw_only=True)
+    use: AgentLoad = field(kw_only=True)
     parts: int = field(kw_only=True)
 
     def record(self) -> dict[str, Any]:
@@ -350,7 +350,7 @@ class PlayedInstance:
     def _server(self) -> Server:
         lengths = np.array([1, int(self.work.means.prompts.max())])
         slots, tiers = self.service.slots_of_blocks, behind(self.service, self.tiers)
-        return play.server(self.service, lengths, slots=slots, tiers=tiers)
+        return simulator.server(self.service, lengths, slots=slots, tiers=tiers)
 
     @property
     def together(self) -> int:
@@ -388,7 +388,7 @@ class PlayedInstance:
         return {}
 
     def _played(self, sessions: Sessions, warm_up: float, instances: int, router: Router) -> Trace:
-        return play.play(self.service, self._server, sessions, warm_up=warm_up, instances=instances, router=router)
+        return simulator.play(self.service, self._server, sessions, warm_up=warm_up, instances=instances, router=router)
 
     def play_part(self, agents: int, replicas: int, router: Router) -> Trace:
         """Play some agents on some instances, of which a few stand for all."""
@@ -399,7 +399,7 @@ class PlayedInstance:
         """A fleet of some instances for some agents, of which a few were played together."""
         service, together = self.service, min(replicas, self.together)
         dollars = float(service.setup.dollars_per_hour(replicas, service.accelerators))
-        use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
+        use = AgentLoad(self.work, agents, together, router, trace, self.work.spec.rest)
         return AgentDeployment(service, replicas, self.load(trace, together), dollars, binding, use=use, parts=replicas)
 
     def load(self, trace: Trace, instances: int) -> Loaded:
@@ -505,7 +505,7 @@ def point_of(
     if rate:
         flight = float(trace.e2e.mean()) * trace.requests_per_second
         number = round(float(instance.work.agents(trace.requests_per_second, flight)) * replicas / together)
-    use = Use(instance.work, number, together, router, trace, 0.0 if rate else instance.work.spec.rest)
+    use = AgentLoad(instance.work, number, together, router, trace, 0.0 if rate else instance.work.spec.rest)
     return AgentPoint(
         instance.bill(trace, replicas, load), kept, None, chances(instance.service, load, targets), load, use
     )
@@ -609,7 +609,7 @@ class PlayedGroup(PlayedInstance):
         lengths = np.array([1, int(self.work.means.prompts.max())])
         reader, moved = self.pools.prefill.services.service(self.layouts[0]), self.pools.transfer
         reading, decoding = (
-            play.server(service, lengths, slots=service.slots_of_blocks, tiers=tiers)
+            simulator.server(service, lengths, slots=service.slots_of_blocks, tiers=tiers)
             for service, tiers in ((reader, behind(reader, self.tiers)), (self.service, ()))
         )
         exposed, sending, receiving = (
@@ -633,7 +633,7 @@ class PlayedGroup(PlayedInstance):
         """Play some agents on some groups, whose instances share all requests."""
         (reading, writing), (readers, writers) = self.servers, self.instances
         service = self.pools.prefill.services.service(self.layouts[0])
-        return play.play(
+        return simulator.play(
             service, reading, sessions, warm_up=warm_up, instances=readers * instances,
             router=router, writing=replace(writing, instances=writers * instances),
         )  # fmt: skip
@@ -766,7 +766,7 @@ class PlayedGroup(PlayedInstance):
             self.pools, *self.layouts, replicas * readers, replicas * writers, every, rate / reading, rate / decoding,
             self.service.slots_of_blocks,
         )  # fmt: skip
-        use = Use(self.work, agents, together, router, trace, self.work.spec.rest)
+        use = AgentLoad(self.work, agents, together, router, trace, self.work.spec.rest)
         return AgentDeployment.of_pools(fleet, binding=binding, use=use, parts=replicas)
 
 
@@ -850,7 +850,7 @@ def _chips(
 
 def _predicted(pools: Pools, targets: Targets) -> Targets:
     """Promises that predictions of pools must keep; the time to the last token of those that are played is known."""
-    first = Terms(replace(targets, e2e_seconds=math.inf)).predicted(pools).targets
+    first = DisaggregationTerms(replace(targets, e2e_seconds=math.inf)).predicted(pools).targets
     return replace(first, e2e_seconds=targets.e2e_seconds)
 
 

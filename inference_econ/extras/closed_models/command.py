@@ -11,8 +11,8 @@ from inference_econ.errors import InputError
 from inference_econ.requests import Request, subject, workload
 
 if TYPE_CHECKING:
-    from inference_econ._shown import Shown
-    from inference_econ.extras.closed_models.asks import ObservedOffer
+    from inference_econ._answer import Shown
+    from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer
     from inference_econ.report.page import Page
 
 #: Options that only the price of an hour has, beside lengths; and those of the acceptance.
@@ -43,7 +43,7 @@ def infer(
     way that the priors allow, and weighted by how well they explain the prices, speeds and times to the first token
     that were seen. --hour-price, --exponent and --speedup infer something else.
     """
-    from inference_econ.extras.closed_models.asks import observed_offer
+    from inference_econ.extras.closed_models.scenario_kinds import observed_offer
 
     if (speedup is not None) + hour_price + exponent > 1:
         raise InputError("give one of --hour-price, --exponent and --speedup")

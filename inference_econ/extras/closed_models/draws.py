@@ -13,7 +13,6 @@ from scipy import stats
 from inference_econ._types import Array, Indices
 from inference_econ.engine import error_spread
 from inference_econ.errors import InputError
-from inference_econ.extras.closed_models.asks import Lognormal, PriorFamily, Priors
 from inference_econ.extras.closed_models.frontiers import (
     COST,
     FLIGHT,
@@ -25,6 +24,7 @@ from inference_econ.extras.closed_models.frontiers import (
     counts,
     manners,
 )
+from inference_econ.extras.closed_models.scenario_kinds import Lognormal, PriorFamily, Priors
 from inference_econ.inputs import LEVELS, Assumptions, Quantity, catalog
 from inference_econ.inputs.engine import profiles
 

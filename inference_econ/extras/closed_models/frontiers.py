@@ -13,12 +13,12 @@ import numpy as np
 
 from inference_econ import _work
 from inference_econ._types import Array, Progress
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Setup, Space, Speculation
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.closed_models.asks import PriorFamily, Priors
+from inference_econ.extras.closed_models.scenario_kinds import PriorFamily, Priors
 from inference_econ.inputs import Dtype, ModelSpec, ProposerName, Requests, catalog, scaled
 
 #: Points that a frontier is kept as, from the cheapest to the fastest at equal ratios of speed [1].

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.engine import Instances, Setup, bounds
 from inference_econ.errors import InputError

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
-from inference_econ.extras.closed_models import asks
-from inference_econ.extras.closed_models.asks import ClosedModel, InferAsk, ObservedOffer, Priors
+from inference_econ.extras.closed_models import scenario_kinds
 from inference_econ.extras.closed_models.draws import Draws, draw, manners_on
 from inference_econ.extras.closed_models.frontiers import Manner, Surfaces
 from inference_econ.extras.closed_models.posterior import Inferred, posterior
+from inference_econ.extras.closed_models.scenario_kinds import ClosedModel, InferAsk, ObservedOffer, Priors
 from inference_econ.inputs import ModelSpec, Name, catalog
 
 #: Models drawn where nobody says how many, and the most [1].
@@ -55,7 +55,7 @@ def infer(
 
     Examples
     --------
-    >>> from inference_econ.extras.closed_models.asks import observed_offer
+    >>> from inference_econ.extras.closed_models.scenario_kinds import observed_offer
     >>> found = infer([observed_offer("input=0.9,output=0.9,speed=60")], samples=256)
     >>> found.active_parameters.low < 70e9 < found.active_parameters.high
     True
@@ -63,7 +63,7 @@ def infer(
     seen = [_observed(offer) for offer in offers]
     if not seen:
         raise InputError("nothing was observed; give at least one offer, for example input=3,output=15,speed=60")
-    believed = asks.priors(priors) if isinstance(priors, str) else priors
+    believed = scenario_kinds.priors(priors) if isinstance(priors, str) else priors
     true_model = truth if truth is None or isinstance(truth, ModelSpec) else catalog.model(truth)
     return posterior(drawn(believed, [offer.hardware for offer in seen], samples, progress=progress), seen, true_model)
 
@@ -97,7 +97,11 @@ def drawn(
 
 def _offers(ask: InferAsk, model: ClosedModel) -> tuple[ObservedOffer, ...]:
     """Observed offers of one of the models of a scenario."""
-    return model.offers if model.recorded is None else asks.recorded_offers(model.recorded, ask.date, ask.leave_out)
+    return (
+        model.offers
+        if model.recorded is None
+        else scenario_kinds.recorded_offers(model.recorded, ask.date, ask.leave_out)
+    )
 
 
 def infer_all(ask: InferAsk, progress: Progress | None = None) -> list[Inferred]:
@@ -108,7 +112,7 @@ def infer_all(ask: InferAsk, progress: Progress | None = None) -> list[Inferred]
     InputError
         See :func:`infer`; naming the model.
     """
-    priors, answers = asks.priors(ask.priors), []
+    priors, answers = scenario_kinds.priors(ask.priors), []
     offers = [_offers(ask, model) for model in ask.models]
     chips = dict.fromkeys(offer.hardware for seen in offers for offer in seen)
     draws = drawn(priors, list(chips), ask.samples, progress=progress)

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special, stats
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array, Indices
 from inference_econ.errors import InputError
-from inference_econ.extras.closed_models.asks import ObservedOffer, Priors
 from inference_econ.extras.closed_models.draws import Draws, spread_of
+from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer, Priors
 from inference_econ.inputs import LEVELS, ModelSpec, number
 from inference_econ.records.plain import attributes, records_of
 

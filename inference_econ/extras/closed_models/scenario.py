@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from inference_econ._types import Progress
 from inference_econ.extras import closed_models
-from inference_econ.extras.closed_models import asks
-from inference_econ.extras.closed_models.asks import InferAsk
+from inference_econ.extras.closed_models import scenario_kinds
+from inference_econ.extras.closed_models.scenario_kinds import InferAsk
 from inference_econ.records.sources import spec_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
 
@@ -51,7 +51,7 @@ def compare(ask: InferAsk, progress: Progress | None = None) -> Compared:
     return Compared(
         (*sizes, CellTable("Kinds of models, and their offers", ("model",), columns, tuple(rows), ask.notes)),
         charts,
-        (asks.priors(ask.priors),),
+        (scenario_kinds.priors(ask.priors),),
     )
 
 

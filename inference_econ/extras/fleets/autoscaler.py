@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from inference_econ._types import Array, Indices
-from inference_econ.extras.fleets.capacity_blocks import Lot
+from inference_econ.extras.fleets.capacity_blocks import CapacityBlock
 from inference_econ.inputs import Elasticity
 
 #: What an autoscaler looks at.
@@ -60,7 +60,7 @@ class Played:
         return replace(self, serving=self.serving[places], fewest=self.fewest[places], most=self.most[places])
 
 
-def cheapest_first(lots: Sequence[Lot]) -> list[int]:
+def cheapest_first(lots: Sequence[CapacityBlock]) -> list[int]:
     """The places of lots in the order in which they are taken: reserved ones, then by dollars per request."""
 
     def rank(place: int) -> tuple[bool, float]:
@@ -89,7 +89,7 @@ class RentedFleet:
 
     def __init__(
         self,
-        lots: Sequence[Lot],
+        lots: Sequence[CapacityBlock],
         reserved: Sequence[int],
         stock: Mapping[str, int],
         elasticity: Elasticity,

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
-from inference_econ._shown import Shown
-from inference_econ.answers.deployments.candidates import Candidate
+from inference_econ._answer import Shown
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.recommend import as_candidates
 from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.price import UsualSpeed, priced_as_usual, prices_of
 from inference_econ.answers.slo import Likely, Targets, chance_below, of_throughput
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
-from inference_econ.extras.fleets.capacity_blocks import Lot, Way, best_of_chips, lots
+from inference_econ.extras.fleets.capacity_blocks import CapacityBlock, Way, best_of_chips, lots
 from inference_econ.inputs import Offer, Requests
 from inference_econ.serving import Service, Services
 
@@ -45,7 +45,7 @@ class Crossover:
         The cheapest on its chip for a traffic that was asked for.
     """
 
-    lot: Lot
+    lot: CapacityBlock
     offer: str
     dollars_per_request: float
     fleet: Deployment | None = None
@@ -118,7 +118,7 @@ class Purchase(Shown):
 
     page = "extras.fleets.buy_page:BuyPage"
 
-    lots: tuple[Lot, ...]
+    lots: tuple[CapacityBlock, ...]
     offers: Mapping[str, float]
     crossovers: tuple[Crossover, ...]
     requests: Requests
@@ -128,12 +128,12 @@ class Purchase(Shown):
     request_rate: float | None = None
     fleets: Mapping[str, Deployment] = field(default_factory=dict)
 
-    def fleet_dollars_per_month(self, lot: Lot, requests_per_second: float) -> float:
+    def fleet_dollars_per_month(self, lot: CapacityBlock, requests_per_second: float) -> float:
         """The bill of as many chips as some traffic needs within the promises [USD/month]."""
         chips, _ = lot.fleet(requests_per_second)
         return chips * lot.price.dollars * MONTH_HOURS
 
-    def bill(self, lot: Lot) -> float:
+    def bill(self, lot: CapacityBlock) -> float:
         """The bill of the fleet for the traffic that was asked for, paid for as a lot of its chip is [USD/month]."""
         return self.fleets[lot.chip].rented * lot.price.dollars * MONTH_HOURS
 
@@ -214,7 +214,8 @@ def buy(
     Parameters
     ----------
     offers : sequence of Candidate or Services
-        What competes, of one or several kinds of chips (:func:`inference_econ.answers.deployments.candidates.market`).
+        What competes, on one or several GPUs: see
+        :func:`inference_econ.answers.deployments.serving_options.market`.
     api : mapping
         What providers charge by kind of token, by their names [USD per 1e6 tokens]
         (:func:`inference_econ.answers.price.prices_of`).
@@ -246,7 +247,7 @@ def buy(
     services = [candidate.services for candidate in candidates]
     left_out: list[str] = []
 
-    def promised_lots(promised: Targets) -> tuple[Lot, ...]:
+    def promised_lots(promised: Targets) -> tuple[CapacityBlock, ...]:
         left_out.clear()
         best = best_of_chips(candidates, None, promised, arrival_scv=arrival_scv, note=left_out.append)
         return lots(best, promised, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
@@ -302,7 +303,7 @@ def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Reques
 
 
 def crossovers(
-    offered: Sequence[Lot], ranked: Mapping[str, float], fleets: Mapping[str, Deployment]
+    offered: Sequence[CapacityBlock], ranked: Mapping[str, float], fleets: Mapping[str, Deployment]
 ) -> tuple[Crossover, ...]:
     """Those of each lot, and the fleet of its chip, with the cheapest offer, and with the one in the middle."""
     names = list(ranked)

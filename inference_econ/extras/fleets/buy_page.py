@@ -10,7 +10,7 @@ from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.slo import Chances, Targets, chances, least_chance
 from inference_econ.extras.fleets.buy import MONTH_HOURS, Crossover, Purchase
-from inference_econ.extras.fleets.capacity_blocks import Lot
+from inference_econ.extras.fleets.capacity_blocks import CapacityBlock
 from inference_econ.extras.fleets.day_page import lot_prices
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import amount, assumptions_label, chance_percent
@@ -157,7 +157,7 @@ class BuyPage(AnswerPage[Purchase]):
         return f"{amount(crossover.first or 0.0)} requests/s"
 
 
-def _chances(lot: Lot, targets: Targets) -> Chances:
+def _chances(lot: CapacityBlock, targets: Targets) -> Chances:
     """The probabilities that a full lot keeps what is promised."""
     return chances(lot.service, lot.load, targets) if lot.pools is None else lot.pools.chances(targets)
 

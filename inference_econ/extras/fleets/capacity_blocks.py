@@ -10,11 +10,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.most_traffic import most_of_one
 from inference_econ.answers.deployments.recommend import natural_rate, recommend
 from inference_econ.answers.deployments.service_record import bounded_load, service_record
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import rented
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import Setup, pricing
@@ -38,7 +38,7 @@ _MANY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lot:
+class CapacityBlock:
     """Replicas that are rented together, as few as fill their machines; of pools one that decodes, and those that read.
 
     Attributes
@@ -163,7 +163,7 @@ def lots(
     arrival_scv: float = 1.0,
     ways: Collection[Way] = WAYS,
     note: Callable[[str], None] = lambda _: None,
-) -> tuple[Lot, ...]:
+) -> tuple[CapacityBlock, ...]:
     """The instances of the best fleet of each chip, in every way that they can be paid for.
 
     Parameters
@@ -190,7 +190,7 @@ def lots(
     NothingFitsError
         If no chip has a price of the ways.
     """
-    every_lot: list[Lot] = []
+    every_lot: list[CapacityBlock] = []
     for choice in best.values():
         full: Deployment | None = choice
         if choice.fleet is None:
@@ -261,7 +261,7 @@ def no_price(ways: Collection[Way]) -> NothingFitsError:
     )
 
 
-def lots_of(choice: Deployment, ways: Collection[Way]) -> list[Lot]:
+def lots_of(choice: Deployment, ways: Collection[Way]) -> list[CapacityBlock]:
     """A replica of a fleet, or of pools an instance that decodes, in every way that its chip can be paid for.
 
     Replicas are rented with others as long as that is cheaper.
@@ -276,7 +276,7 @@ def lots_of(choice: Deployment, ways: Collection[Way]) -> list[Lot]:
         bulk = float(setup.dollars_per_hour_in_bulk(size)) * (1.0 + 1e-9)
         together = next(count for count in range(1, 65) if float(setup.dollars_per_hour(count, size)) <= count * bulk)
     return [
-        Lot(choice.service, load, together, way, price, pools)
+        CapacityBlock(choice.service, load, together, way, price, pools)
         for way, price in prices_by_way(setup).items()
         if way in ways
     ]

@@ -13,8 +13,8 @@ from inference_econ.inputs import catalog
 from inference_econ.requests import Request, prices, subject, workload
 
 if TYPE_CHECKING:
-    from inference_econ._shown import Shown
-    from inference_econ.answers.deployments.candidates import Candidate
+    from inference_econ._answer import Shown
+    from inference_econ.answers.deployments.serving_options import Candidate
     from inference_econ.extras.fleets.autoscaler import Policy
     from inference_econ.extras.fleets.capacity_blocks import Way
     from inference_econ.inputs import Elasticity
@@ -46,7 +46,7 @@ def market_of_chips(request: Request, requests: ie.Requests, chips: Sequence[str
         If a chip that is named cannot serve, or none of the usual ones can.
     """
     named = tuple(dict.fromkeys(chips)) or _USUAL
-    request = replace(request, price=prices.of_chips(request.price, named))
+    request = replace(request, price=prices.prices_of_chips(request.price, named))
     offers: list[Candidate] = []
     failures: list[InputError | NothingFitsError] = []
     for chip in named:
@@ -99,10 +99,10 @@ def fleet(
     if requests.arrivals is not None:
         requests = requests.replace(arrivals=requests.arrivals.replace(rates=()))
     rules = elasticity(start_up, interruptions, spot_share)
-    request = replace(request, price=prices.of_chips(request.price, request.chips))
+    request = replace(request, price=prices.prices_of_chips(request.price, request.chips))
     with _missing.needed("studies", "scipy"):
         return ie.fleet(
-            subject.of_chips(request, requests),
+            subject.candidates_on_chips(request, requests),
             day,
             targets,
             arrival_scv=request.arrival_scv,
@@ -198,8 +198,8 @@ def rollout(
     requests = workload.requests(request, isl=isl, osl=osl)
     # What a traffic says of arrivals and of its cache is not that of a batch.
     requests = type(requests)(requests.isl, requests.osl)
-    offers = subject.of_chips(
-        replace(request, price=prices.of_chips(request.price, request.chips), together=True), requests
+    offers = subject.candidates_on_chips(
+        replace(request, price=prices.prices_of_chips(request.price, request.chips), together=True), requests
     )
     return ie.rollout(
         offers,

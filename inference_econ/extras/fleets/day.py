@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.recommend import as_candidates
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import NOTICED
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import Setup
@@ -28,7 +28,7 @@ from inference_econ.extras.fleets.autoscaler import (
     cheapest_first,
     play,
 )
-from inference_econ.extras.fleets.capacity_blocks import EVERY_WAY, WAYS, Lot, Way, best_of_chips, lots
+from inference_econ.extras.fleets.capacity_blocks import EVERY_WAY, WAYS, CapacityBlock, Way, best_of_chips, lots
 from inference_econ.extras.fleets.plan import Plan, plan
 from inference_econ.extras.fleets.pools import PooledDay
 from inference_econ.formulas import money
@@ -71,7 +71,7 @@ class DayOfFleet(Shown):
     #: What comes by hour.
     counted: ClassVar[str] = "request_rate"
 
-    lots: tuple[Lot, ...]
+    lots: tuple[CapacityBlock, ...]
     rates: tuple[float, ...]
     targets: Targets
     plan: Plan
@@ -240,7 +240,7 @@ def fleet(
 
 
 def planned(
-    offered: Sequence[Lot],
+    offered: Sequence[CapacityBlock],
     day: Sequence[float],
     targets: Targets,
     offers: Sequence[Candidate | Services],

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.engine import Instances
-from inference_econ.extras.fleets.capacity_blocks import Lot
+from inference_econ.extras.fleets.capacity_blocks import CapacityBlock
 from inference_econ.extras.fleets.day import DayOfFleet
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import amount, assumptions_label, words
@@ -155,7 +155,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
         )
 
 
-def lot_prices(lots: Iterable[Lot]) -> list[str]:
+def lot_prices(lots: Iterable[CapacityBlock]) -> list[str]:
     """Sentences on the price of an hour of a chip in each way to pay for it, and on who says so."""
     # Elsewhere an hour of one's own carries the hours in which nothing is to do.
     every = {"owned": " of every hour, used or not"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ.engine import pricing
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, power

@@ -10,7 +10,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.fleets.capacity_blocks import Lot
+from inference_econ.extras.fleets.capacity_blocks import CapacityBlock
 from inference_econ.inputs import Elasticity
 
 #: What a day may cost more than the cheapest one, as far as is proven [1].
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
         return max(1.0 - self.bound / self.dollars, 0.0) if self.dollars else 0.0
 
 
-def spot_share_up(lot: Lot, elasticity: Elasticity) -> float:
+def spot_share_up(lot: CapacityBlock, elasticity: Elasticity) -> float:
     """Share of the time in which a lot serves: spot machines are taken away, and their successors have to start [1]."""
     if lot.way != "spot":
         return 1.0
@@ -45,7 +45,7 @@ def spot_share_up(lot: Lot, elasticity: Elasticity) -> float:
 
 
 def plan(
-    lots: Sequence[Lot],
+    lots: Sequence[CapacityBlock],
     needed: Sequence[float],
     elasticity: Elasticity,
     *,
@@ -153,7 +153,9 @@ def plan(
     return Plan(np.repeat(counts, whole, axis=1), float(solved.fun) * whole, float(solved.mip_dual_bound) * whole)
 
 
-def _is_dominated(index: int, lots: Sequence[Lot], serving: Sequence[float], stock: Mapping[str, int]) -> bool:
+def _is_dominated(
+    index: int, lots: Sequence[CapacityBlock], serving: Sequence[float], stock: Mapping[str, int]
+) -> bool:
     """Whether a lot that is paid for alike, of which there is no end, serves as much for less."""
     lot, served = lots[index], serving[index]
     return any(
@@ -167,7 +169,7 @@ def _is_dominated(index: int, lots: Sequence[Lot], serving: Sequence[float], sto
 
 
 def _too_few(
-    lots: Sequence[Lot],
+    lots: Sequence[CapacityBlock],
     serving: Sequence[float],
     demand: float,
     stock: Mapping[str, int],

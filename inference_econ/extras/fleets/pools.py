@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.recommend import fleets
-from inference_econ.answers.disaggregated.fleets import smallest
-from inference_econ.answers.disaggregated.load import NOTICED, PooledFleet, Terms
+from inference_econ.answers.deployments.serving_options import Candidate
+from inference_econ.answers.disaggregated.load import NOTICED, DisaggregationTerms, PooledFleet
+from inference_econ.answers.disaggregated.size_pools import smallest
 from inference_econ.answers.slo import Targets
 from inference_econ.errors import TooMuchError
 from inference_econ.extras.fleets.capacity_blocks import Way, lots_of
@@ -46,7 +46,7 @@ class PooledDay(NamedTuple):
             apart = fleets(candidates, busiest, targets, limit, arrival_scv)
             if not apart:
                 return None
-            fleet, terms = min(apart, key=_dollars), Terms(targets, arrival_scv)
+            fleet, terms = min(apart, key=_dollars), DisaggregationTerms(targets, arrival_scv)
             layouts = fleet.prefill, fleet.decode
             of_hours = [smallest(fleet.pools, rate, terms, layouts=layouts) if rate else None for rate in needed]
         except TooMuchError:

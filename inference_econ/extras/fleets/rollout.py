@@ -12,16 +12,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from inference_econ import _work
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array, Indices, Progress
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.recommend import as_candidates
 from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Learning, Requests
 from inference_econ.serving import Loop, Server, Service, Services, Trace
-from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation import simulator
 from inference_econ.serving.simulation.arrivals import Counts
 
 #: How generation and learning share chips, see :class:`Run`.
@@ -105,8 +105,8 @@ class Batch:
     def draw(self, prompts: int, seed: int) -> Trajectories:
         """Samples of new prompts, lengths as often as they occur, one prompt after the other."""
         first, second = (np.random.default_rng([seed, stream]) for stream in (11, 12))
-        isl = play.law(self.requests.isl)(prompts, first)
-        osl = play.law(self.requests.osl)(prompts * self.samples, second)
+        isl = simulator.length_sampler(self.requests.isl)(prompts, first)
+        osl = simulator.length_sampler(self.requests.osl)(prompts * self.samples, second)
         if self.max_tokens is not None:
             osl = np.minimum(osl, self.max_tokens)
         names = seed * self.prompts + np.repeat(np.arange(prompts), self.samples)
@@ -561,7 +561,7 @@ class _Instances:
     def _server(self) -> Server:
         isl, osl = int(self.batch.drawn.prompt.max()), int(self.batch.drawn.left.max())
         longest = isl if self.batch.finished == 1.0 else isl + osl
-        server = play.server(self.service, np.array([1, longest]), slots=self.service.slots_of_blocks)
+        server = simulator.server(self.service, np.array([1, longest]), slots=self.service.slots_of_blocks)
         return server if server.cache is not None else replace(server, slots=self.service.slots)
 
     def generate(self, instances: int) -> Generation:
@@ -599,7 +599,7 @@ class _Instances:
         # More instances than trajectories have nothing to do.
         instances = min(instances, count)
         loop = Loop(min(clients, count), isl, begun.left, parts=[(part,) for part in named])
-        return play.play(
+        return simulator.play(
             self.service, self._server, loop, warm_up=0.0, cool_down=0.0, instances=instances, router="prefix_aware",
             stop_after=stop_after,
         )  # fmt: skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from inference_econ.answers.deployments.candidates import practice_of
 from inference_econ.answers.deployments.service_record import layout_of
+from inference_econ.answers.deployments.serving_options import practice_of
 from inference_econ.engine import Instances
 from inference_econ.extras.fleets.rollout import Rollout, RolloutRun
 from inference_econ.records.texts import amount, assumptions_label, dollars, layout_label

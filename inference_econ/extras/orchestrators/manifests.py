@@ -28,7 +28,14 @@ from inference_econ.answers.launching.instance import (
 from inference_econ.answers.launching.plan import LaunchPlan, Scaling
 from inference_econ.errors import InputError
 from inference_econ.inputs import foreign_yaml, yaml_text
-from inference_econ.report.questions.launch import SIDE_CHANNEL, command_text, files, remarks, shell_word, templates
+from inference_econ.report.questions.launch import (
+    SIDE_CHANNEL,
+    command_text,
+    files,
+    launch_comments,
+    shell_word,
+    templates,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -328,6 +335,6 @@ def _text(
 ) -> str:
     """Documents under what was predicted of them, and the run that holds them to account, as comments."""
     bench = command_text(deployment.run(url, share).words).splitlines()
-    comments = [*remarks(deployment), *where, "hold it to account:", *(f"  {line}" for line in bench)]
+    comments = [*launch_comments(deployment), *where, "hold it to account:", *(f"  {line}" for line in bench)]
     head = "".join(f"# {line}\n" for line in comments)
     return head + "---\n".join(yaml_text(document) for document in documents)

@@ -10,7 +10,7 @@ import numpy as np
 from inference_econ.engine import Operator, OperatorTable, Plans, Setup, memory, mixer
 from inference_econ.engine.operator_costs import costs_of
 from inference_econ.errors import InputError
-from inference_econ.extras.papers.study_asks import Implementation, LatentVariant
+from inference_econ.extras.papers.study_kinds import Implementation, LatentVariant
 from inference_econ.inputs import BYTES_PER_ELEMENT, LatentAttention, ModelSpec
 
 #: The variant of ``Assumptions.attention.latent`` that a way to compute latent attention departs from.

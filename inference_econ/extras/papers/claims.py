@@ -19,7 +19,7 @@ from inference_econ.answers.settings import setup_of
 from inference_econ.engine import Collective, Network, Speculation, collective_seconds, evaluate, instance_pins
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.papers import attention_layer
-from inference_econ.extras.papers.asks import (
+from inference_econ.extras.papers.claim_kinds import (
     AllReduceReading,
     AttentionReading,
     Basis,
@@ -484,7 +484,7 @@ def _ask(scenario: Scenario) -> ClaimsAsk:
     return scenario.ask
 
 
-def answer(run: ScenarioRun, ask: ClaimsAsk) -> Result:
+def answer_claims(run: ScenarioRun, ask: ClaimsAsk) -> Result:
     """Answer a scenario of this kind."""
     del ask  # the scenario of the run holds it
     return run.result(study=answered(run.scenario, progress=run.progress))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from inference_econ.extras.papers.asks import Published
+from inference_econ.extras.papers.claim_kinds import Published
 from inference_econ.extras.papers.ledger import BASES, Finding, Ledger
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import UsedSource, source_records

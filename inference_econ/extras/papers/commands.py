@@ -48,7 +48,7 @@ def prefill(
     if chain and not request.is_given("ranks"):
         ranks = ()
     names = dict.fromkeys((request.hardware, *(name for stages in chain for name, _ in stages)))
-    request = replace(request, price=prices.of_chips(request.price, tuple(names)))
+    request = replace(request, price=prices.prices_of_chips(request.price, tuple(names)))
     setups = {name: subject.setup(request, name) for name in names}
     chains = [[(setups[name], chips) for name, chips in stages] for stages in chain]
     settings: dict[str, Any] = {"tp": tp, "batch": batch, "cached": request.cached or 0, "progress": request.progress}

@@ -13,7 +13,7 @@ from inference_econ.answers.deployments.serving_frontier import PROMPTS, Service
 from inference_econ.answers.settings import setup_of
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.papers.study_asks import FamilyAsk
+from inference_econ.extras.papers.study_kinds import FamilyAsk
 from inference_econ.inputs import Settings, catalog, split_changes
 from inference_econ.inputs.models.sizes import hidden_size, layer_parameters
 from inference_econ.records.sources import priced_sources
@@ -56,7 +56,7 @@ class Member:
     costs: tuple[float, ...]
 
 
-def compare(ask: FamilyAsk, progress: Progress | None = None) -> Compared:
+def compare_families(ask: FamilyAsk, progress: Progress | None = None) -> Compared:
     """Answer every member of a family.
 
     Parameters
@@ -221,6 +221,6 @@ def _line(member: Member, base: Member) -> ChartLine:
     return ChartLine(label, member.front.tokens_per_second.tolist(), member.front.dollars.tolist())
 
 
-def answer(run: ScenarioRun, ask: FamilyAsk) -> Result:
+def answer_families(run: ScenarioRun, ask: FamilyAsk) -> Result:
     """Answer a scenario of this kind."""
-    return run.compared(compare(ask, run.progress), priced_sources)
+    return run.compared(compare_families(ask, run.progress), priced_sources)

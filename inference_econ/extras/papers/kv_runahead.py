@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ._types import Array
 from inference_econ.errors import InputError
-from inference_econ.extras.papers.study_asks import ChainAsk, RunaheadAsk
+from inference_econ.extras.papers.study_kinds import ChainAsk, RunaheadAsk
 from inference_econ.formulas import kv_runahead as formulas
 from inference_econ.formulas.attention import grouped_query_flop
 from inference_econ.formulas.kv_runahead import LayerWork, ProcessRates
@@ -38,7 +38,7 @@ _NEAR, _FAR = 10, 25
 _POINTS = 17
 
 
-def compare(ask: RunaheadAsk) -> Compared:
+def compare_kv_runahead(ask: RunaheadAsk) -> Compared:
     """Compare ways to prefill over several processes.
 
     Parameters
@@ -217,6 +217,6 @@ def _by_method(ask: RunaheadAsk, players: list[_Player], times: Times) -> CellTa
     return CellTable("Time to the first token by method", ("processes", "prompt"), columns, tuple(rows), (note,))
 
 
-def answer(run: ScenarioRun, ask: RunaheadAsk) -> Result:
+def answer_kv_runahead(run: ScenarioRun, ask: RunaheadAsk) -> Result:
     """Answer a scenario of this kind."""
-    return run.compared(compare(ask), partial(spec_sources, "model"))
+    return run.compared(compare_kv_runahead(ask), partial(spec_sources, "model"))

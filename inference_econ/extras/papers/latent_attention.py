@@ -17,7 +17,7 @@ import numpy as np
 from inference_econ.engine import Setup, step_seconds
 from inference_econ.errors import InputError
 from inference_econ.extras.papers import attention_layer
-from inference_econ.extras.papers.study_asks import Implementation, LatentVariant, LatentVariantsAsk, WholeStep
+from inference_econ.extras.papers.study_kinds import Implementation, LatentVariant, LatentVariantsAsk, WholeStep
 from inference_econ.inputs import ModelSpec, catalog
 from inference_econ.records.sources import setup_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
@@ -62,7 +62,7 @@ Seconds = Callable[[LatentVariant, float, float, float], float | None]
 LayerSeconds = Callable[[Implementation, float, float, float], float | None]
 
 
-def compare(ask: LatentVariantsAsk) -> Compared:
+def compare_latent_attention(ask: LatentVariantsAsk) -> Compared:
     """Compare the variants of latent attention.
 
     Parameters
@@ -279,6 +279,6 @@ def _over_new_tokens(seconds: Seconds, ask: LatentVariantsAsk) -> Chart:
     return Chart(title, "new tokens per sequence", _Y_LABEL, lines, marks=marks)
 
 
-def answer(run: ScenarioRun, ask: LatentVariantsAsk) -> Result:
+def answer_latent_attention(run: ScenarioRun, ask: LatentVariantsAsk) -> Result:
     """Answer a scenario of this kind."""
-    return run.compared(compare(ask), setup_sources)
+    return run.compared(compare_latent_attention(ask), setup_sources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inference_econ.extras.papers.asks import Basis, Claim, Published
+from inference_econ.extras.papers.claim_kinds import Basis, Claim, Published
 from inference_econ.records.plain import attributes
 from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.studies.results import Study

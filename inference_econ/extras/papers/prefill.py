@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from inference_econ import _work
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.layout_services import deployments
 from inference_econ.answers.prompt_processes import PrefillChain, Processes, Way, check_kept, read_whole

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from inference_econ import _work
 from inference_econ._types import Array
 from inference_econ.errors import InputError
-from inference_econ.extras.papers.study_asks import SamplingRuleAsk
+from inference_econ.extras.papers.study_kinds import SamplingRuleAsk
 from inference_econ.formulas import speculation as formulas
 from inference_econ.serving import SimulatedEstimate
 from inference_econ.studies.exhibits import CellRow, CellTable, Compared
@@ -104,7 +104,7 @@ class Check:
         return self.fit.p_value >= UNLIKELY
 
 
-def compare(ask: SamplingRuleAsk) -> Compared:
+def compare_sampling_rule(ask: SamplingRuleAsk) -> Compared:
     """Draw the tokens that a scenario asks for."""
     if ask.target is None or ask.draft is None:
         distributions = random_distributions(ask.vocabulary, ask.draft_length, ask.seed)
@@ -268,6 +268,6 @@ def _normal(mean: float, variance: float) -> SimulatedEstimate:
     return SimulatedEstimate(mean, float(ndtri(0.975)) * math.sqrt(variance))
 
 
-def answer(run: ScenarioRun, ask: SamplingRuleAsk) -> Result:
+def answer_sampling_rule(run: ScenarioRun, ask: SamplingRuleAsk) -> Result:
     """Answer a scenario of this kind."""
-    return run.compared(compare(ask), lambda _: ())
+    return run.compared(compare_sampling_rule(ask), lambda _: ())

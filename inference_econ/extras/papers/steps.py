@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from inference_econ.answers.explain import Explanation, explain
 from inference_econ.answers.settings import pins_of, setup_of
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.papers.study_asks import StepsAsk
+from inference_econ.extras.papers.study_kinds import StepsAsk
 from inference_econ.inputs import Series, Settings
 from inference_econ.records.sources import setup_sources
 from inference_econ.studies.exhibits import CellRow, CellTable, Chart, ChartLine, Compared
@@ -24,7 +24,7 @@ AXES = {"context": "context (tokens)", "batch": "batch", "shared_prefix": "share
 _NONE = "does not fit"
 
 
-def compare(ask: StepsAsk) -> Compared:
+def compare_steps(ask: StepsAsk) -> Compared:
     """Take one step after the other apart.
 
     Parameters
@@ -132,6 +132,6 @@ def _lines(ask: StepsAsk, steps: Steps, name: str) -> tuple[ChartLine, ...]:
     return tuple(lines)
 
 
-def answer(run: ScenarioRun, ask: StepsAsk) -> Result:
+def answer_steps(run: ScenarioRun, ask: StepsAsk) -> Result:
     """Answer a scenario of this kind."""
-    return run.compared(compare(ask), setup_sources)
+    return run.compared(compare_steps(ask), setup_sources)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.extras.servers import measurements
 from inference_econ.extras.servers.accuracy import chosen, thinned
@@ -157,4 +157,4 @@ def read_all(data: Sequence[str | Path], server: MeasuredServer | None) -> list[
         If a file is none, or a result whose server nobody has described.
     """
     files = catalog.server_files()
-    return [row for name in data for row in measurements.read(files.get(str(name), name), server)]
+    return [row for name in data for row in measurements.read_measurements(files.get(str(name), name), server)]

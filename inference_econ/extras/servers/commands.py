@@ -97,8 +97,8 @@ def validate(
     if sources:
         from inference_econ.extras.servers.validation import servers as measured
 
-        files = measured.read(sources, saved_services.measured_server(request, engine))
-        compared = [measured.held(files, name, levels=levels) for name in assumptions or (None,)]
+        files = measured.read_files(sources, saved_services.measured_server(request, engine))
+        compared = [measured.predict_files(files, name, levels=levels) for name in assumptions or (None,)]
     from inference_econ.extras.servers.pages.validate import ValidationPage
 
     assert request.asked is not None
@@ -119,7 +119,7 @@ def _against(results: Sequence[str], path: str, number: int | None) -> run_vs_pr
     InputError
         If there is not one result, or it is of another load than the answer.
     """
-    from inference_econ.answers.deployments.candidates import engine_of
+    from inference_econ.answers.deployments.serving_options import engine_of
     from inference_econ.answers.launching.instance import LaunchDegrees
     from inference_econ.extras.servers.pages import run_vs_prediction
 

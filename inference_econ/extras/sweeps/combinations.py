@@ -12,7 +12,7 @@ from functools import cached_property
 
 from inference_econ._work import check
 from inference_econ.errors import InputError
-from inference_econ.extras.sweeps.asks import (
+from inference_econ.extras.sweeps.scenario_kinds import (
     WHOLE_CATALOGUE,
     SweepAsk,
     SweepPoint,

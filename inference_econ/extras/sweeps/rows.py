@@ -13,8 +13,8 @@ import numpy as np
 from inference_econ._work import allow
 from inference_econ.engine import recorded_key
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.sweeps.asks import SweepAsk
 from inference_econ.extras.sweeps.combinations import Combination, Combinations
+from inference_econ.extras.sweeps.scenario_kinds import SweepAsk
 from inference_econ.inputs import catalog, with_defaults
 from inference_econ.studies.results import AnyFrontier
 from inference_econ.studies.settings import frontier_of

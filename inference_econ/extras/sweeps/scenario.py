@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from inference_econ import _work
-from inference_econ.extras.sweeps.asks import SweepAsk
 from inference_econ.extras.sweeps.combinations import check_work, combinations_of
+from inference_econ.extras.sweeps.scenario_kinds import SweepAsk
 from inference_econ.extras.sweeps.stored import Sweep
 from inference_econ.extras.sweeps.workers import answers
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ.errors import InputError
-from inference_econ.extras.sweeps.asks import Cheapest, SweepAsk
 from inference_econ.extras.sweeps.combinations import Combinations
 from inference_econ.extras.sweeps.rows import FAILED, axis_columns, schema
+from inference_econ.extras.sweeps.scenario_kinds import Cheapest, SweepAsk
 from inference_econ.extras.sweeps.swept import CheapestDeployment, FailureReason, Swept
 from inference_econ.inputs import Scenario
 from inference_econ.serving import services

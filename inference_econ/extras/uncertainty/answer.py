@@ -19,7 +19,7 @@ from inference_econ.answers.settings import promises_of
 from inference_econ.engine import Setup, likely_errors
 from inference_econ.engine.bounds import subjects_of
 from inference_econ.errors import InputError, NothingFitsError
-from inference_econ.extras.uncertainty.asks import PROFILE, UncertaintyAsk
+from inference_econ.extras.uncertainty.scenario_kinds import PROFILE, UncertaintyAsk
 from inference_econ.formulas import decisions, special
 from inference_econ.inputs import (
     LEVELS,

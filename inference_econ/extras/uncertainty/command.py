@@ -61,7 +61,7 @@ def _study(request: Request, name: str, vary: tuple[str, ...], overrides: Mappin
     InputError
         If it asks something else, or an option says what its file says.
     """
-    from inference_econ.extras.uncertainty.asks import UncertaintyAsk
+    from inference_econ.extras.uncertainty.scenario_kinds import UncertaintyAsk
 
     if name in inputs.catalog.names("models"):
         raise InputError(f"{name} is a model; name its HARDWARE behind it, and what is uncertain with --vary")

@@ -9,7 +9,7 @@ from typing import Any
 from inference_econ._types import Progress
 from inference_econ.errors import InputError
 from inference_econ.extras.uncertainty.answer import Uncertainty, answer
-from inference_econ.extras.uncertainty.asks import PROFILE
+from inference_econ.extras.uncertainty.scenario_kinds import PROFILE
 from inference_econ.inputs import HELD_OUT, FrontierAsk, Scenario, parsed_value
 from inference_econ.studies.compare import Rate, asked_scenario
 
@@ -54,7 +54,7 @@ def uncertainty(
     progress : callable, optional
         Told the share of the work done.
     **settings
-        Fields of :class:`inference_econ.inputs.asks.Settings`, for all chips.
+        Fields of :class:`inference_econ.inputs.scenario_kinds.Settings`, for all chips.
 
     Returns
     -------

@@ -21,7 +21,7 @@ from inference_econ.records.texts import Amount
 from inference_econ.report import charts
 from inference_econ.report.headings import formats_title, price_label
 from inference_econ.report.page import Page, Pieces, Remarks, Table, is_numeric
-from inference_econ.report.picture import picture
+from inference_econ.report.picture import page_picture
 from inference_econ.report.questions import launch
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def section(question: Asked) -> Section:
         page.question(),
         answer,
         [_picture(name, chart) for name, chart in page.drawn.charts().items()],
-        f"data:image/svg+xml;base64,{base64.b64encode(picture(page).svg.encode()).decode()}" if page.still else "",
+        f"data:image/svg+xml;base64,{base64.b64encode(page_picture(page).svg.encode()).decode()}" if page.still else "",
         tables,
         _sliders(page, answer, tables),
         page.mix(),
@@ -162,7 +162,7 @@ def script(start: Start, to: str | None = None) -> str:
         Why there is none, in one line that begins with ``#``, where no engine is known to start it.
     """
     try:
-        return launch.started(start, to)
+        return launch.start_script(start, to)
     except InputError as error:
         return f"# No command line: {error}\n"
 
@@ -262,10 +262,10 @@ def write(path: Path | str, questions: Sequence[Asked], again: str = "") -> None
         If the name ends otherwise, or the place cannot be written.
     """
     check_page(path)
-    write_text(path, text([section(question) for question in questions], again))
+    write_text(path, document_text([section(question) for question in questions], again))
 
 
-def text(sections: Sequence[Section], again: str = "") -> str:
+def document_text(sections: Sequence[Section], again: str = "") -> str:
     """The document.
 
     Parameters

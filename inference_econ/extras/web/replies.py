@@ -131,7 +131,7 @@ def _report(answer: Answer) -> str:
     named = engine.partition("@")[0] if isinstance(engine, str) else options.get("to")
     section = document.section(document.Asked(_page(answer), answer.command, (), named))
     question = answer.command.removeprefix("inference-econ ")
-    return document.text([section], shlex.join(["inference-econ", "report", question, "-o", "report.html"]))
+    return document.document_text([section], shlex.join(["inference-econ", "report", question, "-o", "report.html"]))
 
 
 def _picture(answer: Answer, ending: str) -> bytes:

@@ -13,10 +13,10 @@ from inference_econ.inputs._spec import Count, Spec
 from inference_econ.inputs.presets import generations
 
 if TYPE_CHECKING:
-    from inference_econ.inputs.asks import GridName
     from inference_econ.inputs.catalog import Name
     from inference_econ.inputs.hardware import HardwareSpec
     from inference_econ.inputs.presets.assumptions import Assumptions
+    from inference_econ.inputs.scenario_kinds import GridName
 
 #: What goes with the published study's grid.
 _STUDY = "paper"

@@ -12,11 +12,11 @@ from pydantic import Field
 from inference_econ.errors import InputError
 from inference_econ.inputs import catalog
 from inference_econ.inputs._spec import Count, Dtype, Formats, Source, Spec
-from inference_econ.inputs.asks import ProposerName
 from inference_econ.inputs.dtype import BYTES_PER_ELEMENT, family
 from inference_econ.inputs.engine import launch_options
 from inference_econ.inputs.models.model import Precision
 from inference_econ.inputs.presets import generations
+from inference_econ.inputs.scenario_kinds import ProposerName
 
 if TYPE_CHECKING:
     from inference_econ.inputs.engine_specs import EngineVersion

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from inference_econ.errors import InputError
 from inference_econ.inputs._spec import Count, Seconds, Source, Spec
-from inference_econ.inputs.asks import Probability, ProposerName
+from inference_econ.inputs.scenario_kinds import Probability, ProposerName
 
 #: Who proposes, as measurements write it: multi-token-prediction layers, an EAGLE head, a block-parallel drafter.
 Method = Literal["MTP", "EAGLE3", "DSpark"]

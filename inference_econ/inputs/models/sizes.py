@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 from inference_econ.errors import InputError
 from inference_econ.inputs._spec import Source
-from inference_econ.inputs.asks import GridName
 from inference_econ.inputs.dtype import SHARE, columns, nearest, power_of_two
 from inference_econ.inputs.layers import Block
 from inference_econ.inputs.models.model import ModelSpec
+from inference_econ.inputs.scenario_kinds import GridName
 
 if TYPE_CHECKING:
     from inference_econ.inputs._yaml import Value
@@ -281,13 +281,13 @@ def changes(data: Mapping[str, Value], key: str, value: Value, origin: str) -> I
     yield from ((("blocks", str(at), part, field), number) for at in places)
 
 
-def value_of(model: ModelSpec, key: str) -> float | None:
+def model_value(model: ModelSpec, key: str) -> float | None:
     """The number behind a short key; None if layers differ in it, or none has it.
 
     Examples
     --------
     >>> from inference_econ.inputs import catalog
-    >>> value_of(catalog.model("deepseek_v3"), "experts"), value_of(catalog.model("deepseek_v3"), "kv_heads")
+    >>> model_value(catalog.model("deepseek_v3"), "experts"), model_value(catalog.model("deepseek_v3"), "kv_heads")
     (256.0, None)
     """
     if key == "layers":

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from inference_econ.inputs import places
 from inference_econ.inputs._spec import Count, Date, Names, Size, Spec
-from inference_econ.inputs._yaml import title
+from inference_econ.inputs._yaml import entry_title
 
 Quantity = Literal["tpot", "ttft", "request", "throughput"]
 #: In what a question may be unlike the rows of a fit: in its lengths and load alone, in the version of its engine, in
@@ -340,7 +340,7 @@ class MeasuredLevels(Spec):
         """Subject of a model on a chip, None if nobody measured it, by the names that are printed of both."""
         for subject in self.subjects:
             files = places.files("hardware")[subject.hardware], places.files("models")[subject.model]
-            if tuple(map(title, files)) == (hardware, model):
+            if tuple(map(entry_title, files)) == (hardware, model):
                 return subject
         return None
 

@@ -13,7 +13,9 @@ from inference_econ._named import named
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs._spec import Date, SourcedSpec, Spec, by_line
 from inference_econ.inputs._yaml import Document, Location
-from inference_econ.inputs.asks import (
+from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
+from inference_econ.inputs.options import rows
+from inference_econ.inputs.scenario_kinds import (
     DECODE_STEPS_ONLY,
     RENAMED,
     SERVICES_ONLY,
@@ -25,8 +27,6 @@ from inference_econ.inputs.asks import (
     SquareRootAsk,
     ToyAsk,
 )
-from inference_econ.inputs.defaults import DEFAULT_ISL, DEFAULT_OSL
-from inference_econ.inputs.options import rows
 from inference_econ.inputs.what_if import checked_changes
 
 ColumnKey = Literal[

@@ -77,7 +77,7 @@ class TraceFile(NamedTuple):
     """Whether its times are those of one clock, not of each session by itself."""
 
 
-def read(path: Path | str) -> TraceFile:
+def read_trace(path: Path | str) -> TraceFile:
     """Recorded requests of a file, read as they are asked for: memory does not grow with the file.
 
     Parameters

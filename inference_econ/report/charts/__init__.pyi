@@ -19,7 +19,7 @@ from .output import javascript as javascript
 from .output import mime_type as mime_type
 from .output import specification as specification
 from .output import svg as svg
-from .output import write as write
+from .output import write_chart as write_chart
 from .roofline import roofline as roofline
 from .roofline import roofline_chart as roofline_chart
 from .theme import config as config

@@ -53,7 +53,7 @@ class Bars:
 @marks.quickly
 def bar_chart(bars: Bars) -> alt.LayerChart:
     """Bars under their title."""
-    title = marks.heading(bars.title, theme.WIDE)
+    title = marks.chart_heading(bars.title, theme.WIDE)
     return alt.LayerChart(layer=bar_layers(bars), title=title, width=theme.WIDE, height=_STEP * len(bars.bars))
 
 

@@ -101,7 +101,7 @@ def grid_chart(grid: TileGrid) -> alt.LayerChart:
     words = base.mark_text(fontSize=11).encode(text=alt.Text(field="words", type="nominal"))
     return alt.LayerChart(
         layer=[tiles, words],
-        title=marks.heading(grid.title, width),
+        title=marks.chart_heading(grid.title, width),
         width=width,
         height=max(_HEIGHT * len(grid.rows), _HEIGHT),
     )

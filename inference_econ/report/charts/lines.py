@@ -16,7 +16,7 @@ _SHARED = ("color", "opacity", "shape", "strokeDash", "strokeWidth")
 @marks.quickly
 def line_chart(chart: Plot) -> alt.LayerChart:
     """One chart under its title, over its legend."""
-    title = marks.heading(chart.title, theme.WIDE)
+    title = marks.chart_heading(chart.title, theme.WIDE)
     layers = _layers(chart, [chart], "hovered")
     return alt.LayerChart(layer=layers, title=title, width=theme.WIDE, height=theme.HEIGHT)
 
@@ -51,7 +51,7 @@ def panel(layers: Sequence[alt.Chart], title: str) -> alt.LayerChart:
 
 def together(shown: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
     """Panels in a row under a title, over a legend for all."""
-    wide = marks.heading(title, len(shown) * theme.NARROW)
+    wide = marks.chart_heading(title, len(shown) * theme.NARROW)
     shared = alt.ScaleResolveMap.from_dict(dict.fromkeys(_SHARED, "shared"))
     return alt.ConcatChart(concat=list(shown), columns=len(shown), title=wide, resolve=alt.Resolve(scale=shared))
 

@@ -79,7 +79,7 @@ def _short(value: object) -> object:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def heading(title: str, width: int) -> alt.TitleParams:
+def chart_heading(title: str, width: int) -> alt.TitleParams:
     """The first line as a title, the others below it, broken where they are too long.
 
     Parameters

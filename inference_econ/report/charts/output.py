@@ -87,7 +87,7 @@ def svg(chart: AnyChart) -> str:
     return str(_drawing().vegalite_to_svg(specification(chart), vl_version=_VEGA_LITE))
 
 
-def write(chart: AnyChart, path: Path | str) -> None:
+def write_chart(chart: AnyChart, path: Path | str) -> None:
     """Write a chart to a file, whole or not at all.
 
     Parameters

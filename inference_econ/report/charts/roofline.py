@@ -116,7 +116,7 @@ def roofline_chart(roof: RooflinePicture, title: str) -> alt.LayerChart:
     axes = _axes(roof)
     layers = [*_roofs(roof, axes), _operators(roof, axes), *_names(roof, axes)]
     area = f"Area: share of the step; {100 * roof.left_out:.0f} % of it is without arithmetic."
-    heading = marks.heading(f"{title}\n{area}", theme.WIDE)
+    heading = marks.chart_heading(f"{title}\n{area}", theme.WIDE)
     return alt.LayerChart(layer=layers, title=heading, width=theme.WIDE, height=_HEIGHT)
 
 

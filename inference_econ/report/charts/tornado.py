@@ -24,7 +24,7 @@ _TICKS = 8
 def tornado_chart(tornados: Sequence[Tornado], title: str) -> alt.ConcatChart:
     """Tornados beside each other, of the same inputs, under one legend."""
     panels = [_panel(tornado) for tornado in tornados]
-    wide = marks.heading(title, len(panels) * theme.NARROW)
+    wide = marks.chart_heading(title, len(panels) * theme.NARROW)
     return alt.ConcatChart(concat=panels, columns=len(panels), title=wide)
 
 

@@ -49,7 +49,7 @@ def waterfall_chart(
         tick, rule = base.mark_tick(thickness=2, size=10), base.mark_rule(strokeWidth=2)
         layers.append(marks.encoded(rule, x=alt.X("low:Q"), x2=alt.X2("high"), y=up, strokeDash=dash))
         layers += [marks.encoded(tick, x=alt.X(f"{end}:Q"), y=up) for end in ("low", "high")]
-    shown = marks.heading(title, theme.WIDE)
+    shown = marks.chart_heading(title, theme.WIDE)
     return alt.LayerChart(layer=layers, title=shown, width=theme.WIDE, height=_STEP * len(names))
 
 

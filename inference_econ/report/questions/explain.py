@@ -87,7 +87,7 @@ class ExplanationPage(AnswerPage[Explanation]):
 
     def draw_roofline(self, path: str) -> None:
         """Draw the operators of the step on the roofline of its chip."""
-        charts.write(self.charts()["roofline"], path)
+        charts.write_chart(self.charts()["roofline"], path)
 
     def question(self) -> str:
         """Question about where time goes."""

@@ -63,7 +63,7 @@ class _Kind:
     before: Sequence[str] = ()
 
 
-def started(start: Start, to: str | None = None) -> str:
+def start_script(start: Start, to: str | None = None) -> str:
     """The script of a deployment that an answer chose.
 
     Parameters
@@ -110,7 +110,7 @@ def script(deployment: LaunchPlan, size: int) -> str:
     template = templates().get_template("command.sh.j2")
     kinds.append(_Kind("bench", command_text(bench.words)))
     router = _ROUTER if deployment.disaggregated else ()
-    return template.render(remarks=[*remarks(deployment), *router], kinds=kinds, usage=f"{usage} | bench")
+    return template.render(remarks=[*launch_comments(deployment), *router], kinds=kinds, usage=f"{usage} | bench")
 
 
 def _serve(instance: Instance, size: int, earlier: Sequence[Instance]) -> _Kind:
@@ -173,7 +173,7 @@ def shell_word(word: str) -> str:
     return f'"{word}"' if isinstance(word, Expanded) else shlex.quote(word)
 
 
-def remarks(deployment: LaunchPlan) -> list[str]:
+def launch_comments(deployment: LaunchPlan) -> list[str]:
     """Comments on a deployment: its parts, its needs and its predictions, in lines."""
     lines = [f"inference-econ {metadata.version('inference-econ')}: {deployment.engine.label}"]
     if deployment.pick:

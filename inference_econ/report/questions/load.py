@@ -34,7 +34,7 @@ from inference_econ.report.service import (
     service_title,
     with_notes,
 )
-from inference_econ.serving import Gamma, Loaded, arrivals_of, is_unproven, seen, served
+from inference_econ.serving import Gamma, Loaded, arrivals_of, needs_simulation, seen, simulate_where_needed
 
 #: Percentiles of each latency that are shown beside those that are promised.
 _PERCENTILES = {"ttft": {"p50", "p99"}, "tpot": {"p50", "p99"}, "e2e": {"p99"}}
@@ -103,7 +103,9 @@ class LoadPage(AnswerPage[LoadCurve]):
     def _working(self) -> LoadPoint:
         """The fullest load that keeps what is promised and leaves room for more, or the lightest where none does."""
         points, targets = self.answer.points, self.answer.targets
-        light = [point for point in points if point.load.utilization <= _FULLEST and not targets.broken(point.load)]
+        light = [
+            point for point in points if point.load.utilization <= _FULLEST and not targets.first_violated(point.load)
+        ]
         lightest = min(points, key=lambda point: point.load.utilization)
         return max(light, key=lambda point: point.load.utilization, default=lightest)
 
@@ -186,7 +188,7 @@ def _rates(points: Iterable[LoadPoint]) -> str:
 
 def _doubtful(points: Iterable[LoadPoint]) -> str:
     """The loads at which closed forms are doubtful, and why; empty if there are none."""
-    rates = _rates(point for point in points if is_unproven(point.sheet.service, point.closed))
+    rates = _rates(point for point in points if needs_simulation(point.sheet.service, point.closed))
     if not rates:
         return ""
     return (
@@ -243,7 +245,9 @@ def loads_under(points: Sequence[LoadPoint], arrival_scv: float, assumed_scv: fl
         return [point.load if point.simulated is None else seen(point.load, point.simulated) for point in points]
     service, replicas = points[0].sheet.service, points[0].sheet.replicas
     as_assumed = arrival_scv == assumed_scv
-    load = served(service, arrivals_of(service.requests, arrival_scv) if as_assumed else Gamma(arrival_scv))
+    load = simulate_where_needed(
+        service, arrivals_of(service.requests, arrival_scv) if as_assumed else Gamma(arrival_scv)
+    )
     return [load(point.load.requests_per_second, replicas) for point in points]
 
 

@@ -156,6 +156,6 @@ def break_even(sheet: Sheet, api: Mapping[str, float]) -> str:
         reach = f", more than it can complete ({most:.3g})"
     elif sheet.targets.given and fleet is None:
         earning = loaded(sheet.service, needed / sheet.replicas, arrivals=sheet.load.arrivals)
-        broken = sheet.targets.predicted(sheet.service).broken(earning)
+        broken = sheet.targets.predicted(sheet.service).first_violated(earning)
         reach = "" if broken is None else f", where it no longer keeps the {broken.upper()}"
     return f"Revenue ${revenue:,.2f} per hour; this fleet breaks even at {needed:.3g} requests/s{reach}."

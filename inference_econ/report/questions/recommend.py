@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from inference_econ.answers.deployments.candidates import practice_of
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.most_traffic import MostTraffic, output_record
 from inference_econ.answers.deployments.recommend import Recommendation, first_before_second
 from inference_econ.answers.deployments.service_record import under_load
+from inference_econ.answers.deployments.serving_options import practice_of
 from inference_econ.answers.launching.plan import Start
 from inference_econ.answers.slo import NAMES, Targets
 from inference_econ.records.deviations import SEEN
@@ -79,7 +79,7 @@ class RecommendationPage(AnswerPage[Recommendation]):
         """The cheapest, what it costs, and what its users see."""
         best, targets = self.answer[0], self.answer.targets
         ttft, tpot = (
-            f"{targets.percentile_of(name)} {name.upper()} {milliseconds(targets.seen(name, best.load))} ms"
+            f"{targets.percentile_of(name)} {name.upper()} {milliseconds(targets.statistic(name, best.load))} ms"
             for name in ("ttft", "tpot")
         )
         tried = f" of {self.answer.layouts} layouts" if self.answer.layouts else ""

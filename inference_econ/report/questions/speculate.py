@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inference_econ.answers.deployments.service_record import layout_of
-from inference_econ.answers.speculate import Speculated, speculation_of
+from inference_econ.answers.speculate import Speculated, chosen_speculation
 from inference_econ.records.deviations import SEEN
 from inference_econ.records.texts import dollars, layout_label
 from inference_econ.report import charts
@@ -31,7 +31,7 @@ class SpeculationPage(AnswerPage[Speculated]):
 
     def tables(self) -> Sequence[Table]:
         """Rows by requests in flight, in powers of two."""
-        speculated, speculation = self.answer, speculation_of(self.answer)
+        speculated, speculation = self.answer, chosen_speculation(self.answer)
         setup, subjects = speculated.plain.setup, speculated.subjects()
         draft, model, notes, why = speculation.model, setup.model, [_verdict(speculated)], []
         if draft is not None and abs(draft.vocab_size / model.vocab_size - 1.0) > _OTHER_VOCABULARY:
@@ -87,7 +87,7 @@ def title(speculated: Speculated) -> str:
         f"With speculation and without, {where}",
         [setup],
         [lengths_label(requests)],
-        speculations=[speculation_of(speculated)],
+        speculations=[chosen_speculation(speculated)],
     )
 
 
@@ -128,7 +128,7 @@ def speculation_charts(speculated: Speculated) -> tuple[Plot, Plot]:
     if speculated.pays.any() and not speculated.pays[-1]:
         marks = {"stops paying": float(speculated.concurrency[np.flatnonzero(speculated.pays)[-1] + 1])}
     speedups = tuple(PlotSeries(label, x, values.tolist()) for label, values in lines.items())
-    name = "best draft length" if speculation_of(speculated).shortest == 0 else "draft length"
+    name = "best draft length" if chosen_speculation(speculated).shortest == 0 else "draft length"
     lengths = (PlotSeries(name, x, [float(length) for length in speculated.drafted]),)
     flight = "requests in flight"
     return (

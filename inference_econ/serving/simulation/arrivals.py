@@ -487,7 +487,7 @@ def arrivals_of(requests: Requests, scv: float) -> ArrivalProcess:
     return Changing(float(arrivals.scv), tuple(map(float, arrivals.rates)), arrivals.interval)
 
 
-def calmest(requests: Requests, scv: float) -> ArrivalProcess:
+def as_poisson(requests: Requests, scv: float) -> ArrivalProcess:
     """Return arrivals that are no burstier, from which closed forms begin that are corrected by playing the others."""
     arrivals = arrivals_of(requests, scv)
     return arrivals if requests.arrivals is None else Gamma(min(arrivals.scv, 1.0))

@@ -66,8 +66,8 @@ def test_a_fleet_of_a_chain_beside_single_instances() -> None:
     every = _pools("l40s", (4,))
     (chain,) = np.flatnonzero((every.prefill.processes == 4) & (every.prefill.accelerators == 4))
     (one,) = np.flatnonzero(every.prefill.accelerators == 1)
-    single = load.under_load(every, (int(one), 0), (4, 2), 0.5)
-    chained = load.under_load(every, (int(chain), 0), (1, 2), 0.5)
+    single = load.pools_under_load(every, (int(one), 0), (4, 2), 0.5)
+    chained = load.pools_under_load(every, (int(chain), 0), (1, 2), 0.5)
     assert single.accelerators == chained.accelerators == (4, 2 * int(every.decode.accelerators[0]))
     assert single.dollars_per_hour == chained.dollars_per_hour
     assert chained.load.ttft_seconds["mean"] < 0.5 * single.load.ttft_seconds["mean"]

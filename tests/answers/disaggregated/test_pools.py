@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from inference_econ._types import Array
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.serving_frontier import service_frontier
-from inference_econ.answers.disaggregated import fleets, load
-from inference_econ.answers.disaggregated import fleets as budget
-from inference_econ.answers.disaggregated.load import NOTICED, PrefillPools, Terms
+from inference_econ.answers.deployments.serving_options import Candidate
+from inference_econ.answers.disaggregated import load, size_pools
+from inference_econ.answers.disaggregated import size_pools as budget
+from inference_econ.answers.disaggregated.load import NOTICED, DisaggregationTerms, PrefillPools
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import FILLED, Targets
@@ -25,7 +25,7 @@ from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HardwareSpec, ProposerName, Requests, catalog
 from inference_econ.serving import Gamma, LengthSample, new_tokens
-from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation import simulator
 from tests import asking
 
 
@@ -165,9 +165,9 @@ def test_layouts_some_of_whose_groups_would_idle_are_left_out() -> None:
 )
 def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets) -> None:
     both = pools("llama_3_8b", "h100_sxm", lengths(2000, 200), max_accelerators=2)
-    found = fleets.smallest(both, rate, Terms(targets))
+    found = size_pools.smallest(both, rate, DisaggregationTerms(targets))
     assert found is not None
-    assert targets.broken(found.load) is None
+    assert targets.first_violated(found.load) is None
     assert found.prefill_utilization <= FILLED
     price = both.decode.setup.dollars_per_accelerator_hour
     most = round(found.dollars_per_hour / price)
@@ -177,14 +177,14 @@ def test_the_smallest_fleet_is_the_cheapest_of_all(rate: float, targets: Targets
         for count in range(1, (most - 1) // sizes[0] + 1):
             groups = (most - 1 - count * sizes[0]) // sizes[1]
             if groups >= 1:
-                other = load.under_load(both, (reader, decoder), (count, groups), rate)
-                assert targets.broken(other.load) is not None or other.prefill_utilization > FILLED
+                other = load.pools_under_load(both, (reader, decoder), (count, groups), rate)
+                assert targets.first_violated(other.load) is not None or other.prefill_utilization > FILLED
 
 
 def test_more_instances_are_never_slower() -> None:
     both, before = few(), math.inf
     for count in range(3, 9):
-        found = load.under_load(both, (0, 0), (count, 3), 40.0)
+        found = load.pools_under_load(both, (0, 0), (count, 3), 40.0)
         assert found.load.ttft_seconds["p99"] <= before
         before = found.load.ttft_seconds["p99"]
     fixed = float(both.prefill.prefill_seconds[0] + both.transfer.exposed_seconds[0, 0])
@@ -193,7 +193,7 @@ def test_more_instances_are_never_slower() -> None:
 
 def test_too_much_is_said_to_be_too_much() -> None:
     both = few()
-    found = load.under_load(both, (0, 0), (1, 1), 1000.0)
+    found = load.pools_under_load(both, (0, 0), (1, 1), 1000.0)
     assert found.load.saturated
     assert math.isinf(found.load.ttft_seconds["p50"])
     busiest = max(found.prefill_utilization, found.decode_utilization)
@@ -235,7 +235,7 @@ def test_prompts_that_wait_are_read_together() -> None:
     assert np.all(np.diff(rates) >= 0.0)
     assert rates[-1] == pytest.approx(2.0 / shared)
     assert shared < 0.99 * alone
-    calm, busy = (load.under_load(both, (0, 0), (2, 8), share * rates[-1]) for share in (0.01, 0.9))
+    calm, busy = (load.pools_under_load(both, (0, 0), (2, 8), share * rates[-1]) for share in (0.01, 0.9))
     queue = load.prefill_queue(both, 0, 0, 2, 0.9 * float(rates[-1]), 1.0)
     assert float(queue.service_seconds) > 1.5 * alone
     grown = float(queue.service_seconds + queue.wait_seconds) - alone
@@ -261,7 +261,7 @@ def test_a_closed_loop_is_the_stream_in_which_a_request_finds_the_others() -> No
         found = load.closed_loop(both, (0, 0), (1, 2), concurrency).load
         rate, ttft, tpot = found.requests_per_second, found.ttft_seconds["mean"], found.tpot_seconds["mean"]
         assert rate * (ttft + steps * tpot) == pytest.approx(concurrency - 1.0, rel=1e-9)
-        stream = load.under_load(both, (0, 0), (1, 2), rate).load
+        stream = load.pools_under_load(both, (0, 0), (1, 2), rate).load
         assert (stream.ttft_seconds, stream.tpot_seconds) == (found.ttft_seconds, found.tpot_seconds)
         assert before < found.completed_per_second <= load.prefill_rates(both, 0, 0, 1)[-1] * (1.0 + 1e-12)
         before = found.completed_per_second
@@ -300,7 +300,7 @@ def test_a_long_prompt_takes_its_own_time_in_a_prefill_instance(count: int, busy
     beyond = both.prefill.services.states.prompts.take(0).beyond_mean(prompts, np.zeros(requests))
     work = float(both.prefill.prefill_seconds[0]) + beyond
     inside = work + in_line(count, rate, work)
-    found = load.under_load(both, (0, 0), (count, 1000), rate).load.ttft_seconds
+    found = load.pools_under_load(both, (0, 0), (count, 1000), rate).load.ttft_seconds
     around = float(both.first_token_seconds[0, 0] - both.prefill.prefill_seconds[0])
     for share in ("p50", "p90", "p99"):
         simulated = around + float(np.quantile(inside, float(share[1:]) / 100.0))
@@ -316,9 +316,9 @@ def test_a_long_prompt_makes_those_wait_that_share_its_steps(variation: float, w
     reader, rates = both.prefill.services.service(0), load.prefill_rates(both, 0, 0, 1)
     rate, count = 0.6 * float(rates[-1]), 20_000
     assert rates.size > 1
-    stream = play.stream_of(reader.requests, rate, Gamma(1.0), count)
+    stream = simulator.stream_of(reader.requests, rate, Gamma(1.0), count)
     stream = replace(stream, osl=np.ones(count, dtype=np.int64))
-    played = play.play(reader, play.server(reader, stream.isl), stream).ttft
+    played = simulator.play(reader, simulator.server(reader, stream.isl), stream).ttft
     queue = load.prefill_queue(both, 0, 0, 1, rate, 1.0)
     said = load.until_read(both, (0, 0), 1, queue, LengthSample(both.requests, 4_000))
     assert said.mean() == pytest.approx(float(np.mean(played)), rel=within)
@@ -327,7 +327,7 @@ def test_a_long_prompt_makes_those_wait_that_share_its_steps(variation: float, w
 
 def test_crowds_meet_one_line_and_are_shared_by_those_that_decode() -> None:
     both, rate = few(), 0.8 * float(load.prefill_rates(few(), 0, 0, 4)[-1])
-    calm, bursty = (load.under_load(both, (0, 0), (4, 9), rate, arrival_scv=scv).load for scv in (1.0, 10.0))
+    calm, bursty = (load.pools_under_load(both, (0, 0), (4, 9), rate, arrival_scv=scv).load for scv in (1.0, 10.0))
     line = load.prefill_queue(both, 0, 0, 4, rate, 10.0)
     decoding = load.decoder(both, 0, float(both.transfer.receiving_seconds[0, 0])).load(rate / 9, 1.0 + 9.0 / 9)
     assert dict(bursty.tpot_seconds) == dict(decoding.tpot_seconds)
@@ -340,11 +340,11 @@ def test_crowds_meet_one_line_and_are_shared_by_those_that_decode() -> None:
 
 def test_the_line_of_a_search_has_the_times_of_its_fleets() -> None:
     both, count = few("lognormal:2000:1"), 4
-    terms = Terms(Targets(ttft_seconds=10.0, percentile="p90"))
+    terms = DisaggregationTerms(Targets(ttft_seconds=10.0, percentile="p90"))
     rates, seconds = PrefillPools(both, terms).line(0, bool(both.transfer.fast[0, 0]), count)
     exposed = float(both.transfer.exposed_seconds[0, 0])
     for place in (3, 11, 23):
-        found = load.under_load(both, (0, 0), (count, 1000), float(rates[place])).load.ttft_seconds["p90"]
+        found = load.pools_under_load(both, (0, 0), (count, 1000), float(rates[place])).load.ttft_seconds["p90"]
         assert seconds[place] + exposed == pytest.approx(found, rel=0.02)
 
 
@@ -368,11 +368,11 @@ def test_pools_that_no_link_joins_are_refused() -> None:
 
 
 def test_what_cannot_be_kept() -> None:
-    both, too_quick = few(), Terms(Targets(tpot_seconds=1e-4))
+    both, too_quick = few(), DisaggregationTerms(Targets(tpot_seconds=1e-4))
     with pytest.raises(NothingFitsError, match=r"keeps TPOT 0\.1 ms \(p90\)\. Best reachable with a single request"):
-        fleets.smallest(both, 5.0, too_quick)
+        size_pools.smallest(both, 5.0, too_quick)
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 1 ms"):
-        budget.largest(both, Means(8), Terms(Targets(ttft_seconds=1e-3)))
+        budget.largest(both, Means(8), DisaggregationTerms(Targets(ttft_seconds=1e-3)))
 
 
 def test_in_a_mesh_a_cache_takes_the_links_between_the_chips_of_both_pools() -> None:

@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.disaggregated import fleets, load
-from inference_econ.answers.disaggregated import fleets as budget
-from inference_econ.answers.disaggregated.load import Terms, played
+from inference_econ.answers.disaggregated import load, size_pools
+from inference_econ.answers.disaggregated import size_pools as budget
+from inference_econ.answers.disaggregated.load import DisaggregationTerms, played
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import FILLED, Targets
@@ -109,21 +109,21 @@ def test_the_slots_are_the_most_that_keep_a_promised_tpot(percentile: str, share
         keeping = [
             slots
             for slots in range(1, full.slots + 1)
-            if targets.seen("tpot", full.limited(slots).load(rate)) <= targets.tpot_seconds
+            if targets.statistic("tpot", full.limited(slots).load(rate)) <= targets.tpot_seconds
             and rate < full.requests_per_second[slots - 1]
         ]
         if keeping:
             assert kept.slots == max(keeping)
-            assert targets.broken(under) in (None, "capacity")
+            assert targets.first_violated(under) in (None, "capacity")
         else:
-            assert targets.broken(under) is not None
+            assert targets.first_violated(under) is not None
 
 
 def test_where_no_number_keeps_the_tpot_all_slots_are_taken() -> None:
     full, impossible = decoder(), Targets(tpot_seconds=0.5 * float(decoder().tpot_seconds[0]))
     kept, under = full.keeping(impossible, 0.5)
     assert kept.slots == full.slots
-    assert impossible.broken(under) == "tpot"
+    assert impossible.first_violated(under) == "tpot"
 
 
 @pytest.mark.parametrize("percentile", PERCENTILES)
@@ -133,27 +133,29 @@ def test_more_memory_is_never_dearer(percentile: str, ttft: float) -> None:
     for tpot in (0.04, 0.05, 0.065):
         targets = Targets(ttft, tpot, percentile)
         for rate in (2.0, 5.0, 11.0):
-            small, large = (fleets.smallest(pools(memory), rate, Terms(targets)) for memory in (1.0, 3.0))
+            small, large = (
+                size_pools.smallest(pools(memory), rate, DisaggregationTerms(targets)) for memory in (1.0, 3.0)
+            )
             assert small is not None and large is not None
             assert large.dollars_per_hour <= small.dollars_per_hour * (1.0 + 1e-9)
-            assert targets.broken(large.load) is None
+            assert targets.first_violated(large.load) is None
         means = Means(accelerators=6)
-        less, more = (budget.largest(pools(memory), means, Terms(targets)) for memory in (1.0, 3.0))
+        less, more = (budget.largest(pools(memory), means, DisaggregationTerms(targets)) for memory in (1.0, 3.0))
         assert less is not None and more is not None
         assert more.load.requests_per_second >= less.load.requests_per_second * (1.0 - 1e-6)
 
 
 def test_without_a_promised_ttft_answers_wait_little_for_a_place() -> None:
-    fleet = fleets.smallest(pools(3.0), 40.0, Terms(Targets(tpot_seconds=0.026)))
+    fleet = size_pools.smallest(pools(3.0), 40.0, DisaggregationTerms(Targets(tpot_seconds=0.026)))
     assert fleet is not None
     assert fleet.slots < decoder(3.0).slots
     said = f"at most {fleet.slots} requests in flight (launch writes it: --max-num-seqs of vLLM), where its memory "
     assert f"{said}holds {decoder(3.0).slots}" in slots_notes(fleet)[0]
     assert fleet.decode_utilization <= FILLED * (1.0 + 1e-9)
-    hurried = fleets.smallest(pools(3.0), 40.0, Terms(Targets(5.0, 0.026)))
+    hurried = size_pools.smallest(pools(3.0), 40.0, DisaggregationTerms(Targets(5.0, 0.026)))
     assert hurried is not None
     assert hurried.decode_utilization > FILLED
-    idle = fleets.smallest(pools(3.0), 1.0, Terms(Targets(5.0, 0.05)))
+    idle = size_pools.smallest(pools(3.0), 1.0, DisaggregationTerms(Targets(5.0, 0.05)))
     assert idle is not None
     assert not slots_notes(idle)
 

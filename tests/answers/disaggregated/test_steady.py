@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.deployments.candidates import market
+from inference_econ.answers.deployments.serving_options import market
 from inference_econ.answers.disaggregated.load import NOTICED, closed_loop, prefill_queue
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.disaggregated.steady import SteadyPools, _instances

@@ -9,16 +9,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.disaggregated import fleets, load
-from inference_econ.answers.disaggregated import fleets as budget
-from inference_econ.answers.disaggregated.load import PrefillPools, Terms, fewest_beside
+from inference_econ.answers.disaggregated import load, size_pools
+from inference_econ.answers.disaggregated import size_pools as budget
+from inference_econ.answers.disaggregated.load import DisaggregationTerms, PrefillPools, fewest_beside
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.resource_limit import Means
 from inference_econ.answers.slo import Targets
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests, catalog
 from inference_econ.serving import loaded
-from inference_econ.serving.simulation import arrivals, events, play
+from inference_econ.serving.simulation import arrivals, events, simulator
 from tests import asking
 
 
@@ -39,7 +39,7 @@ def test_no_pool_has_more_than_sixteen_times_the_instances_of_the_other() -> Non
 @pytest.mark.rows
 def test_terms_that_cannot_be(terms: dict[str, float], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        Terms(**terms)  # type: ignore[arg-type]
+        DisaggregationTerms(**terms)  # type: ignore[arg-type]
     assert message in str(caught.value)
 
 
@@ -61,7 +61,7 @@ def test_a_prefill_pool_by_hand() -> None:
     both = asking.pools("llama_3_8b", "h100_sxm", requests, assumptions=assumed, max_accelerators=1)
     prompt = float(both.prefill.prefill_seconds[0])
     fixed = float(both.first_token_seconds[0, 0])
-    terms = Terms(Targets(fixed + prompt / 2.0, percentile="mean"), fullest=0.9)
+    terms = DisaggregationTerms(Targets(fixed + prompt / 2.0, percentile="mean"), fullest=0.9)
     most = PrefillPools(both, terms).most(0, 0, 1, terms.targets.ttft_seconds)
     # A straight line between loads that are looked at promises a little too little.
     assert most == pytest.approx(0.5 / prompt, rel=0.01)
@@ -83,8 +83,8 @@ def test_prompts_of_a_shared_step_have_their_percentiles() -> None:
     most = float(load.prefill_rates(both, 0, 0, 1)[-1])
     for share in (0.3, 0.6, 0.8):
         stream = arrivals.draw(15_000, share * most, arrivals.fixed(2000), arrivals.fixed(1), seed=2)
-        seen = play.play(reader, play.server(reader, stream.isl), stream).summary()["ttft"]
-        fleet = load.under_load(both, (0, 0), (1, 9), share * most)
+        seen = simulator.play(reader, simulator.server(reader, stream.isl), stream).summary()["ttft"]
+        fleet = load.pools_under_load(both, (0, 0), (1, 9), share * most)
         exposed = float(both.transfer.exposed_seconds[0, 0])
         # The median is one of four times, a whole prompt apart.
         for name in ("mean", "p90", "p99"):
@@ -97,26 +97,26 @@ def test_the_simulation_sees_what_both_sides_promise() -> None:
     both, targets = few(2000, 200, 1), Targets(0.15, 0.012)
     service = both.decode.services.service(0)
     loads = [loaded(service, share * service.most_requests_per_second) for share in np.arange(0.3, 0.8, 0.02)]
-    together = [one for one in loads if targets.broken(one) is None][-1]
-    seen = play.rehearse(service, together.requests_per_second, count=6_000, seed=1).summary()
+    together = [one for one in loads if targets.first_violated(one) is None][-1]
+    seen = simulator.rehearse(service, together.requests_per_second, count=6_000, seed=1).summary()
     assert seen["tpot"]["p90"].value == pytest.approx(together.tpot_seconds["p90"], rel=0.15)
     # The closed form of mixed steps is a fifth too short at this percentile; neither breaks the promise.
     assert seen["ttft"]["p90"].value == pytest.approx(together.ttft_seconds["p90"], rel=0.3)
     assert seen["ttft"]["p90"].value <= 0.15
     # Prompts in one server, whose first tokens are what comes to the others.
-    pair, rate = (0, 0), 0.97 * PrefillPools(both, Terms(targets)).most(0, 0, 1, 0.15)
-    apart = load.under_load(both, pair, (1, 2), rate)
-    assert targets.broken(apart.load) is None
+    pair, rate = (0, 0), 0.97 * PrefillPools(both, DisaggregationTerms(targets)).most(0, 0, 1, 0.15)
+    apart = load.pools_under_load(both, pair, (1, 2), rate)
+    assert targets.first_violated(apart.load) is None
     reader, writer = both.prefill.services.service(0), both.decode.services.service(0)
     stream = arrivals.draw(12_000, rate, arrivals.fixed(2000), arrivals.fixed(1), seed=2)
-    read = play.play(reader, play.server(reader, stream.isl), stream, warm_up=0.0, cool_down=0.0)
+    read = simulator.play(reader, simulator.server(reader, stream.isl), stream, warm_up=0.0, cool_down=0.0)
     came = read.ttft + float(both.transfer.exposed_seconds[pair])
     ttft = float(np.percentile(came[1_000:], 90))
     assert ttft == pytest.approx(apart.load.ttft_seconds["p90"], rel=0.16)
     mine = np.random.default_rng(3).random(12_000) < 0.5
     times = np.sort((stream.arrival + came)[mine])
     half = arrivals.Stream(times, stream.isl[mine], np.full(times.size, 200))
-    written = play.server(writer, half.isl)
+    written = simulator.server(writer, half.isl)
     decoding = replace(
         written, times=events.StepTimes(written.times.decode_step_seconds, lambda *_: 0.0), policy="prefill_first",
         steps_ahead=0,
@@ -131,11 +131,11 @@ def test_the_simulation_sees_what_both_sides_promise() -> None:
 
 
 def test_the_largest_fleet_is_the_best_of_all_that_keep_their_promises_under_load() -> None:
-    both, terms = few(), Terms(Targets(0.12, 0.015))
+    both, terms = few(), DisaggregationTerms(Targets(0.12, 0.015))
     for chips in (2, 5, 9):
         found = budget.largest(both, Means(chips), terms)
         assert found is not None
-        assert terms.targets.broken(found.load) is None
+        assert terms.targets.first_violated(found.load) is None
         assert sum(found.accelerators) <= chips
         assert max(found.prefill_utilization, found.decode_utilization) <= 0.8 * (1.0 + 1e-9)
         more = found.load.requests_per_second * 1.05
@@ -143,18 +143,18 @@ def test_the_largest_fleet_is_the_best_of_all_that_keep_their_promises_under_loa
             size = both.prefill.accelerators[pair[0]], both.decode.accelerators[pair[1]]
             for x, y in itertools.product(range(1, chips), repeat=2):
                 if x * size[0] + y * size[1] <= chips:
-                    other = load.under_load(both, pair, (x, y), more)
+                    other = load.pools_under_load(both, pair, (x, y), more)
                     busiest = max(other.prefill_utilization, other.decode_utilization)
-                    assert busiest > 0.8 or terms.targets.broken(other.load) is not None
+                    assert busiest > 0.8 or terms.targets.first_violated(other.load) is not None
 
 
 def test_what_cannot_be_kept_is_said_with_how_far_off_it_is() -> None:
     both = few()
     soonest = float(both.first_token_seconds.min())
     with pytest.raises(NothingFitsError) as caught:
-        fleets.smallest(both, 1.0, Terms(Targets(soonest / 2.0)))
+        size_pools.smallest(both, 1.0, DisaggregationTerms(Targets(soonest / 2.0)))
     assert f"keeps TTFT {500 * soonest:g} ms (p90)" in str(caught.value)
     assert f"TTFT {1e3 * soonest:.4g} ms (2 times the SLO)" in str(caught.value)
     assert "that is without queues, here at most 80 % busy, with 1:16 to 16:1 prefill" in str(caught.value)
     with pytest.raises(NothingFitsError, match=r"keeps TPOT 1 ms \(p90\)\. .* TPOT \S+ ms \(\S+ times the SLO\)"):
-        fleets.smallest(both, 1.0, Terms(Targets(tpot_seconds=1e-3)))
+        size_pools.smallest(both, 1.0, DisaggregationTerms(Targets(tpot_seconds=1e-3)))

@@ -15,7 +15,7 @@ FILES = {path.stem: path for path in sorted((catalog.folder("engines") / "recipe
 def test_what_recipes_name_can_be_started(engine: str) -> None:
     """Every degree of an instance and of a pool is one that the rules of the engine let pass; so are the formats."""
     checked = 0
-    for recipe in EngineRecipes.from_document(_yaml.read(FILES[engine])).recipes:
+    for recipe in EngineRecipes.from_document(_yaml.read_yaml(FILES[engine])).recipes:
         degrees = {*recipe.layouts, *(part for pools in recipe.pools for part in (pools.prefill, pools.decode))}
         for setup in (_setup(engine, model, recipe) for model in recipe.models):
             for part in degrees:

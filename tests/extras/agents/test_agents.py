@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inference_econ.answers.capacity import bracket_capacity
-from inference_econ.answers.deployments.candidates import Arrangement, Candidate, market
+from inference_econ.answers.deployments.serving_options import Arrangement, Candidate, market
 from inference_econ.answers.launching.instance import InstanceLimits
 from inference_econ.answers.launching.plan import engine
 from inference_econ.answers.layout_services import offer, with_slots

@@ -14,8 +14,7 @@ import pytest
 import inference_econ as ie
 from data.prior_frontiers import every_case, table_line
 from inference_econ.errors import InputError, SpecError
-from inference_econ.extras.closed_models import asks, frontiers
-from inference_econ.extras.closed_models.asks import ObservedOffer, Priors, observed_offer
+from inference_econ.extras.closed_models import frontiers, scenario_kinds
 from inference_econ.extras.closed_models.draws import Draws, draw, manners_on, sobol
 from inference_econ.extras.closed_models.frontiers import (
     COST,
@@ -28,9 +27,10 @@ from inference_econ.extras.closed_models.frontiers import (
 )
 from inference_econ.extras.closed_models.infer import drawn, infer
 from inference_econ.extras.closed_models.posterior import interval, log_likelihood, markup, posterior, revenue
+from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer, Priors, observed_offer
 from inference_econ.inputs import catalog
 
-USUAL = asks.priors("usual")
+USUAL = scenario_kinds.priors("usual")
 #: Shipped frontiers have three decimals of logarithms, and those of the same code differ in the last digits.
 SHIPPED = 0.002
 SAMPLES = 512
@@ -183,7 +183,9 @@ def test_a_slower_and_dearer_offer_is_of_a_larger_model() -> None:
 
 
 def test_more_offers_narrow_the_interval_and_are_named_by_their_shares() -> None:
-    offers = asks.recorded_offers("meta-llama/llama-3.3-70b-instruct", "2025-06-27", ["Groq", "Cerebras", "SambaNova"])
+    offers = scenario_kinds.recorded_offers(
+        "meta-llama/llama-3.3-70b-instruct", "2025-06-27", ["Groq", "Cerebras", "SambaNova"]
+    )
     one, all_of_them = posterior(usual_draws(), offers[:1]), posterior(usual_draws(), offers)
     width = [found.active_parameters.high / found.active_parameters.low for found in (one, all_of_them)]
     assert width[1] < width[0]
@@ -244,7 +246,7 @@ def test_questions_that_cannot_be_answered() -> None:
     with pytest.raises(InputError, match="from 64 to 65,536 models can be drawn, got 3"):
         infer([offer], samples=3)
     with pytest.raises(InputError, match=r"no offer of 'gpt-9' of 2025-06-27 with a speed is recorded; recorded: "):
-        asks.recorded_offers("gpt-9", "2025-06-27")
+        scenario_kinds.recorded_offers("gpt-9", "2025-06-27")
     with pytest.raises(InputError, match="an offer is an ObservedOffer or a mapping of its fields, got 3"):
         infer([3])  # type: ignore[list-item]
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.deployments.candidates import Candidate
 from inference_econ.answers.deployments.most_traffic import most_traffic
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.fleets.autoscaler import RentedFleet, autoscaler, play
-from inference_econ.extras.fleets.capacity_blocks import Lot, best_of_chips, lots, prices_by_way
+from inference_econ.extras.fleets.capacity_blocks import CapacityBlock, best_of_chips, lots, prices_by_way
 from inference_econ.extras.fleets.day import fleet
 from inference_econ.extras.fleets.plan import plan
 from inference_econ.inputs import catalog
@@ -32,11 +32,13 @@ def layouts() -> Services:
 
 
 @pytest.fixture(scope="module")
-def offered(layouts: Services) -> tuple[Lot, ...]:
+def offered(layouts: Services) -> tuple[CapacityBlock, ...]:
     return lots(best_of_chips([Candidate(layouts)], 60.0, TARGETS, play=False), TARGETS)
 
 
-def test_a_replica_carries_what_the_other_questions_say_of_it(layouts: Services, offered: Sequence[Lot]) -> None:
+def test_a_replica_carries_what_the_other_questions_say_of_it(
+    layouts: Services, offered: Sequence[CapacityBlock]
+) -> None:
     assert [lot.way for lot in offered] == ["reserved", "on_demand", "spot"]
     one = most_traffic([layouts], ie.Means(1), TARGETS)[0]
     assert offered[0].requests_per_second == pytest.approx(one.load.requests_per_second)
@@ -63,7 +65,7 @@ def test_prices_are_those_of_the_file_and_the_price_of_a_setup_is_of_its_kind() 
     assert 0.8 * in_use < kinds("owned")["owned"] < in_use
 
 
-def test_no_other_numbers_of_lots_cost_less(offered: Sequence[Lot]) -> None:
+def test_no_other_numbers_of_lots_cost_less(offered: Sequence[CapacityBlock]) -> None:
     needed, some = [20.0, 45.0, 30.0], [lot for lot in offered if lot.way != "spot"]
     found = plan(some, needed, CALM, stock={})
     reserved, hourly = some
@@ -81,7 +83,7 @@ def test_no_other_numbers_of_lots_cost_less(offered: Sequence[Lot]) -> None:
     assert found.bound <= best * (1.0 + 1e-9) and found.gap <= 6e-3
 
 
-def test_stock_replicas_and_spot_are_bounds(offered: Sequence[Lot]) -> None:
+def test_stock_replicas_and_spot_are_bounds(offered: Sequence[CapacityBlock]) -> None:
     counts = plan(offered, [40.0] * 4, CALM, stock={}, min_replicas=9).counts
     assert (counts.sum(axis=0) >= 9).all()
     served = counts * np.array([[lot.requests_per_second] for lot in offered])
@@ -114,7 +116,7 @@ def test_a_known_day_is_played_for_what_it_was_planned_for(layouts: Services) ->
     )
 
 
-def _played(offered: Sequence[Lot], rate: float, target: float = 0.8, **terms: float) -> float:
+def _played(offered: Sequence[CapacityBlock], rate: float, target: float = 0.8, **terms: float) -> float:
     elasticity = CALM.replace(**terms)
     some = RentedFleet([lot for lot in offered if lot.way == "on_demand"], [0], {}, elasticity, 1)
 
@@ -125,14 +127,14 @@ def _played(offered: Sequence[Lot], rate: float, target: float = 0.8, **terms: f
     return day.kept_share
 
 
-def test_late_replicas_break_promises_and_room_keeps_them(offered: Sequence[Lot]) -> None:
+def test_late_replicas_break_promises_and_room_keeps_them(offered: Sequence[CapacityBlock]) -> None:
     assert _played(offered, 30.0, startup_seconds=30.0) == 1.0
     slow = _played(offered, 30.0, target=0.95, startup_seconds=1800.0)
     assert slow < 0.99
     assert _played(offered, 30.0, target=0.5, startup_seconds=1800.0) > slow
 
 
-def test_at_a_level_load_every_policy_holds_its_target(offered: Sequence[Lot]) -> None:
+def test_at_a_level_load_every_policy_holds_its_target(offered: Sequence[CapacityBlock]) -> None:
     hourly = [lot for lot in offered if lot.way == "on_demand"]
     rate = 10 * 0.8 * hourly[0].requests_per_second
     some = RentedFleet(hourly, [0], {}, CALM, 1)
@@ -144,7 +146,7 @@ def test_at_a_level_load_every_policy_holds_its_target(offered: Sequence[Lot]) -
         assert day.gpu_hours == pytest.approx(np.full(2, 10.0))
 
 
-def test_spot_machines_that_are_taken_away_are_paid_while_others_start(offered: Sequence[Lot]) -> None:
+def test_spot_machines_that_are_taken_away_are_paid_while_others_start(offered: Sequence[CapacityBlock]) -> None:
     spot = [replace(lot) for lot in offered if lot.way == "spot"]
     risky = CALM.replace(interruptions_per_hour=1.0, spot_share=1.0)
     some = RentedFleet(spot, [0], {}, risky, 1)

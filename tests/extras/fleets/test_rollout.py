@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from inference_econ.answers.deployments.candidates import market
+from inference_econ.answers.deployments.serving_options import market
 from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Pins, Setup, Space
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError

@@ -16,11 +16,11 @@ import inference_econ as ie
 from inference_econ.answers.frontier import best_step_seconds
 from inference_econ.errors import InputError, SpecError
 from inference_econ.extras.papers import attention_layer
-from inference_econ.extras.papers.asks import BasisSpec, ClaimsAsk
+from inference_econ.extras.papers.claim_kinds import BasisSpec, ClaimsAsk
 from inference_econ.extras.papers.claims import answered, claims, picked
 from inference_econ.extras.papers.claims_page import ClaimsPage
 from inference_econ.extras.papers.ledger import Ledger
-from inference_econ.extras.papers.study_asks import Implementation
+from inference_econ.extras.papers.study_kinds import Implementation
 from inference_econ.inputs import Scenario, Settings, catalog
 from inference_econ.studies.scenario import run
 from inference_econ.studies.settings import frontier_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inference_econ.extras.papers import claims_figure
-from inference_econ.extras.papers.asks import Claim
+from inference_econ.extras.papers.claim_kinds import Claim
 from inference_econ.extras.papers.ledger import Finding, Ledger
 
 

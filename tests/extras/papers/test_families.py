@@ -11,8 +11,8 @@ import pytest
 
 import inference_econ as ie
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
-from inference_econ.extras.papers.families import compare
-from inference_econ.extras.papers.study_asks import FamilyAsk
+from inference_econ.extras.papers.families import compare_families
+from inference_econ.extras.papers.study_kinds import FamilyAsk
 from inference_econ.inputs import Settings, catalog
 from inference_econ.studies.layout_curves import LayoutCurves
 from inference_econ.studies.settings import frontier_of
@@ -28,7 +28,7 @@ def _ask(**changes: object) -> FamilyAsk:
 
 
 def _rows(ask: FamilyAsk) -> Mapping[tuple[str | int, ...], tuple[float | str, ...]]:
-    (table,) = compare(ask).tables
+    (table,) = compare_families(ask).tables
     return {row.names: row.values for row in table.rows}
 
 
@@ -57,7 +57,7 @@ def test_members_are_what_a_frontier_says_of_them() -> None:
 
 
 def test_chips_within_a_budget() -> None:
-    answer = compare(_ask(kind="chip", axes=[MEMORY], budget=4.0))
+    answer = compare_families(_ask(kind="chip", axes=[MEMORY], budget=4.0))
     (table,) = answer.tables
     rows = {row.names: row.values for row in table.rows}
     assert {names[0]: values[0] for names, values in rows.items()} == {"3.35 TB/s": 2.95, "4.8 TB/s": 3.95}
@@ -83,7 +83,7 @@ def test_all_members_are_served_as_the_base_is() -> None:
     assert isinstance(front, ServiceFrontier)
     cheapest = front.candidate(front.place(60.0))
     assert cheapest.speculation is not None
-    answer = compare(_ask(common=market, axes=[LAYERS]))
+    answer = compare_families(_ask(common=market, axes=[LAYERS]))
     rows = {row.names: row.values for row in answer.tables[0].rows}
     own = frontier_of(Settings(**market), (cheapest.label,))  # type: ignore[arg-type]
     assert isinstance(own, ServiceFrontier)
@@ -108,14 +108,14 @@ def test_families_that_cannot_be(changes: dict[str, Any], message: str) -> None:
 
 def test_a_base_beyond_the_budget_or_a_wrong_what_if_is_said() -> None:
     with pytest.raises(ie.InputError, match=r"the first choices cost more than the budget of \$2/h"):
-        compare(_ask(kind="chip", axes=[MEMORY], budget=2))
+        compare_families(_ask(kind="chip", axes=[MEMORY], budget=2))
     odd = {"name": "heads", "choices": [{"label": "8"}, {"label": "5", "changes": ["model.kv_head=5"]}]}
     with pytest.raises(ie.InputError, match=r"5: --set model.kv_head=5: unknown key 'kv_head'"):
-        compare(_ask(axes=[odd], equal_parameters=False))
+        compare_families(_ask(axes=[odd], equal_parameters=False))
     deep = ["model.attention=latent", "model.layers=4000"]
     tiny = {"name": "heads", "choices": [{"label": "32"}, {"label": "x", "changes": deep}]}
     with pytest.raises(ie.InputError, match=r"x: .* parameters are fewer than these layers have"):
-        compare(_ask(axes=[tiny]))
+        compare_families(_ask(axes=[tiny]))
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.names("scenarios") if name.startswith("studies/")])

@@ -10,7 +10,7 @@ import pytest
 
 from inference_econ.errors import InputError, SpecError
 from inference_econ.extras.papers import latent_attention
-from inference_econ.extras.papers.study_asks import LatentVariantsAsk
+from inference_econ.extras.papers.study_kinds import LatentVariantsAsk
 from inference_econ.inputs import Scenario, catalog
 from inference_econ.report import figures
 from inference_econ.report.questions import scenario_figure
@@ -63,7 +63,7 @@ def test_every_printed_cell_is_reproduced(result: Result) -> None:
 
 def test_a_wrong_number_would_be_told(asked: LatentVariantsAsk) -> None:
     wrong = asked.rows[0].replace(printed={"kB": "81.93"})
-    answer = latent_attention.compare(asked.replace(rows=(wrong,), **SMALL))
+    answer = latent_attention.compare_latent_attention(asked.replace(rows=(wrong,), **SMALL))
     (cell,) = answer.tables[0].cells("item")
     assert not cell.match
     assert cell.note == "ours is 81.92, +0.0 % of the printed value"
@@ -238,7 +238,7 @@ def test_the_figure_shows_the_tables(result: Result, tmp_path: Path) -> None:
 
 def test_whole_steps_can_be_left_out_and_all_batches_drawn(asked: LatentVariantsAsk) -> None:
     small = asked.replace(whole_step=None, drawn_batches=None, batches=(1, 2), contexts=(64, 128))
-    answer = latent_attention.compare(small)
+    answer = latent_attention.compare_latent_attention(small)
     assert len(answer.tables) == 5
     assert [chart.title for chart in answer.charts[:2]] == ["Batch 1", "Batch 2"]
     assert len(answer.basis) == 1
@@ -250,14 +250,14 @@ def test_a_variant_may_never_win(asked: LatentVariantsAsk, tmp_path: Path) -> No
     text = catalog.locate("models", "deepseek_v2").read_text(encoding="utf-8")
     path.write_text(text.replace("kv_rank: 512", "kv_rank: 64"), encoding="utf-8")
     small = asked.replace(**SMALL)
-    (row,) = latent_attention.compare(small.replace(model=str(path))).tables[3].rows
+    (row,) = latent_attention.compare_latent_attention(small.replace(model=str(path))).tables[3].rows
     assert row.values == ("never", "never", "never")
 
 
 def test_what_does_not_fit_breaks_even_nowhere(asked: LatentVariantsAsk) -> None:
     huge = asked.verification.replace(batch=100_000)
     small = asked.replace(**SMALL, verification=huge)
-    answer = latent_attention.compare(small)
+    answer = latent_attention.compare_latent_attention(small)
     (row,) = answer.tables[3].rows
     assert row.values[1:] == ("does not fit", "does not fit")
     assert answer.charts[-1].marks == {}
@@ -266,14 +266,14 @@ def test_what_does_not_fit_breaks_even_nowhere(asked: LatentVariantsAsk) -> None
 @pytest.mark.rows
 def test_what_cannot_be_compared_is_refused(asked: LatentVariantsAsk, changes: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        latent_attention.compare(asked.replace(**changes))
+        latent_attention.compare_latent_attention(asked.replace(**changes))
 
 
 def test_whole_steps_must_divide(asked: LatentVariantsAsk) -> None:
     assert asked.whole_step is not None
     uneven = asked.replace(**{**SMALL, "whole_step": asked.whole_step.replace(tp=3, batches=(9,))})
     with pytest.raises(InputError, match=r"batch 9 of DeepSeek-V2: heads, layers, experts or widths do not divide"):
-        latent_attention.compare(uneven)
+        latent_attention.compare_latent_attention(uneven)
 
 
 def test_such_a_scenario_has_no_other_table() -> None:

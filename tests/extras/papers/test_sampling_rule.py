@@ -11,7 +11,7 @@ from scipy import stats
 
 from inference_econ.errors import InputError
 from inference_econ.extras.papers import sampling_rule
-from inference_econ.extras.papers.study_asks import SamplingRuleAsk
+from inference_econ.extras.papers.study_kinds import SamplingRuleAsk
 from inference_econ.formulas import speculation as formulas
 from inference_econ.formulas.speculation import Rounds
 from inference_econ.inputs import Scenario
@@ -100,7 +100,7 @@ def test_certain_and_impossible_proposals() -> None:
 
 def test_a_scenario_draws_the_distributions_that_it_has() -> None:
     ask = SamplingRuleAsk(kind="sampling_rule", target=(0.6, 0.4), draft=(0.3, 0.7), draft_length=2)
-    (table,) = sampling_rule.compare(ask).tables
+    (table,) = sampling_rule.compare_sampling_rule(ask).tables
     assert table.title == "Speculative sampling: 2 tokens, 2 proposals, 1,000,000 rounds"
     assert [row.names for row in table.rows] == [(1,), (2,), (3,), ("all",)]
     assert table.rows[0].values[4] == "0.7000"
@@ -118,7 +118,7 @@ def test_the_shipped_scenario_finds_the_rule_exact() -> None:
 
 def test_positions_that_no_round_reached_are_said_to_be_so() -> None:
     ask = SamplingRuleAsk(kind="sampling_rule", rounds=1000, draft_length=64, vocabulary=3, seed=8)
-    lines = cell_table(sampling_rule.compare(ask).tables[0]).rows
+    lines = cell_table(sampling_rule.compare_sampling_rule(ask).tables[0]).rows
     assert "not reached" in lines[-3] and "nan" not in str(lines)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from inference_econ.extras.servers import Servers, by_chance, runs_of
 from inference_econ.extras.servers.pages import servers as by_engine
-from inference_econ.extras.servers.validation.servers import BY_NAME, held_record, slices
+from inference_econ.extras.servers.validation.servers import BY_NAME, interval_record, slices
 from inference_econ.inputs import catalog
 from inference_econ.records.texts import ENGINE_NAMES
 from tests.shipped import shipped_servers
@@ -23,9 +23,9 @@ def _few() -> Servers:
 
 
 def test_shares_inside_of_intervals_and_their_widths_by_engine_and_generation() -> None:
-    table = by_engine.held(_few())
+    table = by_engine.interval_table(_few())
     assert table.columns[:3] == ("engine", "chips", "which")
-    record = held_record(_few())
+    record = interval_record(_few())
     assert len(record) == len(table.rows)
     assert [row[0] for row in table.rows] == [ENGINE_NAMES[line["engine"]] for line in record]
     assert (by_engine.of_chance(0.8, (0.7, 0.9)), by_engine.of_chance(0.6, (0.7, 0.9))) == (

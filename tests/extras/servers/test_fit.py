@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference_econ.engine import Subject, interval, outside, reasons
+from inference_econ.engine import Subject, interval, outside, unlike_reasons
 from inference_econ.engine.uncertainty import unlike
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import (
@@ -419,7 +419,7 @@ def test_questions_outside_of_what_was_measured(tmp_path: Path) -> None:
     ]
     asked = Subject(catalog.model("llama_3_70b"), catalog.hardware("h100_sxm"), "int8", accelerators=16)
     assert outside(asked, mine) == ["16 accelerators (measured: 1 to 8)"]
-    assert [one.kind for one in reasons(asked, mine)] == ["accelerators outside of what was measured"]
+    assert [one.kind for one in unlike_reasons(asked, mine)] == ["accelerators outside of what was measured"]
     # Of two pools, the larger worker counts, as in the fit; each of them has its requests.
     pools = replace(_rows()[0], tp=None, prefill=POOL, decode=POOL, accelerators=64, concurrency=64.0)
     assert outside(measured_subject(pools), mine) == []

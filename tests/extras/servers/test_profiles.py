@@ -77,7 +77,7 @@ def test_every_constant_is_physical_and_says_where_it_is_from(name: str) -> None
 
 @cache
 def _every_row() -> tuple[Measurement, ...]:
-    found = [one for name in FILES for one in measurements.read(catalog.server_files()[name])]
+    found = [one for name in FILES for one in measurements.read_measurements(catalog.server_files()[name])]
     return tuple(one for one in found if isinstance(one, Measurement))
 
 

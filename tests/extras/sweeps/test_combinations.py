@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from inference_econ.errors import InputError, TooMuchError, UnknownNameError
-from inference_econ.extras.sweeps.asks import SweepAsk
 from inference_econ.extras.sweeps.combinations import Combinations, check_work, combinations_of
+from inference_econ.extras.sweeps.scenario_kinds import SweepAsk
 from inference_econ.inputs import catalog
 from tests.extras.sweeps.studies import AXES, study
 

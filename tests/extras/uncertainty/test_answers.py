@@ -14,7 +14,7 @@ from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.engine import error_spread
 from inference_econ.engine.bounds import subjects_of
 from inference_econ.extras.uncertainty.answer import answer, errors_of, quantile
-from inference_econ.extras.uncertainty.asks import UncertaintyAsk
+from inference_econ.extras.uncertainty.scenario_kinds import UncertaintyAsk
 from inference_econ.inputs import LEVELS, Settings, catalog
 from inference_econ.studies.settings import frontier_of
 from tests.extras.uncertainty.studies import COMMON, MEMORY_BOUND, TWO, answered, factor, study

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import inference_econ as ie
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ.extras.web.document import Asked, script, section
 from inference_econ.records.texts import Amount
 from inference_econ.report.pages import page

@@ -29,7 +29,7 @@ def chart() -> charts.AnyChart:
 @pytest.mark.parametrize("ending", STARTS)
 def test_files_are_the_same_every_time(tmp_path: Path, ending: str) -> None:
     for name in ("a", "b"):
-        charts.write(charts.line_chart(PLOT), tmp_path / f"{name}{ending}")
+        charts.write_chart(charts.line_chart(PLOT), tmp_path / f"{name}{ending}")
     first = (tmp_path / f"a{ending}").read_bytes()
     assert first.startswith(STARTS[ending])
     second = (tmp_path / f"b{ending}").read_bytes()
@@ -39,14 +39,14 @@ def test_files_are_the_same_every_time(tmp_path: Path, ending: str) -> None:
 
 def test_what_cannot_be_written_leaves_nothing_behind(chart: charts.AnyChart, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.gif: a picture's name must end in \.svg, \.png, \.pdf, \.html"):
-        charts.write(chart, tmp_path / "a.gif")
+        charts.write_chart(chart, tmp_path / "a.gif")
     with pytest.raises(InputError, match=r"missing/a\.svg: cannot be written: No such file or directory"):
-        charts.write(chart, tmp_path / "missing" / "a.svg")
+        charts.write_chart(chart, tmp_path / "missing" / "a.svg")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_page_holds_all_that_it_needs(chart: charts.AnyChart, tmp_path: Path) -> None:
-    charts.write(chart, tmp_path / "a.html")
+    charts.write_chart(chart, tmp_path / "a.html")
     text = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=", re.sub(r"(?s)<script>.*?</script>", "", text))
     assert "What does &lt;/script&gt; &amp; cost?" in text

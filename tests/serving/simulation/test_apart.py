@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from inference_econ.errors import InputError
-from inference_econ.serving.simulation.apart import Writing, simulate_apart
 from inference_econ.serving.simulation.arrivals import Loop, Sessions, Stream, Turn
+from inference_econ.serving.simulation.disaggregated import Writing, simulate_apart
 from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, simulate
 
 #: A millisecond per token of a prompt, and ten per step however many decode.

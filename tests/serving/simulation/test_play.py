@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import inference_econ as ie
 from inference_econ.serving import Service, loaded
-from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation import simulator
 from inference_econ.serving.simulation.arrivals import Loop, Stream
 from inference_econ.serving.simulation.events import Server, StepTimes, simulate
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
@@ -57,7 +57,7 @@ def test_steps_cost_their_weights_once_and_prompts_what_they_take(chunk: int, is
 def test_prompts_that_are_played_add_up_to_what_they_take(model: str, isl: int, budget: float) -> None:
     service = _service(model, isl, 100, round(budget * isl), ONE_CHIP)
     count = 12
-    seconds = _ends(play.server(service, np.array([isl])), [isl] * count)
+    seconds = _ends(simulator.server(service, np.array([isl])), [isl] * count)
     # Steps are full, and those of a prompt by itself are equal: a few steps fewer.
     assert seconds / count == pytest.approx(service.full_prefill_seconds(isl), rel=0.05)
 
@@ -72,7 +72,7 @@ def test_a_full_loop_completes_the_same_for_every_budget_that_holds_a_prompt(
         service = _service(model, isl, osl, tokens)
         random = np.random.default_rng(0)
         prompts, answers = (random.integers(round(0.8 * mean), mean, 15 * clients) for mean in (isl, osl))
-        trace = play.play(service, play.server(service, prompts), Loop(clients, prompts, answers))
+        trace = simulator.play(service, simulator.server(service, prompts), Loop(clients, prompts, answers))
         closed = _service(model, round(float(prompts.mean())), round(float(answers.mean())), tokens).at(clients)
         rates.append(clients / float(trace.e2e.mean()))
         assert rates[-1] <= 1.03 * float(closed.requests_per_second)
@@ -90,7 +90,7 @@ def test_rounds_of_speculation_are_played_as_closed_forms_have_them(
     requests = ie.Requests.model_validate({"isl": 1000, "osl": 300})
     offered = ie.offer(setup, requests, ie.Space(ie.Pins(tp=tp)), ie.Speculation.fixed("eagle", 3, 2.7))
     service = offered.service(0)
-    closed, played = loaded(service, rate), play.rehearse(service, rate)
+    closed, played = loaded(service, rate), simulator.rehearse(service, rate)
     assert float(np.mean(played.tpot)) == pytest.approx(closed.tpot_seconds["mean"], rel=0.03)
     assert float(np.mean(played.ttft)) == pytest.approx(closed.ttft_seconds["mean"], rel=0.06)
     assert played.in_flight == pytest.approx(closed.in_flight, rel=0.03)
@@ -100,7 +100,7 @@ def test_prompts_are_held_back_for_rounds_of_speculation() -> None:
     setup = ie.Setup.of("deepseek_v3", "h200_sxm", engine="sglang")
     requests = ie.Requests.model_validate({"isl": 1000, "osl": 300})
     offered = ie.offer(setup, requests, ie.Space(ie.Pins(tp=1, dp=8)), ie.Speculation.fixed("mtp", 2, 2.3))
-    closed, played = loaded(offered.service(0), 3.0), play.rehearse(offered.service(0), 3.0, count=1500)
+    closed, played = loaded(offered.service(0), 3.0), simulator.rehearse(offered.service(0), 3.0, count=1500)
     # Steps of one token in their place are less than half as many.
     assert float(np.mean(played.ttft)) == pytest.approx(closed.ttft_seconds["mean"], rel=0.2)
 
@@ -111,5 +111,5 @@ def test_a_budget_of_one_token_less_changes_nothing() -> None:
     for budget in (8192, 8191):
         service = _service("qwen3_32b", 4096, 128, budget)
         isl, osl = np.full(320, 4096), np.full(320, 128)
-        latencies.append(float(play.play(service, play.server(service, isl), Loop(32, isl, osl)).e2e.mean()))
+        latencies.append(float(simulator.play(service, simulator.server(service, isl), Loop(32, isl, osl)).e2e.mean()))
     assert latencies[1] == pytest.approx(latencies[0], rel=0.02)

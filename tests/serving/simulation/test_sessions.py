@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import SessionSpec, Step
-from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation import simulator
 from inference_econ.serving.simulation.arrivals import Loop, SessionFeed, Sessions, Stream, draw_sessions, usual
 from inference_econ.serving.simulation.events import KvCacheMemory, Server, StepTimes, Tier, simulate
 from tests.offered import service_of
@@ -165,9 +165,9 @@ def test_agents_side_by_side_wait_for_each_other() -> None:
 def _without_reuse(agents: int):  # type: ignore[no-untyped-def]
     service = service_of(isl="2000", osl="300")
     spec = SessionSpec(steps=[Step(name="batch", new_tokens=2000, answer_tokens=300)], rest=20.0)
-    server = play.server(service, np.array([2000]), slots=min(agents, service.slots))
+    server = simulator.server(service, np.array([2000]), slots=min(agents, service.slots))
     sessions = Sessions(draw_sessions(spec), 0, agents, 3000, rest_seconds=20.0)
-    return service, play.play(service, server, sessions, warm_up=0.2)
+    return service, simulator.play(service, server, sessions, warm_up=0.2)
 
 
 @pytest.mark.parametrize("agents", [40, 120])

@@ -14,7 +14,7 @@ import pytest
 from inference_econ._types import Array
 from inference_econ.engine import fastest_cut, group_steps, request_seconds, saved_seconds
 from inference_econ.serving import Service
-from inference_econ.serving.simulation import arrivals, play
+from inference_econ.serving.simulation import arrivals, simulator
 from inference_econ.serving.simulation.arrivals import Stream
 from inference_econ.serving.simulation.trace import Trace
 from tests.offered import offer_of, service_of
@@ -137,20 +137,20 @@ def test_a_second_simulator_sees_the_same(name: str) -> None:
     count = _COUNT if setting.blocks is None and ":" not in setting.isl else _MORE
     rate = setting.load * service.most_requests_per_second
     isl, osl = (
-        np.asarray(play.law(length)(count, np.random.default_rng(seed)))
+        np.asarray(simulator.length_sampler(length)(count, np.random.default_rng(seed)))
         for seed, length in ((1, service.requests.isl), (2, service.requests.osl))
     )
     isl = np.maximum(isl - setting.cached, 1)
     gaps = arrivals.draw(
         count, rate, arrivals.fixed(1), arrivals.fixed(1), arrivals=arrivals.Gamma(setting.scv), seed=3
     ).arrival
-    simulated = replace(play.server(service, isl), steps_ahead=0)
+    simulated = replace(simulator.server(service, isl), steps_ahead=0)
     assert simulated.cache is not None
     blocks = simulated.cache.blocks
     if setting.blocks is not None:
         blocks = round(setting.blocks * math.ceil(service.requests.mean_context / BLOCK) * service.slots)
         simulated = replace(simulated, cache=replace(simulated.cache, blocks=blocks))
-    seen = play.play(service, simulated, Stream(gaps, isl, osl), warm_up=_FIRST, cool_down=_LAST)
+    seen = simulator.play(service, simulated, Stream(gaps, isl, osl), warm_up=_FIRST, cool_down=_LAST)
     requests = [Request(*values) for values in zip(gaps.tolist(), isl.tolist(), osl.tolist(), strict=True)]
     _second(service, setting, blocks).serve(requests)
     apart = request_seconds(service.setup, float(setting.cached))
@@ -173,9 +173,9 @@ def test_a_second_simulator_sees_the_same_of_groups(engine: str, held: int, load
     count, rate = 2 * _COUNT, load * service.most_requests_per_second
     gaps = arrivals.draw(count, rate, arrivals.fixed(1), arrivals.fixed(1), seed=3).arrival
     isl, osl = np.full(count, 2000), np.full(count, 150)
-    simulated = play.server(service, isl)
+    simulated = simulator.server(service, isl)
     assert (simulated.held_steps, simulated.dealing == "round_robin") == (held, engine == "sglang")
-    seen = play.play(service, simulated, Stream(gaps, isl, osl), warm_up=_FIRST, cool_down=_LAST)
+    seen = simulator.play(service, simulated, Stream(gaps, isl, osl), warm_up=_FIRST, cool_down=_LAST)
     requests = [Request(*values) for values in zip(gaps.tolist(), isl.tolist(), osl.tolist(), strict=True)]
     _second_in_groups(service, held, in_turn=engine == "sglang").serve(requests)
     _check(seen, requests, request_seconds(service.setup, 0.0), tail=0.2)

@@ -25,5 +25,5 @@ from ._reports import window as window
 from ._tables import SHIPPED as SHIPPED
 from ._tables import cells as cells
 from ._tables import distinct as distinct
-from ._tables import read as read
+from ._tables import read_measurements as read_measurements
 from ._tables import shipped as shipped

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from inference_econ.errors import InputError
-from inference_econ.inputs import catalog, names
-from inference_econ.inputs import names as spellings
-from inference_econ.inputs.names import EIGHT_BIT_FLOATS, format_in, has_other_width, plain, without_parentheses
+from inference_econ.inputs import catalog, name_matching
+from inference_econ.inputs import name_matching as spellings
+from inference_econ.inputs.name_matching import EIGHT_BIT_FLOATS, format_in, has_other_width, plain, without_parentheses
 
 #: What people write for nothing.
 _BLANK = frozenset({"", "-", "?", "n/a", "na", "nan", "none", "null", "unknown", "not recorded", "not stated"})
@@ -147,13 +147,13 @@ def model_name(text: str) -> str:
     if text in catalog.names("models") or _is_model_file(text):
         return text
     for spelling in spellings.of_model(text):
-        if spelling in names.model_spellings():
-            return names.model_spellings()[spelling]
+        if spelling in name_matching.model_spellings():
+            return name_matching.model_spellings()[spelling]
     if not text:
         raise UnusableRowError("no model is named")
     raise UnusableRowError(
-        f"{_unknown('model', text, names.model_spellings())} (the path of a Hugging Face config.json works too; see "
-        "'inference-econ import-model')"
+        f"{_unknown('model', text, name_matching.model_spellings())} (the path of a Hugging Face config.json works "
+        "too; see 'inference-econ import-model')"
     )
 
 
@@ -442,7 +442,7 @@ class Days:
     until: date
 
 
-def days_of(row: Cells) -> Days | None:
+def row_days(row: Cells) -> Days | None:
     """The days of a row, by its own column of dates or by its source; None if neither says any.
 
     Raises

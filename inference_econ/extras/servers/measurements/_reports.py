@@ -176,7 +176,7 @@ def needed(run: Json, key: str) -> float:
 def optional(run: Json, path: str, factor: float = 1.0) -> float | None:
     """A positive number under keys with dots between, if any; of an object with a unit, its mean in base units."""
     *_, name = keys = path.split(".")
-    value: Any = inside(run, *keys)
+    value: Any = nested_value(run, *keys)
     if isinstance(value, dict):
         block, value = value, value.get("avg", value.get("mean"))
         factor *= 1.0 if value is None else _unit(name, block)
@@ -202,7 +202,7 @@ def anywhere(value: Any, keys: Iterable[str]) -> Any:
     return None
 
 
-def inside(value: Any, *keys: str) -> Any:
+def nested_value(value: Any, *keys: str) -> Any:
     """Value under keys, one after the other; an empty mapping where anything is missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
@@ -294,7 +294,7 @@ def _bench(run: Json) -> BenchmarkRun:
 
 def _aiperf(run: Json) -> BenchmarkRun:
     """genai-perf and AIPerf: an object with a unit and statistics for each metric, and the settings."""
-    settings, count = run.get("input_config") or {}, inside(run, "request_count")
+    settings, count = run.get("input_config") or {}, nested_value(run, "request_count")
     requests = optional({"request_count": count.get("avg", count.get("mean"))}, "request_count")
     return BenchmarkRun(
         latencies=_blocks(run, "inter_token_latency"),
@@ -313,11 +313,11 @@ def _guidellm(run: Json) -> BenchmarkRun:
         ("tpot", "inter_token_latency_ms", 1e-3),
         ("e2e", "request_latency", 1.0),
     ):
-        block = inside(metrics, name, "successful")
-        statistics = {**inside(block, "percentiles"), "mean": block.get("mean")}
+        block = nested_value(metrics, name, "successful")
+        statistics = {**nested_value(block, "percentiles"), "mean": block.get("mean")}
         fields = {word: statistics.get(word) for word in ("mean", "p50", "p90", "p95", "p99")}
         latencies |= by_statistic(measure, fields, name, factor)
-    strategy = inside(run, "config", "strategy") or inside(run, "args", "strategy")
+    strategy = nested_value(run, "config", "strategy") or nested_value(run, "args", "strategy")
     kind = strategy.get("type_")
     streams = 1 if kind == "synchronous" else strategy.get("streams")
     rate = strategy.get("rate") if kind in ("constant", "poisson") else None
@@ -337,15 +337,15 @@ def _guidellm(run: Json) -> BenchmarkRun:
 
 def _inference_perf(run: Json) -> BenchmarkRun:
     """inference-perf: a stage of ``stage_N_lifecycle_metrics.json``, or the summary of all; seconds."""
-    successes, summary = run["successes"], inside(run, "load_summary")
-    latencies = _blocks(inside(successes, "latency"), "time_per_output_token", 1.0)
+    successes, summary = run["successes"], nested_value(run, "load_summary")
+    latencies = _blocks(nested_value(successes, "latency"), "time_per_output_token", 1.0)
     requests, rate, concurrency = (
         optional(successes, "count"),
         summary.get("requested_rate"),
         summary.get("concurrency"),
     )
     if rate is None and concurrency is None:
-        completed = needed(inside(successes, "throughput"), "requests_per_sec")
+        completed = needed(nested_value(successes, "throughput"), "requests_per_sec")
         load = under_way(completed, latencies.get(("e2e", "mean")), requests)
     else:
         load = offered(None if concurrency else rate, concurrency, requests)
@@ -366,10 +366,10 @@ def _llm_d(run: Json) -> BenchmarkRun:
     """llm-d's benchmark report 0.2 and 0.2.1: statistics with units, the load, and the parts of the stack."""
     if not str(run["version"]).startswith("0.2"):
         raise UnusableRowError(f"benchmark reports of llm-d are read in versions 0.2 and 0.2.1, got {run['version']}")
-    whole = inside(run, "results", "request_performance", "aggregate")
-    load = inside(run, "scenario", "load", "standardized")
+    whole = nested_value(run, "results", "request_performance", "aggregate")
+    load = nested_value(run, "scenario", "load", "standardized")
     return BenchmarkRun(
-        latencies=_blocks(inside(whole, "latency"), "time_per_output_token"),
+        latencies=_blocks(nested_value(whole, "latency"), "time_per_output_token"),
         **numbers(
             whole,
             throughput="throughput.output_token_rate",
@@ -378,13 +378,13 @@ def _llm_d(run: Json) -> BenchmarkRun:
             osl="requests.output_length",
         ),
         **offered(load.get("rate_qps"), load.get("concurrency"), optional(whole, "requests.total")),
-        told=_engine_of(inside(run, "scenario", "stack") or []),
+        told=_engine_of(nested_value(run, "scenario", "stack") or []),
     )
 
 
 def _engine_of(stack: Sequence[Json]) -> MeasuredServer:
     """The only kind of engine of a stack."""
-    parts = [inside(entry, "standardized") for entry in stack]
+    parts = [nested_value(entry, "standardized") for entry in stack]
     engines = [part for part in parts if part.get("kind") == "inference_engine"]
     if any(engine.get("role") == "prefill" for engine in engines) or len(engines) > 1:
         raise UnusableRowError(
@@ -393,10 +393,10 @@ def _engine_of(stack: Sequence[Json]) -> MeasuredServer:
     if not engines:
         return MeasuredServer()
     (engine,) = engines
-    chip, degrees = inside(engine, "accelerator"), inside(engine, "accelerator", "parallelism")
+    chip, degrees = nested_value(engine, "accelerator"), nested_value(engine, "accelerator", "parallelism")
     replicas, tool = int(engine.get("replicas") or 1), str(engine.get("tool") or "")
     return MeasuredServer(
-        model=str(inside(engine, "model", "name") or ""),
+        model=str(nested_value(engine, "model", "name") or ""),
         hardware=str(chip.get("model") or ""),
         engine=_LLM_D.get(tool, f"{tool} {engine.get('tool_version') or ''}".strip()),
         tp=degrees.get("tp"),

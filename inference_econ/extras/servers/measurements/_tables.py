@@ -586,10 +586,10 @@ def shipped(datasets: Iterable[str] = SHIPPED) -> list[Measurement | Skipped]:
     datasets : iterable of str
         Which of :data:`SHIPPED`.
     """
-    return [row for name in datasets for row in read(catalog.server_files()[name])]
+    return [row for name in datasets for row in read_measurements(catalog.server_files()[name])]
 
 
-def read(path: Path | str, server: MeasuredServer | None = None) -> list[Measurement | Skipped]:
+def read_measurements(path: Path | str, server: MeasuredServer | None = None) -> list[Measurement | Skipped]:
     """Every measurement of a file: CSV with the columns of a shipped kind, or the result of a load generator.
 
     Parameters
@@ -640,7 +640,9 @@ def rows(path: Path, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, list[Measurem
 
 
 def cells(path: Path | str) -> tuple[str, list[dict[str, str]]]:
-    """Which kind of CSV file one is, in words, and the text of its rows by column, in the order of :func:`read`.
+    """Find the kind of a CSV file, in words, and the text of its rows by column.
+
+    Rows are in the order of :func:`read_measurements`.
 
     Raises
     ------
@@ -661,7 +663,7 @@ def _measurement(kind: Kind, dataset: str, number: int, line: int, cells: dict[s
             "source": row.text("source_id") or row.text("source"),
             "quality": row.text("quality"),
             "tier": row.text("tier"),
-            "days": _record.days_of(row),
+            "days": _record.row_days(row),
         }
         measurement = kind.read(row, common)
         _record.check_version(measurement.engine, measurement.engine_version)

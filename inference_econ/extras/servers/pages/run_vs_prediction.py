@@ -82,7 +82,7 @@ class AgainstPage(Page):
     def record(self) -> object:
         """All of it."""
         return {
-            "numbers": [held_record(held) for held in self.held],
+            "numbers": [checked_record(held) for held in self.held],
             "verdict": self.verdict,
             "suspects": [
                 attributes(each, "part seconds factor") | {"constants": [*each.constants]} for each in self.suspects
@@ -97,7 +97,7 @@ _LEAST = ("interval held", "measured/predicted")
 _PARTS = ("part", "ms", "times as long", "constants")
 
 
-def held_record(held: servers.CheckedNumber) -> dict[str, object]:
+def checked_record(held: servers.CheckedNumber) -> dict[str, object]:
     """Return one number of a run beside its prediction as plain data, in base units."""
     expected = held.expected
     return {

@@ -27,7 +27,7 @@ SPECULATING = (
 )
 
 
-def tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]:
+def error_tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]:
     """Tables of a report: who takes part, errors, errors by groups, and rows that could not be predicted.
 
     Of a few rows, as those of a load test, each is shown; who takes part is not where all do.
@@ -41,7 +41,7 @@ def tables(report: servers.Servers, by: Sequence[str] = ()) -> list[Table]:
     """
     few = is_few(report)
     all_count = len(report.counted()) == len(report.rows)
-    shown = [] if few and all_count else [coverage(report)]
+    shown = [] if few and all_count else [coverage_table(report)]
     shown.append(row_by_row(report) if few else errors(report))
     shown += [grouped(report, key) for key in by]
     if assumed := [row for row in report.counted() if row.assumed]:
@@ -63,7 +63,7 @@ def is_few(report: servers.Servers) -> bool:
     return 0 < len(report.counted()) <= _FEW
 
 
-def coverage(report: servers.Servers) -> Table:
+def coverage_table(report: servers.Servers) -> Table:
     """Rows by file: read, understood, counted, predicted."""
     names: list[str | None] = [*report.datasets]
     if len(names) > 1:
@@ -229,7 +229,7 @@ _LEGEND = (
 )
 
 
-def held(report: servers.Servers) -> Table:
+def interval_table(report: servers.Servers) -> Table:
     """Table of the share of measured values in the intervals of 80 %, and of the width of these, by engine and chips.
 
     Of rows that were and were not fitted, with the interval of each; and of deployments that were left out one after
@@ -242,7 +242,7 @@ def held(report: servers.Servers) -> Table:
             line["which"],
             *(_cell(line[name]) for name in measured_servers.JUDGED),
         )
-        for line in measured_servers.held_record(report)
+        for line in measured_servers.interval_record(report)
     )
     columns = ("engine", "chips", "which", *(measured_servers.BY_NAME[name].title for name in measured_servers.JUDGED))
     return Table("Intervals of 80 % by engine and generation of chips", columns, lines, (), (_LEGEND,))

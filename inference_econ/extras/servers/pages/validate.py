@@ -117,8 +117,8 @@ class ValidationPage(AnswerPage[Validated]):
     def _of_servers(self) -> list[Table]:
         shown = []
         for report in self.answer.servers:
-            shown += servers.tables(report, self.keys)
-            if not servers.is_few(report) and (intervals := servers.held(report)).rows:
+            shown += servers.error_tables(report, self.keys)
+            if not servers.is_few(report) and (intervals := servers.interval_table(report)).rows:
                 shown.append(intervals)
         return shown if self.answer.beyond is None else [*shown, servers.beyond(self.answer.beyond)]
 

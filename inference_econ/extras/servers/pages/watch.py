@@ -11,7 +11,7 @@ from inference_econ.answers.load import load_sweep_record, sweep
 from inference_econ.answers.slo import Targets
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import BenchmarkRun, CheckedNumber, hold
-from inference_econ.extras.servers.pages.run_vs_prediction import held_record
+from inference_econ.extras.servers.pages.run_vs_prediction import checked_record
 from inference_econ.records.plain import attributes, finite_or_none
 from inference_econ.report.deployment_reader import expected_under_load
 from inference_econ.report.headings import speculation_label
@@ -83,7 +83,7 @@ class Watched:
             "remarks": list(self.remarks),
             **dict.fromkeys(load),
             **{name: value and finite_or_none(value) for name, value in zip(load, means.values(), strict=False)},
-            "numbers": [held_record(held) for held in self.held],
+            "numbers": [checked_record(held) for held in self.held],
         }
 
 

@@ -21,7 +21,7 @@ from inference_econ.extras.servers.measurements import Measurement, RecordedPool
 from inference_econ.formulas.speculation import expected_tokens_by_position
 from inference_econ.serving import Server, Service, Services, Trace, every_service
 from inference_econ.serving.services import services
-from inference_econ.serving.simulation import arrivals, play
+from inference_econ.serving.simulation import arrivals, simulator
 
 #: What measurements call a proposer, with the proposals of a round behind it where they are recorded.
 _PROPOSERS: Mapping[str, inputs.ProposerName] = {"MTP": "mtp", "EAGLE": "eagle", "EAGLE3": "eagle"}
@@ -205,7 +205,7 @@ def workers(
     spread = float(pool.ep or 1) if has_experts(model) else 1.0
     groups, depth = single * pool.dp * pool.pp, single * pool.pp
     plans = Plans(single * stage * pool.pp, groups, depth, single * pool.tp, single * spread, whole=True)
-    setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions))).served(apart=apart)
+    setup = _setup(row, requests, _cut(assumptions, _cuts(model, plans, pool, assumptions))).for_role(apart=apart)
     speculation = speculation_of(row)
     weights, per_request, available = _memory(row, setup, plans, speculation)
     slots = min(
@@ -438,7 +438,9 @@ def _setup(row: Measurement, requests: inputs.Requests, assumptions: inputs.Assu
         changes["experts.redundant"] = row.redundant_experts
     chip, assumed = inputs.catalog.hardware(row.hardware), assumptions.changed(changes)
     context, spread = (requests.mean_context, requests.spread) if row.context is None else (row.context, 0.0)
-    return Setup(model, chip, precision, context, assumed, spread=spread).levelled(row.engine, version_told(row))
+    return Setup(model, chip, precision, context, assumed, spread=spread).with_corrections(
+        row.engine, version_told(row)
+    )
 
 
 #: Of the random arrivals, or lengths, of a run that is played [1].
@@ -484,7 +486,7 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
     service : Service
         One instance.
     simulated : Server
-        The same; see :func:`inference_econ.serving.simulation.play.server`.
+        The same; see :func:`inference_econ.serving.simulation.simulator.server`.
     clients : int
         Requests at a time, all of which come at once when the run begins [1].
     count : int
@@ -503,7 +505,7 @@ def closed_loop(service: Service, simulated: Server, clients: int, count: int, s
         uniform_lengths(mean, spread, number, random)
         for mean in (service.requests.new_tokens, service.requests.osl.mean)
     )
-    trace = play.play(service, simulated, arrivals.Loop(clients, isl, osl), warm_up=0.0, cool_down=0.0)
+    trace = simulator.play(service, simulated, arrivals.Loop(clients, isl, osl), warm_up=0.0, cool_down=0.0)
     ends = np.sort(trace.arrival + trace.e2e)
     weights, seconds = np.ones(number), float(ends[-1])
     if number < count:
@@ -527,7 +529,7 @@ def played(service: Service, simulated: Server, requests_per_second: float, coun
     service : Service
         One instance.
     simulated : Server
-        The same for prompts of :func:`prompt_tokens`; see :func:`inference_econ.serving.simulation.play.server`.
+        The same for prompts of :func:`prompt_tokens`; see :func:`inference_econ.serving.simulation.simulator.server`.
     requests_per_second : float
         Offered to it [1/s].
     count : int
@@ -542,7 +544,7 @@ def played(service: Service, simulated: Server, requests_per_second: float, coun
     stream = arrivals.draw(count, requests_per_second, arrivals.fixed(isl), arrivals.fixed(osl), seed=_SEED)
     # As long as such a run is on average.
     stretched = stream.arrival * (count / requests_per_second / float(stream.arrival[-1]))
-    trace = play.play(service, simulated, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
+    trace = simulator.play(service, simulated, replace(stream, arrival=stretched), warm_up=0.0, cool_down=0.0)
     return trace, float(np.max(stretched + trace.e2e))
 
 

@@ -19,7 +19,7 @@ from inference_econ.extras.servers.measurements import FULL_LOADS, Measurement
 from inference_econ.extras.servers.prediction import deployed
 from inference_econ.inputs import Assumptions, catalog
 from inference_econ.serving import Service, loaded
-from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation import simulator
 
 #: Which assumptions hold for a measurement.
 Profiles = Callable[[Measurement], Assumptions]
@@ -205,7 +205,7 @@ def _closed(rows: Sequence[Measurement], service: Service, replicas: float) -> l
     if not runs:
         return [_loop(row, service, replicas) for row in rows]
     lengths = deployed.ends(service, max(row.spread or 0.0 for row in runs))
-    simulated = play.server(service, lengths, prefill_first=rows[0].prefill_first)
+    simulated = simulator.server(service, lengths, prefill_first=rows[0].prefill_first)
 
     # Rows that repeat others share their run.
     @cache
@@ -260,7 +260,7 @@ def _open(rows: Sequence[Measurement], service: Service, replicas: float) -> lis
     """Random arrivals: medians or means, as were measured, of a run if its length is known, or of endless ones."""
     lengths = np.array([deployed.prompt_tokens(service)])
     ends = any(row.requests is not None and row.requests <= _MOST_PLAYED for row in rows)
-    simulated = play.server(service, lengths) if ends else None
+    simulated = simulator.server(service, lengths) if ends else None
     predictions = []
     for row in rows:
         assert row.requests_per_second is not None

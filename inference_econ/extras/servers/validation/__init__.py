@@ -103,8 +103,8 @@ def validate(name: str, *, file: Path | str | None = None, assumptions: Sequence
     path = catalog.folder("scenarios") / "measured" / f"{measured.files[0]}.csv" if file is None else Path(file)
     names = tuple(dict.fromkeys(assumptions)) or tuple(measured.assumptions)
     # What predicts is loaded when it is used.
-    from inference_econ.extras.servers.validation._report import Report, read
+    from inference_econ.extras.servers.validation._report import Report, read_rows
 
-    points, before, after = import_module(f"{__name__}._{name}").compared(read(path, measured.columns), names)
+    points, before, after = import_module(f"{__name__}._{name}").compared(read_rows(path, measured.columns), names)
     notes = (*before, *measured.notes, *after)
     return Report(name, measured.title.format(path.name), tuple(points), notes, measured.form)

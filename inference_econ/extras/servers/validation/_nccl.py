@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from inference_econ.extras.servers.validation._report import NumberedRow, preset, read
+from inference_econ.extras.servers.validation._report import NumberedRow, preset, read_rows
 from inference_econ.inputs import Assumptions, NcclTree, Source, catalog
 
 COLUMNS = ("nccl_version", "group", "link_or_arch", "algorithm", "LL", "LL128", "Simple", "unit")
@@ -35,7 +35,7 @@ class NcclConstant(NamedTuple):
 
 def constants() -> list[NcclConstant]:
     """Every constant of the shipped models of collectives that says it is from NCCL's tables."""
-    lines = read(catalog.measured_files()["nccl_constants"], COLUMNS)
+    lines = read_rows(catalog.measured_files()["nccl_constants"], COLUMNS)
     return [found for name in catalog.part_names("collectives") for found in compared(name, preset(name), lines)]
 
 

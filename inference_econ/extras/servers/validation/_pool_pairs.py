@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from inference_econ.answers.deployments.candidates import Arrangement
 from inference_econ.answers.deployments.serving_frontier import frontier
+from inference_econ.answers.deployments.serving_options import Arrangement
 from inference_econ.engine import Setup, Space
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.servers.measurements import UnusableRowError

@@ -171,7 +171,7 @@ class NumberedRow(Cells):
             raise UnitError(f"{self.where}: {error}") from None
 
 
-def read(path: Path, columns: Sequence[str]) -> list[NumberedRow]:
+def read_rows(path: Path, columns: Sequence[str]) -> list[NumberedRow]:
     """All rows of a CSV file.
 
     Parameters

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from inference_econ.engine import Interval, UnlikeReason, interval, reasons
+from inference_econ.engine import Interval, UnlikeReason, interval, unlike_reasons
 from inference_econ.extras.servers.accuracy import measured_subject
 from inference_econ.extras.servers.measurements import Measurement, Skipped
 from inference_econ.extras.servers.prediction.predict import Prediction
@@ -180,11 +180,11 @@ class InputRow:
     def unlike(self) -> list[UnlikeReason]:
         """Reasons why it is unlike what was fitted: what was assumed, and what memory lacks.
 
-        See :func:`inference_econ.engine.uncertainty.reasons` for the last.
+        See :func:`inference_econ.engine.uncertainty.unlike_reasons` for the last.
         """
         if self.measurement is None or self.assumptions is None:
             return []
-        found = reasons(measured_subject(self.measurement, self.assumptions.levels), self.assumptions)
+        found = unlike_reasons(measured_subject(self.measurement, self.assumptions.levels), self.assumptions)
         if self.prediction is not None and self.prediction.shortage:
             found = [UnlikeReason("more memory is needed than there is", self.prediction.shortage, "layout"), *found]
         if self.assumed:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inference_econ import _work
-from inference_econ._shown import Shown
+from inference_econ._answer import Shown
 from inference_econ.errors import InputError
 from inference_econ.extras.servers import measurements, validation
 from inference_econ.extras.servers.accuracy import Accuracy, by_group, calibration_behind, deployment_key, was_fitted
@@ -85,15 +85,15 @@ def servers(
     InputError
         If a file cannot be used, or a name is unknown.
     """
-    return held(read(sources, server), assumptions)
+    return predict_files(read_files(sources, server), assumptions)
 
 
-def read(sources: Sequence[str | Path], server: MeasuredServer | None = None) -> tuple[File, ...]:
+def read_files(sources: Sequence[str | Path], server: MeasuredServer | None = None) -> tuple[File, ...]:
     """Every row of some files; see :func:`servers`."""
     files = []
     for source in sources:
         path = catalog.server_files()[str(source)] if str(source) in measurements.SHIPPED else Path(source)
-        rows = tuple(measurements.read(path, server))
+        rows = tuple(measurements.read_measurements(path, server))
         if path.suffix.lower() in RESULT_ENDINGS:
             files.append(File("ms", (None,) * len(rows), rows))
             continue
@@ -108,7 +108,7 @@ def read(sources: Sequence[str | Path], server: MeasuredServer | None = None) ->
     return tuple(files)
 
 
-def held(files: Sequence[File], assumptions: str | None = None, *, levels: bool = True) -> Servers:
+def predict_files(files: Sequence[File], assumptions: str | None = None, *, levels: bool = True) -> Servers:
     """Rows that have been read beside their predictions; see :func:`servers`.
 
     Without ``levels`` it does not count by how much measured servers differ from their profile.
@@ -422,7 +422,7 @@ def slices(report: Servers) -> Slices:
     return {key: parts[key] for key in sorted(parts)}
 
 
-def held_record(report: Servers) -> list[dict[str, Any]]:
+def interval_record(report: Servers) -> list[dict[str, Any]]:
     """Record of intervals by engine and generation of chips: of each quantity what :data:`Held` has."""
     behind: dict[str, list[InputRow]] = {}
     for row in report.counted():
@@ -518,7 +518,7 @@ class Validated(Shown):
         keys : sequence of str
             What errors of servers are grouped by.
         """
-        records = [{**servers_record(report, keys), "intervals": held_record(report)} for report in self.servers]
+        records = [{**servers_record(report, keys), "intervals": interval_record(report)} for report in self.servers]
         records += [] if self.beyond is None else [bound_record(self.beyond)]
         return [*records, *(report.record() for report in self.others)]
 
@@ -568,5 +568,5 @@ def validate(
     """
     sources = [data] if isinstance(data, (str, Path)) else list(data) or list(SERVERS)
     names: list[str | None] = [assumptions] if isinstance(assumptions, str) else list(assumptions) or [None]
-    files = read(sources, server)
-    return Validated(tuple(held(files, name) for name in names))
+    files = read_files(sources, server)
+    return Validated(tuple(predict_files(files, name) for name in names))

@@ -19,7 +19,7 @@ ROW = "Llama-3.1-70B,H100,100,100,1,concurrency,TPOT,20,ms,4"
 def _read(tmp_path: Path, engine: str = "vLLM", source: str = "", version_date: str = "", measured: str = "") -> object:
     file = tmp_path / "mine.csv"
     file.write_text(f"{COLUMNS}\n{ROW},{engine},{source},{version_date},{measured}\n", encoding="utf-8")
-    (row,) = measurements.read(file)
+    (row,) = measurements.read_measurements(file)
     return row
 
 

@@ -41,7 +41,7 @@ def _read(path: Path, header: str, *rows: dict[str, str]) -> list[Measurement | 
         writer = csv.DictWriter(stream, columns)
         writer.writeheader()
         writer.writerows(rows)
-    return measurements.read(path)
+    return measurements.read_measurements(path)
 
 
 def _point(tmp_path: Path, **changes: str) -> Measurement:
@@ -297,7 +297,7 @@ def test_columns_of_other_case_and_a_byte_order_mark(tmp_path: Path) -> None:
     header = f"\ufeff{POINTS.upper().replace(',', ' , ')}"
     cells = [POINT.get(column, "") for column in POINTS.split(",")]
     path.write_text(f"{header}\n{','.join(cells)}\n\n", encoding="utf-8")
-    (one,) = measurements.read(path)
+    (one,) = measurements.read_measurements(path)
     assert isinstance(one, Measurement)
 
 
@@ -412,7 +412,7 @@ def test_rows_that_cannot_be_used_name_their_line(tmp_path: Path) -> None:
     _read(path, POINTS, {**POINT, "notes": "two\nlines"}, POINT, {**POINT, "value": "-3"}, {**POINT, "ep": "8"})
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("\r\n", "\n", 1).replace("\n", "\n\n", 1), encoding="utf-8")
-    found = [one.line for one in measurements.read(path) if isinstance(one, Skipped)]
+    found = [one.line for one in measurements.read_measurements(path) if isinstance(one, Skipped)]
     assert found == [6, 7]  # after the header, an empty line, a row of two lines and one of one
 
 
@@ -437,15 +437,15 @@ def test_files_of_no_kind(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        measurements.read(path)
+        measurements.read_measurements(path)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing.csv: cannot be read: No such file"):
-        measurements.read(tmp_path / "missing.csv")
+        measurements.read_measurements(tmp_path / "missing.csv")
     (tmp_path / "bytes.csv").write_bytes(b"a,\xff\xfe\n")
     with pytest.raises(InputError, match=r"bytes.csv: not a CSV file in UTF-8"):
-        measurements.read(tmp_path / "bytes.csv")
+        measurements.read_measurements(tmp_path / "bytes.csv")
 
 
 # What is known of runs beyond their columns.

@@ -41,7 +41,7 @@ AIPERF: dict[str, Any] = {
 
 def _one(path: Path, run: object, deployment: MeasuredServer = HERE) -> Measurement:
     path.write_text(json.dumps(run), encoding="utf-8")
-    (found,) = measurements.read(path, deployment)
+    (found,) = measurements.read_measurements(path, deployment)
     assert isinstance(found, Measurement), found
     return found
 
@@ -88,7 +88,7 @@ def test_a_checkpoint_is_named_after_its_format(tmp_path: Path) -> None:
     assert _one(path, named, replace(HERE, weights="int8")).weights == "int8"
     path.write_text(json.dumps({**BENCH, "model_id": "mine/Llama-3.1-8B-GGUF"}), encoding="utf-8")
     reason = "the number format of the weights of 'mine/Llama-3.1-8B-GGUF' is not known; give the nearest one"
-    assert measurements.read(path, HERE) == [Skipped("run 1", "mine", reason)]
+    assert measurements.read_measurements(path, HERE) == [Skipped("run 1", "mine", reason)]
 
 
 @pytest.mark.rows
@@ -109,23 +109,23 @@ def test_means_for_want_of_medians_and_accepted_drafts(tmp_path: Path) -> None:
 def test_several_runs(tmp_path: Path) -> None:
     wrong = {**BENCH, "median_ttft_ms": -5.0}
     (tmp_path / "mine.jsonl").write_text(f"{json.dumps(BENCH)}\n{json.dumps(wrong)}\n", encoding="utf-8")
-    first, second = measurements.read(tmp_path / "mine.jsonl", HERE)
+    first, second = measurements.read_measurements(tmp_path / "mine.jsonl", HERE)
     assert isinstance(first, Measurement)
     assert second == Skipped("run 2", "mine", "median_ttft_ms must be positive and finite, got -5")
     (tmp_path / "mine.json").write_text(json.dumps([BENCH, BENCH]), encoding="utf-8")
-    assert len(measurements.read(tmp_path / "mine.json", HERE)) == 2
+    assert len(measurements.read_measurements(tmp_path / "mine.json", HERE)) == 2
 
 
 @pytest.mark.rows
 def test_runs_that_cannot_be_used_say_why(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     (tmp_path / "mine.json").write_text(json.dumps({**BENCH, **changes}), encoding="utf-8")
-    assert measurements.read(tmp_path / "mine.json", HERE) == [Skipped("run 1", "mine", reason)]
+    assert measurements.read_measurements(tmp_path / "mine.json", HERE) == [Skipped("run 1", "mine", reason)]
 
 
 def test_an_unknown_unit(tmp_path: Path) -> None:
     run = {**AIPERF, "time_to_first_token": _metric("fortnights", p50=1.0)}
     (tmp_path / "mine.json").write_text(json.dumps(run), encoding="utf-8")
-    (found,) = measurements.read(tmp_path / "mine.json", HERE)
+    (found,) = measurements.read_measurements(tmp_path / "mine.json", HERE)
     assert found == Skipped("run 1", "mine", "unit 'fortnights' of time_to_first_token is not convertible")
 
 
@@ -142,19 +142,19 @@ def test_an_unknown_unit(tmp_path: Path) -> None:
 def test_files_of_no_kind(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "mine.json").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        measurements.read(tmp_path / "mine.json", HERE)
+        measurements.read_measurements(tmp_path / "mine.json", HERE)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing.json: cannot be read: No such file"):
-        measurements.read(tmp_path / "missing.json", HERE)
+        measurements.read_measurements(tmp_path / "missing.json", HERE)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\xfd")
     with pytest.raises(InputError, match=r"bytes.json: not a text file in UTF-8"):
-        measurements.read(tmp_path / "bytes.json", HERE)
+        measurements.read_measurements(tmp_path / "bytes.json", HERE)
 
 
 @pytest.mark.rows
 def test_deployments_that_cannot_be(tmp_path: Path, deployment: dict[str, Any] | None, message: str) -> None:
     (tmp_path / "mine.json").write_text(json.dumps(BENCH), encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        measurements.read(tmp_path / "mine.json", MeasuredServer(**deployment) if deployment else None)
+        measurements.read_measurements(tmp_path / "mine.json", MeasuredServer(**deployment) if deployment else None)

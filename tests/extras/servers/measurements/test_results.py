@@ -17,7 +17,7 @@ HERE = MeasuredServer(hardware="h100_sxm")
 
 
 def _all(name: str, server: MeasuredServer | None = None) -> list[Measurement]:
-    found = measurements.read(RESULTS / name, server)
+    found = measurements.read_measurements(RESULTS / name, server)
     assert all(isinstance(row, Measurement) for row in found), found
     return [row for row in found if isinstance(row, Measurement)]
 
@@ -37,7 +37,9 @@ def test_loads_of_guidellm(tmp_path: Path, strategy: object, load: str, concurre
     result = json.loads((RESULTS / "guidellm.json").read_text())
     result["benchmarks"][0]["config"]["strategy"] = strategy
     (tmp_path / "mine.json").write_text(json.dumps(result))
-    one = measurements.read(tmp_path / "mine.json", MeasuredServer(hardware="h100_sxm", model="qwen3_8b"))[0]
+    one = measurements.read_measurements(tmp_path / "mine.json", MeasuredServer(hardware="h100_sxm", model="qwen3_8b"))[
+        0
+    ]
     assert isinstance(one, Measurement)
     assert (one.load, one.concurrency) == (load, concurrency)
 
@@ -67,7 +69,7 @@ def test_parts_of_another_type_are_what_no_generator_writes(tmp_path: Path) -> N
     result = json.loads((RESULTS / "stage_3_lifecycle_metrics.json").read_text())
     result["load_summary"] = 3
     (tmp_path / "mine.json").write_text(json.dumps(result))
-    (skipped,) = measurements.read(tmp_path / "mine.json", HERE)
+    (skipped,) = measurements.read_measurements(tmp_path / "mine.json", HERE)
     assert isinstance(skipped, Skipped)
     assert skipped.reason == "not what inference-perf writes ('int' object has no attribute 'get')"
     with pytest.raises(InputError, match=r"mine\.json: not what inference-perf writes"):
@@ -130,7 +132,7 @@ def test_a_page_of_metrics_of_sglang_with_a_queue_is_saturated() -> None:
 def test_files_of_no_form(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message):
-        measurements.read(tmp_path / name, HERE)
+        measurements.read_measurements(tmp_path / name, HERE)
 
 
 @pytest.mark.rows
@@ -139,6 +141,6 @@ def test_runs_that_cannot_be_used(tmp_path: Path, source: str, old: str, new: st
     shutil.copy(RESULTS / source, path)
     path.write_text(path.read_text().replace(old, new))
     server = MeasuredServer(hardware="h100_sxm", model="qwen3_8b")
-    (found,) = measurements.read(path, server)
+    (found,) = measurements.read_measurements(path, server)
     assert isinstance(found, Skipped)
     assert reason in found.reason

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from inference_econ.answers.disaggregated.load import closed_loop, played, under_load
+from inference_econ.answers.disaggregated.load import closed_loop, played, pools_under_load
 from inference_econ.extras.servers import Measurement, measurements
 from inference_econ.extras.servers.measurements import FULL_LOADS
 from inference_econ.extras.servers.prediction import deployed
@@ -19,7 +19,7 @@ from inference_econ.extras.servers.prediction.predict import Prediction, predict
 from inference_econ.extras.servers.validation.servers import of_hardware
 from inference_econ.inputs import Assumptions, catalog
 from inference_econ.serving import Service, loaded
-from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation import simulator
 
 EXACTLY = 1e-12
 #: One in so many shipped deployments is asked about [1].
@@ -29,7 +29,9 @@ APART = 3
 @cache
 def shipped() -> tuple[Measurement, ...]:
     """Rows of shipped deployments, each as one of an endless run."""
-    rows = [row for name in measurements.SHIPPED for row in measurements.read(catalog.server_files()[name])]
+    rows = [
+        row for name in measurements.SHIPPED for row in measurements.read_measurements(catalog.server_files()[name])
+    ]
     endless: dict[object, list[Measurement]] = defaultdict(list)
     for row in rows:
         if isinstance(row, Measurement):
@@ -116,7 +118,7 @@ def test_runs_of_closed_loops_are_played_by_the_server_of_load(prefill_first: bo
         )
         (prediction,) = predict([run], profile)
         service, _ = service_of([replace(group[0], measurement=run)])
-        simulated = play.server(service, load_generator.ends(service, 0.2), prefill_first=prefill_first)
+        simulated = simulator.server(service, load_generator.ends(service, 0.2), prefill_first=prefill_first)
         seen = load_generator.closed_loop(service, simulated, 4, 20, 0.2)
         tpot = float(np.mean(seen.trace.tpot)) if service.requests.decode_steps > 0 else 0.0
         same(prediction, float(np.mean(seen.trace.ttft)), tpot, seen.requests_per_second, service)
@@ -164,7 +166,7 @@ def test_runs_of_random_arrivals_are_played_by_the_server_of_load() -> None:
         row = group[0].measurement
         run = replace(row, requests=200.0 * replicas)
         (prediction,) = predict([run], profile)
-        simulated = play.server(service, np.array([load_generator.prompt_tokens(service)]))
+        simulated = simulator.server(service, np.array([load_generator.prompt_tokens(service)]))
         rate = (row.requests_per_second or 0.0) / replicas
         trace, seconds = load_generator.played(service, simulated, rate, 200)
         tpot = float(np.mean(trace.tpot)) if service.requests.decode_steps > 0 else 0.0
@@ -193,7 +195,7 @@ def test_pools_are_the_fleets_of_the_market() -> None:
             rate = fleet.load.requests_per_second
             assert rate * (ttft + steps * tpot) == pytest.approx(row.concurrency - 1.0, rel=1e-9, abs=1e-9)
             if row.concurrency > 1.0:
-                answer = under_load(pools, (0, 0), count, rate).load
+                answer = pools_under_load(pools, (0, 0), count, rate).load
                 assert answer.ttft_seconds["mean"] == pytest.approx(ttft, rel=EXACTLY)
                 assert answer.tpot_seconds["mean"] == pytest.approx(tpot, rel=EXACTLY)
             compared += 1

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 
 from inference_econ.extras.servers.validation import _nccl
-from inference_econ.extras.servers.validation._report import preset, read
+from inference_econ.extras.servers.validation._report import preset, read_rows
 from inference_econ.inputs import catalog
 
-LINES = read(catalog.measured_files()["nccl_constants"], _nccl.COLUMNS)
+LINES = read_rows(catalog.measured_files()["nccl_constants"], _nccl.COLUMNS)
 
 
 @pytest.mark.parametrize("constant", _nccl.constants(), ids=lambda one: f"{one.field} {one.version}")

@@ -29,7 +29,7 @@ from inference_econ.extras.servers import (
 )
 from inference_econ.extras.servers.fit import error_quantiles
 from inference_econ.extras.servers.measurements import RecordedPool
-from inference_econ.extras.servers.pages.servers import beyond, errors, tables
+from inference_econ.extras.servers.pages.servers import beyond, error_tables, errors
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.extras.servers.validation import bound, servers
 from inference_econ.extras.servers.validation.rows import Coverage
@@ -190,7 +190,7 @@ def test_speculating_servers_are_a_class_of_their_own() -> None:
     assert all(row.interval("tpot_seconds") is None for row in known)
     by_engine = servers.scores(known, TPOT, ("engine",))
     assert (by_engine["trtllm",].median or 1.0) < 0.15
-    (table,) = [one for one in tables(report) if one.title.startswith("Speculating servers")]
+    (table,) = [one for one in error_tables(report) if one.title.startswith("Speculating servers")]
     assert {"all", "trtllm b200 MTP3", "sglang b200 MTP2"} <= {row[0] for row in table.rows}
 
 
@@ -481,8 +481,8 @@ def test_a_few_rows_are_listed_one_by_one(tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [{"c": count, "tpot": 8 + count} for count in range(2, 13)]
     (many,) = [servers.servers([_serving(tmp_path / "many.csv", *rows)])]
     few = servers.servers([_serving(tmp_path / "few.csv", *rows[:2])])
-    assert [table.title.partition(" under ")[0] for table in tables(many)] == ["Measured servers", "Errors"]
-    (table,) = tables(few)
+    assert [table.title.partition(" under ")[0] for table in error_tables(many)] == ["Measured servers", "Errors"]
+    (table,) = error_tables(few)
     assert table.title == "Measured beside predicted under the profiles of their hardware"
     assert [row[:3] for row in table.rows] == [
         ("r1", "TPOT [ms]", "10"),

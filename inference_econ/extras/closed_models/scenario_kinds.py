@@ -12,8 +12,8 @@ from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import catalog
 from inference_econ.inputs._spec import Count, Date, DollarsPerHour, Dtype, Fraction, Seconds, SourcedSpec, Spec
 from inference_econ.inputs._yaml import scalar
-from inference_econ.inputs.asks import Positive, Probability, ProposerName
 from inference_econ.inputs.offers import Offer, known_offers
+from inference_econ.inputs.scenario_kinds import Positive, Probability, ProposerName
 from inference_econ.inputs.workload.traffic import Tokens
 
 #: What a user types for a field of :class:`ObservedOffer`.

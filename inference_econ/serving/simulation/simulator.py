@@ -23,9 +23,8 @@ from inference_econ.engine import (
 )
 from inference_econ.inputs import Length, Requests
 from inference_econ.serving.lengths import captured_ends, levels, quantiles
-from inference_econ.serving.prompts import Parts
+from inference_econ.serving.prefill_interference import Parts
 from inference_econ.serving.services import Service
-from inference_econ.serving.simulation.apart import Writing, simulate_apart
 from inference_econ.serving.simulation.arrivals import (
     POISSON,
     ArrivalProcess,
@@ -39,6 +38,7 @@ from inference_econ.serving.simulation.arrivals import (
     draw,
 )
 from inference_econ.serving.simulation.arrivals import Parts as BlockParts
+from inference_econ.serving.simulation.disaggregated import Writing, simulate_apart
 from inference_econ.serving.simulation.events import KvCacheMemory, Router, Server, StepTimes, Tier, simulate
 from inference_econ.serving.simulation.trace import StepTable, Trace
 from inference_econ.serving.steady import decode_steps
@@ -365,12 +365,12 @@ def stream_of(
     has blocks of some tokens, prompts are whole ones with their parts, in the same order under any arrivals.
     """
     if requests.table is None:
-        prompts, cached = law(requests.isl), round(requests.cached)
+        prompts, cached = length_sampler(requests.isl), round(requests.cached)
 
         def unread(size: int, random: np.random.Generator) -> Counts:
             return np.maximum(prompts(size, random) - cached, 1)
 
-        return draw(count, requests_per_second, unread, law(requests.osl), arrivals=arrivals, seed=seed)
+        return draw(count, requests_per_second, unread, length_sampler(requests.osl), arrivals=arrivals, seed=seed)
     rows = np.array(requests.table.rows)
     offered = requests.arrivals
     if offered is not None and offered.gaps and (isinstance(arrivals, Recorded) or block_tokens):
@@ -493,7 +493,7 @@ def play(
     return replace(seen, ttft=seen.ttft + waits, e2e=seen.e2e + waits)
 
 
-def law(length: Length) -> LengthLaw:
+def length_sampler(length: Length) -> LengthLaw:
     """How to draw lengths, as whole numbers [tokens]: as often as they occur, in random order."""
 
     def drawn(size: int, random: np.random.Generator) -> Counts:

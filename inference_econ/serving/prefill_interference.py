@@ -226,7 +226,7 @@ def _where_alone(groups: Array, single: Added, several: Added) -> Added:
     return Added(*(np.where(groups == 1.0, *values) for values in zip(single, several, strict=True)))
 
 
-def paused(batches: Batches) -> Added:
+def prefill_first(batches: Batches) -> Added:
     """Return the time that decoding waits for each prompt, where it waits for all which begin after a step.
 
     Groups of attention ranks that step together read what comes meanwhile beside each other: as many as come during a
@@ -319,7 +319,7 @@ def _part(batches: Batches) -> _Part:
     return _Part(working, waiting, stages, batches.saved / stages)
 
 
-def beside(batches: Batches) -> Added:
+def chunked_steps(batches: Batches) -> Added:
     """Return the time that each prompt adds to the steps that it shares with decoding and with other prompts.
 
     Notes
@@ -418,7 +418,7 @@ def _beyond_counts(batches: Batches, part: _Part, usual: Array, number: Array) -
     return growth, np.where(number > usual, one_now / np.maximum(one_usual, TINY), 1.0)
 
 
-def held(batches: Batches, steps: float) -> tuple[Added, Array]:
+def delayed(batches: Batches, steps: float) -> tuple[Added, Array]:
     """Return what each prompt adds, and its mean wait for others [s], where prompts are held back.
 
     They are for some decode steps at most, until every group of attention ranks has one.

@@ -25,10 +25,10 @@ from inference_econ.engine import (
     Space,
     Speculation,
     attention_groups,
+    for_engine,
     has_recipes,
     layout_keys,
     node,
-    run_by,
     with_cache,
 )
 from inference_econ.errors import InputError, NothingFitsError
@@ -37,7 +37,7 @@ from inference_econ.inputs import Length, Practice, Requests, Traffic, engines_f
 from inference_econ.serving import Services
 
 
-class Seen(NamedTuple):
+class StateMetrics(NamedTuple):
     """Latencies and rates that users see of the layouts of a candidate at some batches; arrays of shape (n, k)."""
 
     tpot_seconds: Array
@@ -130,12 +130,12 @@ class Candidate:
         return practice_of(self.setup, self.speculation)
 
     @cached_property
-    def seen(self) -> Seen:
+    def metrics(self) -> StateMetrics:
         """Latencies and rates of every layout at every batch."""
         if self.pools is not None:
-            return Seen(*self.pools.seen)
+            return StateMetrics(*self.pools.seen)
         states, shape = self.services.states, self.services.states.ttft_seconds.shape
-        return Seen(
+        return StateMetrics(
             states.tpot_seconds,
             states.requests_per_second,
             np.broadcast_to(self.plans.accelerators[:, None], shape),
@@ -152,18 +152,18 @@ class Candidate:
     @property
     def paid_chips(self) -> Array:
         """Chips of the setup that cost as much as what is deployed together, shape (n, k) [1]: all, if of one kind."""
-        return self.seen.accelerators if self.pools is None else self.pools.paid_chips
+        return self.metrics.accelerators if self.pools is None else self.pools.paid_chips
 
     @cached_property
     def dollars(self) -> Array:
         """The whole bill over output tokens at every batch, shape (n, k) [USD per 1e6 tokens]."""
-        rate = self.seen.requests_per_second * self.requests.osl.mean
+        rate = self.metrics.requests_per_second * self.requests.osl.mean
         return money.dollars_per_million_tokens(self.paid_chips, 1.0, rate, self.setup.dollars_per_accelerator_hour)
 
     @cached_property
     def _waits(self) -> Array:
         """Mean time to first token of every state, shape (n, k) [s]; of pools a queue each."""
-        rows, columns = np.indices(self.seen.tpot_seconds.shape)
+        rows, columns = np.indices(self.metrics.tpot_seconds.shape)
         return self.ttft_seconds(rows.ravel(), columns.ravel()).reshape(rows.shape)
 
     def kept_dollars(self, promises: Targets) -> Array:
@@ -172,7 +172,7 @@ class Candidate:
 
     def means(self, promised: Collection[str] = NAMES) -> dict[str, Array]:
         """Mean latencies by name as in promises, TPOT and those that are promised; shape (n, k) each [s]."""
-        tpot = self.seen.tpot_seconds
+        tpot = self.metrics.tpot_seconds
         times = {"tpot": tpot}
         if {"ttft", "e2e"} & set(promised):
             times |= {"ttft": self._waits, "e2e": self._waits + self.requests.decode_steps * tpot}
@@ -209,7 +209,7 @@ class Candidate:
     @cached_property
     def all_decoders(self) -> Array:
         """Instances that decode, of every layout at every batch, shape (n, k) [1]."""
-        rows, columns = np.indices(self.seen.tpot_seconds.shape)
+        rows, columns = np.indices(self.metrics.tpot_seconds.shape)
         decoders = self.decoders(rows.ravel(), columns.ravel())
         return np.broadcast_to(decoders, rows.size).reshape(rows.shape)
 
@@ -344,7 +344,7 @@ def market(
     reasons: dict[str, InputError | NothingFitsError] = {}
     candidates: list[Candidate] = []
     labels: list[str] = []
-    for practised in asked(setup, speculation):
+    for practised in recipes_to_try(setup, speculation):
         practised = practised if levels else practised._replace(setup=practised.setup.unmeasured)
         labels_of = {way: label_of(practised.setup, practised.speculation, apart=way) for way in _WAYS[arrangement]}
         labels += labels_of.values()
@@ -358,10 +358,10 @@ def market(
         raise _none(setup, labels, among) if first is None else _reason(setup, requests, tried, first)
     able = {candidate.engine for candidate in candidates}
     unable = (*skipped, *(f"{label}: {reason}" for label, reason in reasons.items() if label not in able))
-    return tuple(_telling(candidate, unable) if unable else candidate for candidate in candidates)
+    return tuple(_with_skipped(candidate, unable) if unable else candidate for candidate in candidates)
 
 
-def _telling(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
+def _with_skipped(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:
     """A candidate whose setup tells what was left out, with the reasons."""
     setup = replace(candidate.setup, left_out=(*candidate.setup.left_out, *unable))
     return replace(candidate, services=replace(candidate.services, setup=setup))
@@ -387,7 +387,7 @@ def _none(setup: Setup, labels: Collection[str], among: Collection[str]) -> Noth
     )
 
 
-class Practised(NamedTuple):
+class RecipeSetup(NamedTuple):
     """One practice that a question leaves open."""
 
     setup: Setup
@@ -398,15 +398,15 @@ class Practised(NamedTuple):
     """Practice that its recipe names; None where no recipe is asked."""
 
 
-def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:
+def recipes_to_try(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[RecipeSetup]:
     """Every practice that a question leaves open."""
     proposed = speculation if isinstance(speculation, Speculation) else None
     engines = setup.engines or engines_for(setup.model, setup.hardware, setup.precision)
     if not has_recipes(setup) or not engines:
-        yield Practised(setup, proposed, None)
+        yield RecipeSetup(setup, proposed, None)
         return
     for engine in engines:
-        run = run_by(setup, engine)
+        run = for_engine(setup, engine)
         seen: list[tuple[str, Speculation | None]] = []
         for practice in practices_in(engine.name, setup.model, setup.hardware, setup.precision):
             try:
@@ -417,7 +417,7 @@ def asked(setup: Setup, speculation: Proposer = RECIPE) -> Iterator[Practised]:
                 continue
             if (key := (cached.precision.kv, proposer)) not in seen:
                 seen.append(key)
-                yield Practised(cached, proposer, practice)
+                yield RecipeSetup(cached, proposer, practice)
 
 
 def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
@@ -428,7 +428,7 @@ def _proposer(practice: Practice, setup: Setup) -> Speculation | None:
 
 
 def _arranged(
-    practised: Practised,
+    practised: RecipeSetup,
     requests: Requests,
     space: Space,
     ways: Sequence[bool],
@@ -469,22 +469,22 @@ def _arranged(
             raise
 
 
-def _decoding(practised: Practised, decode: Setup) -> Practised:
+def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
     """A practice on the chip that decodes: with the engine, the cache and the proposer of the prefill pool."""
     setup = practised.setup
     if has_recipes(setup) and setup.engines:
-        decode = with_cache(run_by(decode, setup.engines[0]), setup.precision.kv)
+        decode = with_cache(for_engine(decode, setup.engines[0]), setup.precision.kv)
     return practised._replace(setup=decode)
 
 
-def _usual(practised: Practised, requests: Requests, space: Space, *, apart: bool) -> Services:
+def _usual(practised: RecipeSetup, requests: Requests, space: Space, *, apart: bool) -> Services:
     """The layouts that people run: instances of one machine, of the fewest that hold the model, or as recipes name.
 
     All where a size or a degree is given, or any layout is asked for. Where tokens are proposed, groups of attention
     ranks only if the recipe has some: draft lengths differ with and without.
     """
     setup, speculation, _ = practised
-    setup = setup.served(apart=True) if apart else setup
+    setup = setup.for_role(apart=True) if apart else setup
     most, with_groups = _chosen(practised, space, apart=apart)
     if most is None:
         return offer(setup, requests, space, speculation)
@@ -500,7 +500,7 @@ def _usual(practised: Practised, requests: Requests, space: Space, *, apart: boo
     return layouts.take(alike) if alike.size else layouts
 
 
-def _chosen(practised: Practised, space: Space, *, apart: bool) -> tuple[int | None, bool | None]:
+def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int | None, bool | None]:
     """Chips of the largest usual instance [1], and whether attention has groups; None where either is left open."""
     setup, _, practice = practised
     if space.max_accelerators is not None or space.pins.given() or not setup.engines:
@@ -513,9 +513,9 @@ def _chosen(practised: Practised, space: Space, *, apart: bool) -> tuple[int | N
     return most, grouped.pop()
 
 
-def _alike(practised: Practised, layouts: Services, space: Space) -> Services | None:
+def _alike(practised: RecipeSetup, layouts: Services, space: Space) -> Services | None:
     """The layouts that do both as those that only decode, where these are the same and measured servers tell no two."""
-    setup = layouts.setup.served(apart=True)
+    setup = layouts.setup.for_role(apart=True)
     takes = layouts.setup.levels is None or (setup.levels is not None and setup.levels.takes_as(layouts.setup.levels))
     chosen = (_chosen(practised, space, apart=way) for way in (False, True))
     if not takes or next(chosen) != next(chosen):

@@ -14,7 +14,7 @@ from inference_econ import _work
 from inference_econ.engine import reading_groups
 from inference_econ.serving.load import Loaded, loaded
 from inference_econ.serving.services import Service
-from inference_econ.serving.simulation import play
+from inference_econ.serving.simulation import simulator
 from inference_econ.serving.simulation.arrivals import POISSON, ArrivalProcess, Changing, Gamma, Recorded
 from inference_econ.serving.simulation.events import Server
 from inference_econ.serving.simulation.trace import Trace
@@ -42,7 +42,7 @@ _MOST_CROWDS = 4.0
 _OF_A_CURVE = 2.0
 
 
-def is_unproven(service: Service, load: Loaded) -> bool:
+def needs_simulation(service: Service, load: Loaded) -> bool:
     """Return whether closed forms may be off by more than 10 % at a load that they say the instance completes.
 
     Parameters
@@ -96,7 +96,7 @@ class ServiceUnderLoad:
 
     @cached_property
     def _simulated(self) -> Server:
-        return play.rehearsing(self.service, round(_MOST_REQUESTS * _crowds(self.arrivals)))
+        return simulator.rehearsing(self.service, round(_MOST_REQUESTS * _crowds(self.arrivals)))
 
     def __call__(self, requests_per_second: float, replicas: int = 1) -> Loaded:
         """Its load at a rate of its own, as one of some replicas; raises as :func:`inference_econ.serving.load.loaded`.
@@ -114,7 +114,7 @@ class ServiceUnderLoad:
             If it is played, and takes too long.
         """
         load = loaded(self.service, requests_per_second, arrivals=self.arrivals.among(replicas))
-        return self.played(load) if is_unproven(self.service, load) else load
+        return self.played(load) if needs_simulation(self.service, load) else load
 
     def played(self, load: Loaded) -> Loaded:
         """A load of closed forms as its requests see it where it is played, even if it need not be.
@@ -125,11 +125,11 @@ class ServiceUnderLoad:
             If it takes too long.
         """
         count = requests_of_a_run(self.service, self.arrivals)
-        parts = play.parts_of_a_prompt(self.service)
+        parts = simulator.parts_of_a_prompt(self.service)
         chunk = self.service.setup.assumptions.serving.prefill_chunk
         work = f"simulated requests, prompts in {parts:,.0f} steps of {chunk:g} tokens (--token-budget),"
-        _work.check(work, seconds=_PLAYED * play.rehearsal_seconds(self.service, count), smaller="isl")
-        trace = play.rehearse(
+        _work.check(work, seconds=_PLAYED * simulator.rehearsal_seconds(self.service, count), smaller="isl")
+        trace = simulator.rehearse(
             self.service,
             load.requests_per_second,
             arrivals=load.arrivals,
@@ -139,7 +139,7 @@ class ServiceUnderLoad:
         return seen(load, trace)
 
 
-def served(service: Service, arrivals: ArrivalProcess = POISSON) -> ServiceUnderLoad:
+def simulate_where_needed(service: Service, arrivals: ArrivalProcess = POISSON) -> ServiceUnderLoad:
     """A service under steady streams of requests; see :class:`Served`."""
     return ServiceUnderLoad(service, arrivals)
 

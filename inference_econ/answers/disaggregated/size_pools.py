@@ -16,19 +16,19 @@ from inference_econ.answers.capacity import fewest
 from inference_econ.answers.disaggregated.load import (
     MOST_RATIO,
     Decoder,
+    DisaggregationTerms,
     PooledFleet,
     PrefillPools,
-    Terms,
     bill,
     check_instances,
     decoder,
     fewest_beside,
+    pools_under_load,
     prefill_costs,
     prefill_queue,
     prefill_rates,
     rented,
     together,
-    under_load,
     unreachable,
 )
 from inference_econ.answers.disaggregated.pools import PoolLayouts, Pools
@@ -48,7 +48,7 @@ _SECONDS = 1e-7
 def smallest(
     pools: Pools,
     requests_per_second: float,
-    terms: Terms,
+    terms: DisaggregationTerms,
     *,
     limit: float = math.inf,
     layouts: tuple[int, int] | None = None,
@@ -141,7 +141,7 @@ def per_request(pools: Pools, targets: Targets) -> tuple[Array, Array]:
 class _Search:
     """Fleets for one traffic and one set of promises."""
 
-    def __init__(self, pools: Pools, rate: float, terms: Terms) -> None:
+    def __init__(self, pools: Pools, rate: float, terms: DisaggregationTerms) -> None:
         self.pools, self.rate = pools, rate
         self.targets, self.scv, self.fullest = terms.kept, terms.arrival_scv, terms.fullest_reading
         self.busy, self.working = per_request(pools, terms.targets)
@@ -205,7 +205,7 @@ class _Search:
         return self.rate <= most * (1.0 + 1e-9)
 
     def _kept(self, reader: int, writer: int, groups: int, count: int) -> bool:
-        return self.targets.broken(self._fleet(reader, writer, groups, count).load) is None
+        return self.targets.first_violated(self._fleet(reader, writer, groups, count).load) is None
 
     def _fleet(self, reader: int, writer: int, groups: int, count: int) -> PooledFleet:
         receiving = float(self.pools.transfer.receiving_seconds[reader, writer])
@@ -221,7 +221,9 @@ class _Search:
     def _alone(self, writer: int, receiving: float, least: int) -> int | None:
         """Fewest decode instances that keep the promise about them."""
         promised = replace(self.targets, ttft_seconds=math.inf)
-        return fewest(lambda count: promised.broken(self.answers(writer, receiving, count)[1]) is None, least, _MOST)
+        return fewest(
+            lambda count: promised.first_violated(self.answers(writer, receiving, count)[1]) is None, least, _MOST
+        )
 
 
 #: Halvings of the range of rates in which promises are kept up to a rate [1].
@@ -232,7 +234,7 @@ _LESS, _ATTEMPTS = 0.98, 60
 _BUDGET_SECONDS = 5e-3
 
 
-def largest(pools: Pools, means: Means, terms: Terms, *, least: float = 0.0) -> PooledFleet | None:
+def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: float = 0.0) -> PooledFleet | None:
     """The fleet of some chips, of a budget or of some power, that keeps its promises for the most requests.
 
     Parameters
@@ -317,7 +319,7 @@ def _check_machines(pools: Pools, means: Means, bounds: Array) -> None:
         )
 
 
-def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
+def _bounds(pools: Pools, means: Means, terms: DisaggregationTerms) -> Array:
     """Rate that no fleet of each pair of layouts exceeds, shape (n, m) [1/s].
 
     Raises
@@ -349,7 +351,7 @@ def _bounds(pools: Pools, means: Means, terms: Terms) -> Array:
 class _Budget:
     """Fleets of some chips, some money, or some power."""
 
-    def __init__(self, pools: Pools, means: Means, terms: Terms) -> None:
+    def __init__(self, pools: Pools, means: Means, terms: DisaggregationTerms) -> None:
         self.pools, self.means, self.terms = pools, means, terms
         self.given = means.amount
         self.before, self.decoder = PrefillPools(pools, terms), cache(partial(decoder, pools))
@@ -400,10 +402,10 @@ class _Budget:
         """Under the rate, or the next smaller at which both waits together keep the promise."""
         for _ in range(_ATTEMPTS):
             terms = self.terms
-            fleet = under_load(
+            fleet = pools_under_load(
                 self.pools, layouts, instances, rate, arrival_scv=terms.arrival_scv, targets=terms.targets
             )
-            if terms.targets.broken(fleet.load) is None:
+            if terms.targets.first_violated(fleet.load) is None:
                 return fleet
             rate *= _LESS
         return None
@@ -416,7 +418,7 @@ class _Budget:
         count = max(int(self.given // _sizes(self.pools.decode, self.means)[writer]), 1)
 
         def kept(rate: float) -> bool:
-            return targets.seen("tpot", decode.load(rate, scv, count)) <= targets.tpot_seconds
+            return targets.statistic("tpot", decode.load(rate, scv, count)) <= targets.tpot_seconds
 
         rate, _ = capacity.most(kept, 0.0, most, _HALVINGS)
         if rate == most:

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inference_econ.extras.papers.study_asks import Implementation
+from inference_econ.extras.papers.study_kinds import Implementation
 from inference_econ.inputs._spec import Bytes, BytesPerSecond, Count, FlopsPerSecond, Seconds, Spec
-from inference_econ.inputs.asks import Positive, Printed, Probability, Settings
+from inference_econ.inputs.scenario_kinds import Positive, Printed, Probability, Settings
 
 #: Numbers of processes that the rule of KV-Runahead's summary chooses from: a single one, two and many.
 _CHOICES = 3

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from inference_econ.inputs._spec import BytesPerSecond, Count, Dtype, FlopsPerSecond, Seconds, Spec
-from inference_econ.inputs.asks import Positive, Printed, Series, Settings
+from inference_econ.inputs.scenario_kinds import Positive, Printed, Series, Settings
 from inference_econ.inputs.what_if import split_changes
 from inference_econ.inputs.workload.traffic import Tokens
 

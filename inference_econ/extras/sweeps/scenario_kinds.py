@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, Tag
 
 from inference_econ.errors import InputError
 from inference_econ.inputs._spec import Spec
-from inference_econ.inputs.asks import Positive, Settings
+from inference_econ.inputs.scenario_kinds import Positive, Settings
 from inference_econ.inputs.what_if import SPECIFICATIONS
 
 #: A setting as it is written: a name, a number, a quantity.

@@ -148,7 +148,7 @@ class _Entry(NamedTuple):
 
 
 @cache
-def measured_names() -> MeasuredNames:
+def read_measured_names() -> MeasuredNames:
     """Names as measurements write them, and those of what is in the catalogue."""
     return MeasuredNames.from_file(folder("scenarios") / "measured" / "names.yaml")
 
@@ -199,7 +199,7 @@ def meant(kind: Kind, text: str) -> Meaning | None:
 def model_spellings() -> Mapping[str, str]:
     """Plain spelling to catalogue name of a model, other names included; the published study's own are left out."""
     table = {spelling: name for spelling, name in _own_spellings("models").items() if "/" not in name}
-    for name, others in measured_names().models.items():
+    for name, others in read_measured_names().models.items():
         table.update({plain(other): name for other in others})
     return table
 
@@ -209,7 +209,7 @@ def _entries(kind: Kind) -> dict[str, _Entry]:
     """Name to what the files of one kind say of themselves."""
     from inference_econ.inputs import _yaml
 
-    documents = {name: _yaml.read(path).data for name, path in files(kind).items() if "/" not in name}
+    documents = {name: _yaml.read_yaml(path).data for name, path in files(kind).items() if "/" not in name}
     return {
         name: _Entry(
             str(data.get("name")),
@@ -252,11 +252,11 @@ def _in_format(text: str, name: str) -> Meaning | None:
     if written in (None, native) or alike(written, native):
         # Other weights of the same sizes: what is typed is what is started.
         return Meaning(text if named else name, _remark("models", text, name), name if named else "")
-    checkpoint = measured_names().checkpoints.get(name, {}).get(written)
+    checkpoint = read_measured_names().checkpoints.get(name, {}).get(written)
     if checkpoint is not None:
         remark = _remark("models", text, checkpoint)
         return Meaning(text, remark, checkpoint) if named else Meaning(checkpoint, remark)
-    dtype = measured_names().formats.get(name, {}).get(str(written), str(written))
+    dtype = read_measured_names().formats.get(name, {}).get(str(written), str(written))
     if named:
         return Meaning(text, f"{_remark('models', text, name)}, with weights in {dtype}", name, dtype)
     raise UnknownNameError(
@@ -278,12 +278,12 @@ def _meant_chip(text: str) -> Meaning | None:
         words = set(_words(entry.title))
         if wanted <= words and words & wanted and all(_BOARD.fullmatch(word) for word in words - wanted):
             able.append(name)
-    usual = [name for name in able if name in measured_names().plain_hardware]
+    usual = [name for name in able if name in read_measured_names().plain_hardware]
     if len(able) > 1 and len(usual) != 1:
         _refuse("hardware", text, able)
     for name in usual or able:
         return Meaning(name, _remark("hardware", text, name, [other for other in able if other != name]))
-    other = {plain(spelling): name for name, others in measured_names().hardware.items() for spelling in others}
+    other = {plain(spelling): name for name, others in read_measured_names().hardware.items() for spelling in others}
     name = other.get("".join(_words(text))) or other.get(plain(text), "")
     return Meaning(name, _remark("hardware", text, name)) if name else None
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from inference_econ.inputs._spec import Spec
-from inference_econ.inputs.asks import Positive, Series, Settings
+from inference_econ.inputs.scenario_kinds import Positive, Series, Settings
 from inference_econ.inputs.workload.distributions import Distribution, UncertainInput, checkable
 
 #: The input whose values are errors of predictions: a time is so many times as long as it was predicted to be.
