@@ -257,7 +257,7 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     :func:`inference_econ.serving.prefill_interference.chunked_steps`. Those that begin in the same step are read
     together, and each takes less (:func:`inference_econ.engine.prefill.shared_steps`); where decoding pauses, that
     counts if more than one begins per step on average. The number in flight follows from the share of its time that a
-    request decodes, as an arriving one finds the others (Reiser and Lavenberg, 1980), but no instance is more than busy.
+    request decodes, as an arriving one finds the others (Reiser and Lavenberg, 1980). No instance is more than busy.
     A new prompt waits for the rest of the running step and for prompts before it: see
     :func:`inference_econ.serving.prefill_interference.waits`.
 
