@@ -3,6 +3,7 @@
 from ._work import allow as allow
 from .answers.assess import Assessment as Assessment
 from .answers.assess import assess as assess
+from .answers.deployments.estimate import estimate as estimate
 from .answers.deployments.most_traffic import MostTraffic as MostTraffic
 from .answers.deployments.most_traffic import most_traffic as most_traffic
 from .answers.deployments.recommend import Recommendation as Recommendation

@@ -21,7 +21,7 @@ from tests.charted import sound
 from tests.small import ANSWERS, QUESTIONS, SPACE, TARGETS, TRAFFIC, layouts, setup
 
 #: Answers that have no picture.
-UNDRAWN = {"most_traffic", "fits", "hour_cost", "implied_hour_price"}
+UNDRAWN = {"estimate", "most_traffic", "fits", "hour_cost", "implied_hour_price"}
 
 
 @pytest.fixture(scope="module", params=ANSWERS)

@@ -1,0 +1,217 @@
+"""Estimates for one deployment at a number of concurrent requests, or at a request rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from inference_econ._answer import Shown
+from inference_econ._types import Progress
+from inference_econ.answers.deployments.recommend import burstiness_at, recommend
+from inference_econ.answers.deployments.service_record import SelectionRule, pick_record
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.answers.deployments.serving_options import Candidate
+from inference_econ.answers.load import LoadCurve, sweep
+from inference_econ.answers.slo import Targets
+from inference_econ.engine import Setup
+from inference_econ.errors import InputError, NothingFitsError
+from inference_econ.serving import Service
+
+#: Concurrent requests that are shown where none are given, in addition to the most that fit [1].
+USUAL_CONCURRENCY = (1, 8, 32, 64)
+#: Rounding of concurrency that is no difference [1].
+_ROUNDING = 1e-9
+#: Deployments of which the one with the fewest GPUs is taken [1].
+_COMPARED = 50
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate(Shown):
+    """One deployment at several numbers of concurrent requests, each in the steady state of continuous batching."""
+
+    page = "report.questions.estimate:EstimatePage"
+
+    states: ServiceFrontier
+    """A state of one replica for each number, ascending; they are not a Pareto frontier."""
+    replicas: int
+    """Replicas that share the requests evenly [1]."""
+    pick: SelectionRule
+    """How the layout was selected."""
+
+    @property
+    def service(self) -> Service:
+        """One replica."""
+        return self.states.candidates[0].services.service(0)
+
+    @property
+    def setups(self) -> Sequence[Setup]:
+        """Setup of the deployment."""
+        return [self.states.setup]
+
+    def record(self) -> dict[str, Any]:
+        """Return all of the result as plain data."""
+        record = self.states.record()
+        for name in ("summary", "promises", "points"):
+            record.pop(name)
+        return {
+            **record,
+            "replicas": self.replicas,
+            "accelerators": self.replicas * self.service.accelerators,
+            "layout": self.states.points([0])[0].layout,
+            **pick_record(self.pick),
+            "points": self.records(),
+        }
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return one record for each number of concurrent requests, with low and high ends.
+
+        Concurrency and the request rate are totals over all replicas. Other values are for one request or one GPU.
+        """
+        rows: list[Mapping[str, Any]] = []
+        for record, _ in self.states.bounded_points():
+            kept: dict[str, Any] = {name: value for name, value in record.items() if name not in _OF_LAYOUTS}
+            for name in ("concurrency", "requests_per_second"):
+                kept |= {key: self.replicas * value for key, value in kept.items() if key.startswith(name) and value}
+            rows.append(kept)
+        return rows
+
+
+#: Fields of a point that are the same for all of one deployment.
+_OF_LAYOUTS = ("layout", "practice", "kv", "speculation", "accelerators")
+
+
+def estimate(candidates: Sequence[Candidate], concurrency: Sequence[int] = (), *, replicas: int = 1) -> Estimate:
+    """Predict what one deployment does at some numbers of concurrent requests.
+
+    The function compares the layouts with the fewest GPUs that hold the largest number (64 by default). It selects the
+    one with the highest throughput.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        Aggregated layouts of one model on one GPU, with one setup for each engine.
+    concurrency : sequence of int
+        Concurrent requests of all replicas together [1]; by default 1, 8, 32, 64 and the most that fit.
+    replicas : int
+        Replicas that share the requests evenly [1].
+
+    Returns
+    -------
+    Estimate
+        Ascending in concurrency; TTFT is a mean without a queue.
+
+    Raises
+    ------
+    InputError
+        If a number is not positive.
+    NothingFitsError
+        If no layout holds the requests, with the most that one holds.
+
+    Examples
+    --------
+    >>> from inference_econ.answers.deployments.serving_options import market
+    >>> from inference_econ.inputs import Requests
+    >>> offers = market(Setup.of("llama_3_8b", "h100_sxm"), Requests(1000, 200), arrangement="together")
+    >>> found = estimate(offers, [16])
+    >>> found.service.accelerators, [round(row["concurrency"]) for row in found.records()]
+    (1, [16])
+    """
+    if any(number < 1 for number in (*concurrency, replicas)):
+        raise InputError(f"--concurrency and --replicas are at least 1, got {min(*concurrency, replicas)}")
+    most = max(float(candidate.services.states.concurrency[:, -1].max()) for candidate in candidates)
+    wanted = max(concurrency) / replicas if concurrency else min(float(USUAL_CONCURRENCY[-1]), most)
+    best: tuple[float, float, Candidate, int] | None = None
+    for candidate in candidates:
+        states = candidate.services.states
+        for index, chips in enumerate(candidate.plans.accelerators.tolist()):
+            flight = states.concurrency[index]
+            if flight[-1] >= wanted * (1.0 - _ROUNDING):
+                rate = float(np.interp(wanted, flight, states.requests_per_second[index]))
+                if best is None or (chips, -rate) < best[:2]:
+                    best = chips, -rate, candidate, index
+    if best is None:
+        raise NothingFitsError(
+            f"{max(concurrency):,} concurrent requests do not fit {replicas:,} x the largest replica, which holds "
+            f"{most:,.0f} at most; give --replicas {math.ceil(max(concurrency) / most)} or fewer requests"
+        )
+    _, _, candidate, index = best
+    flight = candidate.services.states.concurrency[index]
+    numbers = sorted({number / replicas for number in concurrency}) or [
+        *(float(number) for number in USUAL_CONCURRENCY if number < flight[-1]),
+        float(flight[-1]),
+    ]
+    rule = SelectionRule("the fewest GPUs that hold these requests", sum(map(len, candidates)))
+    return Estimate(_states(candidate, index, np.array(numbers)), replicas, rule)
+
+
+def estimate_rate(
+    candidates: Sequence[Candidate],
+    requests_per_second: float,
+    targets: Targets,
+    *,
+    arrival_scv: float = 1.0,
+    replicas: int | None = None,
+    progress: Progress | None = None,
+) -> LoadCurve:
+    """Predict what the deployment with the fewest GPUs for a request rate does, with queues.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        Aggregated layouts; see :func:`estimate`.
+    requests_per_second : float
+        Request rate of all replicas together [1/s].
+    targets : Targets
+        SLOs that the layout meets.
+    arrival_scv, progress
+        See :func:`inference_econ.answers.deployments.recommend.recommend`.
+    replicas : int, optional
+        Replicas that share the requests [1]; by default the fewest that serve the rate within the SLOs.
+
+    Raises
+    ------
+    InputError
+        If the rate is not positive.
+    NothingFitsError
+        If no layout meets the SLOs.
+    """
+    found = recommend(
+        candidates, requests_per_second, targets, arrival_scv=arrival_scv, most=_COMPARED, progress=progress
+    )
+    best = min(found.choices, key=lambda choice: (choice.accelerators, choice.dollars_per_hour))
+    count = replicas or best.replicas
+    points = sweep(
+        best.service, [requests_per_second], replicas=count, targets=targets, arrival_scv=arrival_scv, progress=progress
+    )
+    bursts = burstiness_at(best.service, points[0].load, replicas=count, arrival_scv=arrival_scv)
+    rule = SelectionRule("the fewest GPUs that serve this rate", found.layouts)
+    return LoadCurve(tuple(points), targets, arrival_scv, bursts, rule)
+
+
+def _states(candidate: Candidate, index: int, concurrency: np.ndarray[Any, Any]) -> ServiceFrontier:
+    """States of one layout at some numbers of concurrent requests [1], shape (n,)."""
+    alone = candidate.services.take(np.array([index]))
+    known = alone.states
+    batch = np.exp(np.interp(np.log(concurrency), np.log(known.concurrency[0]), np.log(known.batch[0])))
+    steady = alone.states_at(batch[None, :])
+    one = Candidate(replace(alone, steady=lambda: steady))
+    rows, columns = np.zeros(concurrency.size, dtype=np.intp), np.arange(concurrency.size)
+    tpot, rate, chips, _, decoded = (values[0] for values in one.metrics)
+    return ServiceFrontier(
+        (one,),
+        rows,
+        rows,
+        columns,
+        1.0 / tpot,
+        steady.ttft_seconds[0],
+        tpot,
+        rate,
+        chips,
+        concurrency,
+        decoded,
+        Targets(),
+    )

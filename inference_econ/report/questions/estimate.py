@@ -1,0 +1,71 @@
+"""Estimates of one deployment as a table and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from inference_econ.answers.deployments.estimate import Estimate
+from inference_econ.records.deviations import SERVED
+from inference_econ.records.texts import assumptions_label
+from inference_econ.report.fields import Column, Record, field, view
+from inference_econ.report.headings import subject_label
+from inference_econ.report.notes import doubts, grounds
+from inference_econ.report.page import AnswerPage, Pieces, Table
+from inference_econ.report.service import fleet_label, service_title
+
+#: Fields whose cells have the 80% interval.
+_BOUNDED = ("tpot_seconds", "dollars_per_million_output_tokens")
+#: Columns that a narrow terminal may leave out, the least important first.
+_LEAST = ("joules_per_output_token", "e2e_seconds", "requests_per_second")
+
+
+class EstimatePage(AnswerPage[Estimate]):
+    """One deployment at several numbers of concurrent requests."""
+
+    def tables(self) -> Sequence[Table]:
+        """One row for each number of concurrent requests."""
+        answer, records = self.answer, self.answer.records()
+        columns: list[Column] = [
+            "concurrency", "requests_per_second", "ttft_seconds", _bounded(records, "tpot_seconds"), "e2e_seconds",
+            "tokens_per_second_per_user", "tokens_per_second_per_accelerator",
+            _bounded(records, "dollars_per_million_output_tokens"),
+            *(["joules_per_output_token"] if records[0]["joules_per_output_token"] is not None else []),
+        ]  # fmt: skip
+        subjects = answer.states.subjects()
+        title = service_title(
+            f"Estimate for {fleet_label(answer.service, answer.replicas)}", [answer.service], self.setups()
+        )
+        notes = (
+            "Concurrency and requests/s are totals over all replicas. TTFT excludes queueing; add it with --request-rate.",
+            *doubts(self.setups(), subjects),
+        )
+        why = (
+            f"Layout: {answer.pick.rule}, of {answer.pick.layouts}. In parentheses: 80% interval. "
+            f"Assumptions: {assumptions_label(self.setups())}.",
+            *grounds(self.setups(), subjects, SERVED),
+        )
+        return (view(title, records, columns, kind="estimate_point", notes=notes, why=why, least=_LEAST),)
+
+    def question(self) -> str:
+        """Question about what the deployment does."""
+        return f"What does {subject_label(self.answer.states.setup)} do at each number of concurrent requests?"
+
+    def conclusion(self) -> Pieces:
+        """Speed and throughput at the largest number."""
+        last = self.answer.records()[-1]
+        return (
+            f"At {last['concurrency']:,.0f} concurrent requests each user gets "
+            f"{last['tokens_per_second_per_user']:.3g} tokens/s, and each GPU makes "
+            f"{last['tokens_per_second_per_accelerator']:,.0f} output tokens/s.",
+        )
+
+
+def _bounded(records: Sequence[Record], name: str) -> tuple[str, list[str]]:
+    """Cells of a field with its interval in parentheses."""
+    shown = field(name, "estimate_point")
+    cells = []
+    for record in records:
+        low, high = record.get(f"{name}_low"), record.get(f"{name}_high")
+        interval = "" if low is None or high is None else f" ({shown.text(low)}-{shown.text(high)})"
+        cells.append(f"{shown.text(record[name])}{interval}")
+    return shown.head(), cells
