@@ -40,7 +40,7 @@ class EstimatePage(AnswerPage[Estimate]):
             *doubts(self.setups(), subjects),
         )
         why = (
-            f"Layout: {answer.pick.rule}, of {answer.pick.layouts}. In parentheses: 80% interval. "
+            f"Layout: {answer.pick.rule}, of {answer.pick.layouts} layouts. In parentheses: 80% interval. "
             f"Assumptions: {assumptions_label(self.setups())}.",
             *grounds(self.setups(), subjects, SERVED),
         )
