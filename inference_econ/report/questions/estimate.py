@@ -36,7 +36,7 @@ class EstimatePage(AnswerPage[Estimate]):
             f"Estimate for {fleet_label(answer.service, answer.replicas)}", [answer.service], self.setups()
         )
         notes = (
-            "Concurrency and requests/s are totals over all replicas. TTFT excludes queueing; add it with --request-rate.",
+            "Concurrency and requests/s are totals over all replicas. TTFT excludes queueing: see --request-rate.",
             *doubts(self.setups(), subjects),
         )
         why = (
