@@ -30,7 +30,7 @@ _COMPARED = 50
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Estimate(Shown):
+class DeploymentEstimate(Shown):
     """One deployment at several numbers of concurrent requests, each in the steady state of continuous batching."""
 
     page = "report.questions.estimate:EstimatePage"
@@ -84,7 +84,9 @@ class Estimate(Shown):
 _OF_LAYOUTS = ("layout", "practice", "kv", "speculation", "accelerators")
 
 
-def estimate(candidates: Sequence[Candidate], concurrency: Sequence[int] = (), *, replicas: int = 1) -> Estimate:
+def estimate(
+    candidates: Sequence[Candidate], concurrency: Sequence[int] = (), *, replicas: int = 1
+) -> DeploymentEstimate:
     """Predict what one deployment does at some numbers of concurrent requests.
 
     The function compares the layouts with the fewest GPUs that hold the largest number (64 by default). It selects the
@@ -101,7 +103,7 @@ def estimate(candidates: Sequence[Candidate], concurrency: Sequence[int] = (), *
 
     Returns
     -------
-    Estimate
+    DeploymentEstimate
         Ascending in concurrency; TTFT is a mean without a queue.
 
     Raises
@@ -145,7 +147,7 @@ def estimate(candidates: Sequence[Candidate], concurrency: Sequence[int] = (), *
         float(flight[-1]),
     ]
     rule = SelectionRule("the fewest GPUs that hold these requests", sum(map(len, candidates)))
-    return Estimate(_states(candidate, index, np.array(numbers)), replicas, rule)
+    return DeploymentEstimate(_states(candidate, index, np.array(numbers)), replicas, rule)
 
 
 def estimate_rate(

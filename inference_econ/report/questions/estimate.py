@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inference_econ.answers.deployments.estimate import Estimate
+from inference_econ.answers.deployments.estimate import DeploymentEstimate
 from inference_econ.records.deviations import SERVED
 from inference_econ.records.texts import assumptions_label
 from inference_econ.report.fields import Column, Record, field, view
@@ -19,7 +19,7 @@ _BOUNDED = ("tpot_seconds", "dollars_per_million_output_tokens")
 _LEAST = ("joules_per_output_token", "e2e_seconds", "requests_per_second")
 
 
-class EstimatePage(AnswerPage[Estimate]):
+class EstimatePage(AnswerPage[DeploymentEstimate]):
     """One deployment at several numbers of concurrent requests."""
 
     def tables(self) -> Sequence[Table]:
