@@ -104,9 +104,8 @@ class Invocation:
     def answer(self, host: Host | None = None, ask: Callable[..., Any] | None = None) -> Any:
         """Call the function of the command, or another one.
 
-        Options that the function names are its arguments; the others are fields of its request.
-
-        Options that may be repeated here alone are in neither, unless the function names them.
+        Options that the function names are its arguments. The others are fields of its request, if the request has them
+        and they have as many values there.
         """
         ask = ask or self.function()
         own = {name: self.values[name] for name in ask.__annotations__ if name in self.values}

@@ -50,6 +50,12 @@ def test_more_requests_than_fit_are_refused_with_the_replicas_that_hold_them(can
     assert estimate(candidates, [10**6], replicas=replicas).records()[0]["concurrency"] == 10**6
     with pytest.raises(InputError, match="at least 1, got 0"):
         estimate(candidates, [0])
+    with pytest.raises(InputError, match="at least 1, got 0"):
+        estimate(candidates, replicas=0)
+    with pytest.raises(InputError, match="leaves some of 2 replicas without a request"):
+        estimate(candidates, [1], replicas=2)
+    with pytest.raises(InputError, match="an estimate is of aggregated layouts"):
+        estimate([candidate for candidate in market(candidates[0].setup, Requests(1000, 200)) if candidate.pools])
 
 
 def test_a_rate_takes_the_fewest_gpus_of_what_is_recommended(candidates: tuple[Candidate, ...]) -> None:

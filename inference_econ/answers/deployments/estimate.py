@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ._answer import Shown
 from inference_econ._types import Progress
-from inference_econ.answers.deployments.recommend import burstiness_at, recommend
+from inference_econ.answers.deployments.recommend import as_candidates, burstiness_at, recommend
 from inference_econ.answers.deployments.service_record import SelectionRule, pick_record
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.deployments.serving_options import Candidate
@@ -109,7 +109,7 @@ def estimate(
     Raises
     ------
     InputError
-        If a number is not positive.
+        If a number is not positive, a replica has no request, or there is no aggregated layout.
     NothingFitsError
         If no layout holds the requests, with the most that one holds.
 
@@ -122,8 +122,17 @@ def estimate(
     >>> found.service.accelerators, [round(row["concurrency"]) for row in found.records()]
     (1, [16])
     """
-    if any(number < 1 for number in (*concurrency, replicas)):
-        raise InputError(f"--concurrency and --replicas are at least 1, got {min(*concurrency, replicas)}")
+    if min((*concurrency, replicas)) < 1:
+        raise InputError(f"--concurrency and --replicas are at least 1, got {min((*concurrency, replicas))}")
+    if concurrency and min(concurrency) < replicas:
+        raise InputError(
+            f"--concurrency {min(concurrency)} leaves some of {replicas} replicas without a request; give fewer "
+            "--replicas",
+            option="replicas",
+        )
+    candidates = [candidate for candidate in as_candidates(candidates) if candidate.pools is None]
+    if not candidates:
+        raise InputError("an estimate is of aggregated layouts: market(setup, requests, arrangement='together')")
     most = max(float(candidate.services.states.concurrency[:, -1].max()) for candidate in candidates)
     wanted = max(concurrency) / replicas if concurrency else min(float(USUAL_CONCURRENCY[-1]), most)
     best: tuple[float, float, Candidate, int] | None = None

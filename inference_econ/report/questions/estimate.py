@@ -13,8 +13,6 @@ from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import fleet_label, service_title
 
-#: Fields whose cells have the 80% interval.
-_BOUNDED = ("tpot_seconds", "dollars_per_million_output_tokens")
 #: Columns that a narrow terminal may leave out, the least important first.
 _LEAST = ("joules_per_output_token", "e2e_seconds", "requests_per_second")
 
