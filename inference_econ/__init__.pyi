@@ -3,7 +3,6 @@
 from ._work import allow as allow
 from .answers.assess import Assessment as Assessment
 from .answers.assess import assess as assess
-from .answers.deployments.estimate import estimate as estimate
 from .answers.deployments.most_traffic import MostTraffic as MostTraffic
 from .answers.deployments.most_traffic import most_traffic as most_traffic
 from .answers.deployments.recommend import Recommendation as Recommendation
@@ -13,6 +12,7 @@ from .answers.deployments.serving_frontier import ServicePoint as ServicePoint
 from .answers.deployments.serving_frontier import frontier as frontier
 from .answers.deployments.serving_options import Pooling as Pooling
 from .answers.deployments.serving_options import market as market
+from .answers.estimate import estimate as estimate
 from .answers.explain import Explanation as Explanation
 from .answers.explain import explain as explain
 from .answers.fits import Fits as Fits

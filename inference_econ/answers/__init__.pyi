@@ -1,6 +1,7 @@
 """What other packages may use; see ``__init__.py``."""
 
 from . import assess as assess
+from . import estimate as estimate
 from . import explain as explain
 from . import frontier as frontier
 from . import intensity as intensity
@@ -11,7 +12,6 @@ from . import price as price
 from . import resource_limit as resource_limit
 from . import roofline_gap as roofline_gap
 from . import speculate as speculate
-from .deployments import estimate as estimate
 from .deployments import most_traffic as most_traffic
 from .deployments import recommend as recommend
 from .deployments import service_record as service_record

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import inference_econ as ie
-from inference_econ.answers.deployments.estimate import estimate, estimate_rate
 from inference_econ.answers.deployments.serving_options import Candidate, market
+from inference_econ.answers.estimate import estimate, estimate_rate
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import Requests
 

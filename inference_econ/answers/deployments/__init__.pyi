@@ -1,6 +1,5 @@
 """What other packages may use; see ``__init__.py``."""
 
-from . import estimate as estimate
 from . import most_traffic as most_traffic
 from . import recommend as recommend
 from . import service_record as service_record

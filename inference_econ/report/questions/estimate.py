@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inference_econ.answers.deployments.estimate import DeploymentEstimate
+from inference_econ.answers.estimate import DeploymentEstimate
 from inference_econ.records.deviations import SERVED
 from inference_econ.records.texts import assumptions_label
 from inference_econ.report.fields import Column, Record, field, view
