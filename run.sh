@@ -116,7 +116,7 @@ long)
     ;;
 reproduce)
     set_up ".[studies]" studies
-    .venv/bin/inference-econ reproduce
+    .venv/bin/inference-econ paper reproduce
     ;;
 measurements)
     set_up ".[studies]" studies

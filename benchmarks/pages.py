@@ -31,6 +31,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.page import Page
+from inference_econ.requests.tables import command_of
 
 show, main, outputs = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "outputs"))
 ROOT = Path(__file__).parents[1]
@@ -47,12 +48,12 @@ DIGITS = 6
 
 def ask(command: str) -> Page | str:
     """Run a command without printing: the page or text that it would show, or its error message."""
-    name, *words = shlex.split(command)
     try:
-        called, printed = main.app.commands[name], io.StringIO()
+        row, words = command_of(shlex.split(command), warnings.warn)
+        called, printed = main.ClickCommand(row), io.StringIO()
         # The page is rendered later, and needs no click context. `watch` prints by itself, and exits with 1 if a
         # window is outside the interval.
-        with called.make_context(name, words) as context, redirect_stdout(printed), suppress(click.exceptions.Exit):
+        with called.make_context(row.name, words) as context, redirect_stdout(printed), suppress(click.exceptions.Exit):
             answer: Page | str | None = called.answer(context)
             return answer or printed.getvalue()
         return printed.getvalue()
@@ -85,9 +86,8 @@ def _rounded(value: Any) -> Any:
     return [_rounded(item) for item in value] if isinstance(value, list) else value
 
 
-def golden(command: str) -> tuple[str, dict[str, str]]:
-    """Text at 80 columns and digests of the JSON of a command; only a text where it has no page."""
-    answer = ask(command)
+def golden(answer: Page | str) -> tuple[str, dict[str, str]]:
+    """Text at 80 columns and digests of the JSON of a page; a text stays as it is."""
     if isinstance(answer, str):
         return answer, {}
     return _rendered(lambda: _terminal(answer, WIDTHS[0])), digests(answer)
@@ -105,9 +105,19 @@ def forms(page: Page) -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 def _terminal(page: Page, width: int) -> str:
-    os.environ["COLUMNS"] = str(width)
     output = outputs.Output(form="table", path=None, picture=None, why=True, quiet=False)
+    os.environ["COLUMNS"] = str(width)
     return str(show._terminal_text(page.blocks(), output))
+
+
+def tables(page: Page, widths: Sequence[int]) -> list[str]:
+    """Tables of a page in several widths, without drawings."""
+    output, texts = outputs.Output(form="table", path=None, picture=None, why=False, quiet=True), []
+    blocks = page.blocks()
+    for width in widths:
+        os.environ["COLUMNS"] = str(width)
+        texts.append(str(show._terminal_text(blocks, output)))
+    return texts
 
 
 def _question(page: Page) -> str:
@@ -163,7 +173,7 @@ def renew(words: Sequence[str]) -> None:
     kept = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
     with in_folder_of_files():
         for key, command in _chosen(words):
-            text, kept[key] = golden(command)
+            text, kept[key] = golden(ask(command))
             (GOLDEN / "pages" / f"{key}.txt").write_text(text, encoding="utf-8")
     place.write_text(json.dumps({key: kept[key] for key in COMMANDS}, indent=1) + "\n", encoding="utf-8")
     for path in (GOLDEN / "pages").glob("*.txt"):

@@ -42,7 +42,7 @@ EXCEPTED = {
     "pip install": "installs the package",
     "sh run.sh": "sets up an environment, and its commands have tests of their own",
     "sh launch.sh": "starts servers on a machine with accelerators",
-    "inference-econ reproduce": "takes minutes; tests/studies reproduces the same cells",
+    "inference-econ paper reproduce": "takes minutes; tests/studies reproduces the same cells",
     "eval": "tells a shell how to complete",
 }
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ import inputs, report
-from inference_econ.errors import InputError
+from inference_econ.errors import InputError, UnknownNameError
 from inference_econ.inputs import Kind, catalog
 from inference_econ.records.files import check_ending, write_text
 from inference_econ.requests import Request
@@ -19,41 +20,117 @@ if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
 
-def _page(kind: Kind, name: str | None) -> Page:
-    """Page of one entry of the catalogue, or of all of its kind."""
-    return report.catalog.ListingPage(kind) if name is None else report.catalog.EntryPage(kind, name)
+def list_models() -> Page:
+    """List the models."""
+    return report.catalog.ListingPage("models")
 
 
-def models(name: str | None) -> Page:
-    """List the models, or show one with its parameter count and sources."""
-    return _page("models", name)
+def show_model(name: str) -> Page:
+    """Show a model with its parameter count and sources."""
+    return report.catalog.EntryPage("models", name)
 
 
-def scenarios(name: str | None) -> Page:
-    """List the scenarios, or show one."""
-    return _page("scenarios", name)
+def list_scenarios() -> Page:
+    """List the scenarios."""
+    return report.catalog.ListingPage("scenarios")
 
 
-def assumptions(name: str | None) -> Page:
-    """List the presets of assumptions, or show one with its sources."""
-    return _page("assumptions", name)
+def show_scenario(name: str) -> Page:
+    """Show a scenario."""
+    return report.catalog.EntryPage("scenarios", name)
 
 
-def hardware(name: str | None, prices: bool) -> Page:
-    """List the hardware, or show one chip with the source of every number."""
-    if not prices:
-        return _page("hardware", name)
-    return report.catalog.PricesPage(catalog.names("hardware") if name is None else (name,))
+def list_assumptions() -> Page:
+    """List the presets of assumptions."""
+    return report.catalog.ListingPage("assumptions")
 
 
-def engines(request: Request, name: str | None, recipes: tuple[str, str] | None) -> Page:
-    """List the serving engines, or show what one does by version, with its sources."""
+def show_assumptions(name: str) -> Page:
+    """Show a preset of assumptions with its sources."""
+    return report.catalog.EntryPage("assumptions", name)
+
+
+def list_gpus(prices: bool) -> Page:
+    """List the GPUs and other accelerators."""
+    if prices:
+        return report.catalog.PricesPage(catalog.names("hardware"))
+    return report.catalog.ListingPage("hardware")
+
+
+def show_gpu(name: str, prices: bool) -> Page:
+    """Show a GPU with the source of every number."""
+    return report.catalog.PricesPage((name,)) if prices else report.catalog.EntryPage("hardware", name)
+
+
+def list_engines(request: Request, recipes: tuple[str, str] | None) -> Page:
+    """List the serving engines, or with --recipes how they run a model on a GPU."""
+    return _recipes(request, None, recipes) or report.catalog.ListingPage("engines")
+
+
+def show_engine(request: Request, name: str, recipes: tuple[str, str] | None) -> Page:
+    """Show what a serving engine does by version, with its sources."""
+    return _recipes(request, name, recipes) or report.catalog.EntryPage("engines", name)
+
+
+def _recipes(request: Request, engine: str | None, recipes: tuple[str, str] | None) -> Page | None:
+    """Recipes of all engines, or of one; None where they were not asked."""
     if request.weights is not None and recipes is None:
         raise InputError("--weights says something of recipes; give --recipes MODEL CHIP as well", option="weights")
-    return _page("engines", name) if recipes is None else report.catalog.RecipesPage(*recipes, request.weights, name)
+    return None if recipes is None else report.catalog.RecipesPage(*recipes, request.weights, engine)
 
 
-def schema(kind: str, page: bool, path: str | None) -> str:
+def list_traffic() -> Page:
+    """List the workloads of the catalog."""
+    return report.catalog.ListingPage("traffic")
+
+
+def list_fields() -> Page:
+    """List the fields of answers with their units."""
+    return report.schema.FieldsPage(None)
+
+
+def show_field(name: str) -> Page:
+    """Show what a command, a record or a field called NAME holds, with units."""
+    return report.schema.FieldsPage(name)
+
+
+#: Kinds of entries, by the word of ``show``.
+_SHOWN: Mapping[str, Kind] = {
+    "model": "models",
+    "gpu": "hardware",
+    "scenario": "scenarios",
+    "traffic": "traffic",
+    "assumptions": "assumptions",
+    "engine": "engines",
+}
+
+
+def shown_kind(name: str) -> str:
+    """Word of ``show`` for the kind of an entry.
+
+    Raises
+    ------
+    InputError
+        If no kind has an entry of that name, or several have.
+    """
+    found = [word for word, kind in _SHOWN.items() if _has(kind, name)]
+    if len(found) == 1:
+        return found[0]
+    kinds = ", ".join((*found,) if found else (*_SHOWN, "field", "schema"))
+    problem = "several kinds of entries have this name" if found else "the catalog has no entry of this name"
+    raise InputError(f"show {name}: {problem}; name the kind, one of {kinds}: inference-econ show KIND {name}")
+
+
+def _has(kind: Kind, name: str) -> bool:
+    """Return whether the catalog has an entry of a kind by a name, in any spelling."""
+    try:
+        catalog.meaning(kind, name)
+    except UnknownNameError:
+        return False
+    return True
+
+
+def show_schema(kind: str, page: bool, path: str | None) -> str:
     """Print the JSON schema of a kind of file, for editors and validators."""
     if page and kind != "assumptions":
         raise InputError(f"--page is of assumptions only, got {kind}; without it the JSON schema is printed")
@@ -62,17 +139,12 @@ def schema(kind: str, page: bool, path: str | None) -> str:
     return inputs.schemas.reference_page() if page else json.dumps(inputs.schemas.json_schema(kind), indent=2)
 
 
-def fields(name: str | None) -> Page:
-    """List the fields of answers with their units, or what a question, a record or a field called NAME holds."""
-    return report.schema.FieldsPage(name)
-
-
-def offers(request: Request, model: str | None, refresh: str | None, date: str | None) -> Page | None:
+def list_offers(request: Request, model: str | None, refresh: str | None, date: str | None) -> Page | None:
     """List API offers of a model, or of all: USD per million input, cached input and output tokens, by provider.
 
     Those of --refresh are kept in a file of one's own beside the shipped ones, in place of what was there before;
     'price --api-prices PROVIDER' compares with them, and a usual speed is that of offers that have one. What chips
-    cost by the hour is in 'hardware --prices'.
+    cost by the hour is in 'list gpus --prices'.
     """
     if refresh is None:
         if date is not None:
@@ -89,26 +161,23 @@ def offers(request: Request, model: str | None, refresh: str | None, date: str |
     return None
 
 
-def traffic(request: Request, name: str | None, target: str | None) -> Page | Shown:
-    """List the traffics, show one, or say what a recorded trace is: arrivals, lengths, reuse, sessions.
+def show_traffic(request: Request, name: str, target: str | None) -> Page | Shown:
+    """Show a workload, or what a recorded trace is: arrivals, lengths, reuse, sessions.
 
-    FILE is a trace of Azure or BurstGPT (CSV), Mooncake, AgentX / Weka, ShareGPT, 'vllm bench serve --save-detailed',
-    AIPerf or OpenTelemetry (JSON, or a document a line), perhaps packed as .gz. With -o mine.yaml a traffic is fitted
-    to it, or a known one is written to be changed, for --traffic mine.yaml of other commands; --trace FILE plays it
-    again as it came.
+    NAME may be the file of a trace of Azure or BurstGPT (CSV), Mooncake, AgentX / Weka, ShareGPT, 'vllm bench serve
+    --save-detailed', AIPerf or OpenTelemetry (JSON, or a document a line), perhaps packed as .gz. With -o mine.yaml a
+    workload is fitted to it, or a known one is written to be changed, for --traffic mine.yaml of other commands;
+    --trace FILE replays it as it came.
     """
     if target is not None and not target.endswith((".yaml", ".yml")):
         raise InputError(f"{target}: a traffic is written as YAML; end the name in .yaml (the summary is printed)")
-    if name is None or name in catalog.names("traffic") or name.endswith((".yaml", ".yml")):
-        files = (("-o", target if name is None else None), ("--plot", request.plot))
-        stray = next((spelled for spelled, value in files if value is not None), None)
-        if stray is not None:
-            raise InputError(f"{stray} is of a trace; name its file, or leave {stray} out")
-        if name is not None:
-            catalog.meaning("traffic", name)  # at once: a page is made later
-            if target is not None:
-                _write(request, target, catalog.locate("traffic", name).read_text(encoding="utf-8"))
-        return _page("traffic", name)
+    if name in catalog.names("traffic") or name.endswith((".yaml", ".yml")):
+        if request.plot is not None:
+            raise InputError("--plot is of a trace; name its file, or leave --plot out")
+        catalog.meaning("traffic", name)  # at once: a page is made later
+        if target is not None:
+            _write(request, target, catalog.locate("traffic", name).read_text(encoding="utf-8"))
+        return report.catalog.EntryPage("traffic", name)
 
     if not (catalog.files_allowed() and catalog.is_file(name)):
         if Path(name).suffix:
@@ -173,8 +242,6 @@ def _cache() -> Path:
 
 
 def _in_catalogue(identity: str) -> str:
-    from inference_econ.errors import UnknownNameError
-
     try:
         return f" (the catalogue has {inputs.catalog.meaning('models', identity).name}, which needs no import)"
     except UnknownNameError:

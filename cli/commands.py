@@ -215,10 +215,10 @@ def parsed(words: Sequence[str]) -> Invocation:
     InputError
         If the command does not take these words.
     """
-    name, *rest = words
-    command = ClickCommand(COMMANDS[name])
+    row, rest = tables.command_of(words, partial(show.remark, quiet=False))
+    command = ClickCommand(row)
     try:
-        with command.make_context(name, rest, parent=click.get_current_context().find_root()) as context:
+        with command.make_context(row.name, rest, parent=click.get_current_context().find_root()) as context:
             return command.asked(context)
     except click.UsageError as error:
         raise InputError(error.format_message()) from error

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import inference_econ as ie
 from inference_econ import inputs, report, studies
 from inference_econ.errors import InputError, of_option
-from inference_econ.requests import Request, prices, subject
+from inference_econ.requests import Request, prices, refuse, subject
 
 if TYPE_CHECKING:
+    from inference_econ._answer import Shown
     from inference_econ.report.page import Page
     from inference_econ.search import Metric
 
@@ -26,8 +28,8 @@ def compare(
     """Frontiers side by side: every combination of models, hardware, formats and presets, and further series.
 
     Points are services, whose bill includes the prefill of their requests; with --decode-only, decode steps alone.
-    MODEL is a name (see 'inference-econ models') or a path; what is given several times is compared. Columns are costs
-    at some speeds, and speeds at some costs; --y is what the picture holds against speed.
+    MODEL is a name (see 'inference-econ list models') or a path. What is given several times is compared. Columns are
+    costs at some speeds, and speeds at some costs; --y is the metric that the picture shows over speed.
     """
     common, rates = subject.shared_settings(request), prices.of_compared(request.price, hardware)
     result = ie.compare(price=rates, series=_series(listed), progress=request.progress, **common)
@@ -64,24 +66,34 @@ def _series(texts: tuple[str, ...]) -> dict[str, inputs.Settings]:
     return series
 
 
-def what_if(
+def sensitivity(
     request: Request,
+    names: tuple[str, ...],
     speeds: tuple[float, ...],
     inputs: tuple[str, ...],
     span: tuple[float, float],
-) -> ie.WhatIf:
-    """What cost and speed depend on: per cent for each per cent of every input, and where another layout takes over.
+) -> Shown:
+    """Show what cost and speed depend on: per cent for each per cent of every input, and where another layout wins.
 
-    Inputs are those of chip, network, host, price, requests and model. At a speed, with the best layout at every value
-    beside the layout that answers now; --tp, --dp, .. pin one. MODEL and HARDWARE as in 'frontier'; points are
-    services, prefill included, or with --decode-only decode steps alone.
+    Inputs are those of the GPU, network, host, price, requests and model, at a speed. With --vary inputs have
+    distributions instead: the result has intervals of the cost of every GPU, and the probability that one GPU is
+    cheaper than another. STUDY is a scenario of the kind 'uncertainty'. MODEL and HARDWARE as in 'frontier'.
     """
     from inference_econ.inputs import Settings
 
+    if len(names) > 2:
+        raise InputError(
+            "several GPUs need --vary: --vary profile (prediction errors), or for example --vary "
+            "'price=uniform(loc=2, scale=2)', 'h100_sxm: price=lognorm(s=0.2, relative)'",
+            option="vary",
+        )
+    refuse(filter(request.is_given, ("confidence", "samples", "seed")), "{} goes with --vary")
+    model, chip = subject.meant(request, "model", names[0]), subject.meant(request, "hardware", names[1])
+    request = replace(request, model=model, hardware=chip)
     shared = subject.shared_settings(request)
-    price = prices.of_chip(prices.prices_of_chips(request.price, request.chips), request.hardware)
-    chosen = {**shared, "price": price, "engine": subject.one_engine(request), "changes": subject.what_ifs(request)}
-    settings = Settings.build(
-        {name: value for name, value in chosen.items() if value is not None}, origin="command line"
-    )
+    price = prices.of_chip(prices.prices_of_chips(request.price, request.chips), chip)
+    chosen = {**shared, "model": model, "hardware": chip, "price": price}
+    chosen |= {"engine": subject.one_engine(request), "changes": subject.what_ifs(request)}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    settings = Settings.build(given, origin="command line")
     return studies.what_if.what_if_of(settings, inputs, tuple(dict.fromkeys(speeds)), span, request.progress)

@@ -12,12 +12,18 @@ if TYPE_CHECKING:
     from inference_econ.report.page import Page
 
 
-def explain(request: Request, operators: bool | None, memory: bool | None, prefill: float | None) -> Page:
+def explain(
+    request: Request, operators: bool | None, memory: bool | None, prefill: float | None, to: float | None
+) -> Page:
     """Take one step apart, of decode or of prefill: seconds by part and by operator, what bounds them, the memory.
+
+    With --over, show arithmetic over memory traffic of each operator, and from which batch, context or prompt on
+    arithmetic is the limit.
 
     A decode step sees the mean context of --isl and --osl, as in 'frontier', or --context; with --prefill nothing is
     cached before but --context. MODEL and HARDWARE as in 'frontier'.
     """
+    refuse(["to"] if to is not None else [], "{} goes with --over")
     context, spread = _contexts(request, prefill)
     explanation = subject.fewest(
         request,
@@ -51,12 +57,9 @@ def _contexts(request: Request, prefill: float | None) -> tuple[float | None, fl
 
 
 def intensity(request: Request, over: answers.intensity.Axis, to: float | None, prefill: float | None) -> ie.Intensity:
-    """Arithmetic over memory traffic of each operator of a step, and from where on arithmetic is the limit.
-
-    The critical batch of a model on a chip, in whole numbers, from the operators of one deployment, beside its closed
-    form; or the same over the context, or the prompt tokens that a step reads. MODEL and HARDWARE as in 'frontier',
-    other options as in 'explain'.
-    """
+    """Show arithmetic over memory traffic of each operator of a step, and from where on arithmetic is the limit."""
+    of_steps = ("operators", "memory", "roofline", "contexts", "no_kv_cache", "shared_prefix")
+    refuse(filter(request.is_given, of_steps), "{} is of one step; leave it out with --over")
     if over == "context":
         varied = request.named(("context", "isl", "osl"))
         refuse(varied, "{} says what --over context varies; leave one of them out")

@@ -19,7 +19,8 @@ Front = TypeVar("Front", "ie.Frontier", "ie.ServiceFrontier")
 def frontier(request: Request, every_plan: bool) -> Page:
     """Tokens/s per user against $ per million output tokens: the Pareto frontier.
 
-    MODEL and HARDWARE are names (see 'inference-econ models' and 'inference-econ hardware') or paths to YAML files.
+    MODEL and HARDWARE are names (see 'inference-econ list models' and 'inference-econ list gpus') or paths to YAML
+    files.
     Degrees that are given need not be on the grid. As soon as one of --tp, --pp and --dp is given, the others are 1;
     --dp any tries all. Points are services: every layout in continuous batching, whose bill includes the prefill of its
     requests; a queue is not in it (see 'load'). With --decode-only they are decode steps alone.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import partial
 from typing import Any
 
 import click
@@ -14,11 +13,13 @@ import click
 from inference_econ import _missing
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
-from inference_econ.requests import COMMANDS, Command
+from inference_econ.requests import COMMANDS, Command, tables
 from inference_econ.requests.kinds import UNCOUNTABLE
 from inference_econ.requests.tables import gone
 
+from .catalog import shown_kind
 from .commands import ClickCommand, write
+from .show import remark
 
 #: How the shells that click knows learn to complete names.
 COMPLETION = """The shell completes commands, options, models, chips and scenarios once ~/.bashrc says:
@@ -26,8 +27,6 @@ COMPLETION = """The shell completes commands, options, models, chips and scenari
 \b
   eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"  # or zsh_source
 """
-#: Commands by other names that people have for them.
-_OTHER_NAMES: Mapping[str, str] = {"prices": "offers"}
 #: Commands that are named that have an option [1].
 _MOST = 6
 #: Options that ask for a speed, and how commands have it that take promises.
@@ -41,31 +40,12 @@ class StoppedError(Exception):
     """An interrupt on its way out of click, which would print an empty line for it."""
 
 
-class _Commands(Mapping[str, click.Command]):
-    """The commands of the tables, each made where it is needed."""
-
-    @staticmethod
-    @cache
-    def made(name: str) -> click.Command:
-        """A command by its name."""
-        return ClickCommand(COMMANDS[name])
-
-    def __getitem__(self, name: str) -> click.Command:
-        return self.made(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-
 class CommandGroup(click.Group):
-    """Commands under headings, each with its whole first sentence."""
+    """Commands whose names begin with some words, under headings, each with its whole first sentence."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, prefix: str = "", **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _Commands()  # type: ignore[assignment]  # nobody adds one
+        self.prefix = prefix
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -74,18 +54,48 @@ class CommandGroup(click.Group):
         except KeyboardInterrupt as error:
             raise StoppedError from error
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of commands and of groups, in the order of the help."""
+        del ctx
+        own = [name.removeprefix(self.prefix).split() for name in COMMANDS if name.startswith(self.prefix)]
+        return list(dict.fromkeys(words[0] for words in own))
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by its name, or another that people have for it; refuse one that is gone."""
-        if advice := gone(cmd_name, ""):
-            raise InputError(f"there is no {cmd_name} any more: {advice}")
-        return super().get_command(ctx, _OTHER_NAMES.get(cmd_name, cmd_name))
+        """Make a command, or a group of commands."""
+        del ctx
+        name = f"{self.prefix}{cmd_name}"
+        if name in COMMANDS:
+            return ClickCommand(COMMANDS[name])
+        if name in tables.GROUPS_OF_COMMANDS:
+            return CommandGroup(f"{name} ", name=cmd_name, help=tables.GROUPS_OF_COMMANDS[name], epilog=None)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of a command line: old names, synonyms, and the kind of an entry behind ``show``."""
+        if not self.prefix:
+            args = tables.current_words(args, partial(remark, quiet="--quiet" in args))
+        elif self.prefix == "show " and args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
+            args = [shown_kind(args[0]), *args]
+        elif args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
+            known = ", ".join(self.list_commands(ctx))
+            raise InputError(
+                f"{self.prefix}{args[0]}: there is no such command; after '{self.prefix.strip()}': {known}"
+            )
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write them, with the first sentence of what each does."""
         del ctx  # the tables have all of them
-        for heading in dict.fromkeys(row.heading for row in COMMANDS.values()):
-            rows = [(row.name, row.summary) for row in COMMANDS.values() if row.heading == heading]
-            write(formatter, heading, rows)
+        headings: dict[str, dict[str, str]] = {}
+        for row in COMMANDS.values():
+            if row.name.startswith(self.prefix):
+                word = row.name.removeprefix(self.prefix).split()[0]
+                summary = tables.GROUPS_OF_COMMANDS.get(f"{self.prefix}{word}") or row.summary
+                headings.setdefault("Commands" if self.prefix else row.heading, {})[word] = summary
+        for heading, rows in headings.items():
+            write(formatter, heading, list(rows.items()))
 
 
 @click.group(

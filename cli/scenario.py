@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run(request: Request, name: str) -> Shown:
-    """Answer a scenario: a name (see 'inference-econ scenarios') or a path to a YAML file."""
+    """Answer a scenario: a name (see 'inference-econ list scenarios') or a path to a YAML file."""
     return studies.scenario.run(name, changes=request.changes, progress=request.progress)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from inference_econ.requests import COMMANDS
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class Outcome:
 
 
 Command = Callable[..., Outcome]
+
+
+def parsers() -> dict[str, Any]:
+    """The click command of each command, by what is typed."""
+    main: Any = importlib.import_module("inference_econ_cli.main")
+    return {name: main.ClickCommand(row) for name, row in COMMANDS.items()}
 
 
 def record(command: Command, *arguments: object) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from inference_econ.inputs import catalog
+from inference_econ.serving import analytical_validity
+from inference_econ.serving.simulation import simulator
 from tests.commands import Command, Outcome
 from tests.reading import fixture_rows, tables
 
@@ -79,6 +81,25 @@ def _shared_catalog() -> Iterator[None]:
     """Tests share entries of the catalog, which none of them changes: copies take a third of their time."""
     with catalog.uncopied():
         yield
+
+
+#: Folders whose tests are about options, forms and files: the number of simulated requests does not matter to them.
+_SHORT_RUNS = ("tests/cli", "tests/report", "tests/package/test_python.py")
+
+
+@pytest.fixture
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate a fifth of the requests."""
+    for name, number in {"_REQUESTS": 600, "_PER_FLIGHT": 1, "_MOST_REQUESTS": 2_400}.items():
+        monkeypatch.setattr(analytical_validity, name, number)
+    for name, number in {"_LEAST": 1_200, "_PER_SLOT": 2, "_MOST": 8_000}.items():
+        monkeypatch.setattr(simulator, name, number)
+
+
+@pytest.fixture(autouse=True)
+def _short_runs_in_some_folders(request: pytest.FixtureRequest) -> None:
+    if request.node.nodeid.startswith(_SHORT_RUNS) and "test_bounded" not in request.node.nodeid:
+        request.getfixturevalue("short_runs")
 
 
 @pytest.fixture

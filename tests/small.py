@@ -57,12 +57,12 @@ ANSWERS: dict[str, Callable[[], Shown]] = {
     "infer": lambda: ie.infer(ie.recorded_offers("qwen/qwen3-8b-04-28"), samples=300),
     "uncertainty": lambda: ie.uncertainty("llama_3_8b", "h100_sxm", {"price": PRICE}, max_instance_gpus=1),
 }
-#: Names of answers in records.toml: the questions of the command line and of HTTP that they are to, where names differ.
+#: Names of answers in records.toml, where they differ from names in Python.
 QUESTIONS = {
     "decode_frontier": "frontier",
     "most_traffic": "recommend",
-    "hour_cost": "hour-cost",
-    "what_if": "what-if",
+    "hour_cost": "gpu-cost",
+    "what_if": "sensitivity",
     "implied_hour_price": "implied-hour-price",
     "revealed_exponents": "revealed-exponent",
 }

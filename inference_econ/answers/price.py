@@ -151,7 +151,9 @@ def offer_by(model: ModelSpec, text: str) -> Offer:
         return (exact or matching)[0]
     names = map(_written, matching) if matching else sorted({offer.provider.lower() for offer in recorded})
     listed, what = ", ".join(names) or "none", "several offers" if matching else "no offer"
-    raise InputError(f"{text!r} names {what} of {model.name}; recorded: {listed}; 'inference-econ offers' has the rest")
+    raise InputError(
+        f"{text!r} names {what} of {model.name}; recorded: {listed}; 'inference-econ list offers' has the rest"
+    )
 
 
 def prices_of(offer: Offer) -> dict[str, float]:

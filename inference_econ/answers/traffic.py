@@ -205,7 +205,8 @@ class TraceProfile(Shown):
         if not self.rate or not self.times.size:
             raise InputError(
                 f"{self.origin}: says no different times of arrival on one clock, and cannot be played again; fit a "
-                "traffic to its lengths with 'inference-econ traffic FILE -o mine.yaml', and give --traffic mine.yaml"
+                "traffic to its lengths with 'inference-econ show traffic FILE -o mine.yaml', and give "
+                "--traffic mine.yaml"
             )
         # Before the first one as long as on average, so that the rate of all is that of the trace.
         gaps = np.diff(self.times, prepend=self.times[0] - float(np.mean(np.diff(self.times))))

@@ -73,7 +73,7 @@ def owned_price(chip: HardwareSpec, utilisation: float | None = None) -> HourPri
     bought = chip.purchase
     if bought is None:
         raise InputError(
-            f"{chip.name} lists no price of its purchase; run 'inference-econ hour-cost HARDWARE --purchase USD' with "
+            f"{chip.name} lists no price of its purchase; run 'inference-econ gpu-cost HARDWARE --purchase USD' with "
             "what was paid, and give its total as the price",
             option="price",
         )

@@ -57,6 +57,8 @@ _SINGULAR = {
     "engines": "engine",
     "traffic": "traffic",
 }
+#: Words behind ``list`` that differ from the kind.
+_LISTED = {"hardware": "gpus"}
 #: Kinds whose names stand beside each other in a question, and may be taken for one another.
 _OTHER: dict[Kind, Kind] = {"hardware": "models", "models": "hardware"}
 #: Fields of assumptions that may hold the name of a file, in the folder of the same name.
@@ -152,7 +154,9 @@ def meaning(kind: Kind, name: str) -> Meaning:
         If a path was given and there is no such file.
     """
     if not name.strip():
-        raise InputError(f"the name of the {_SINGULAR[kind]} is empty; 'inference-econ {kind}' lists all")
+        raise InputError(
+            f"the name of the {_SINGULAR[kind]} is empty; 'inference-econ list {_LISTED.get(kind, kind)}' lists all"
+        )
     shipped = names(kind)
     if name not in shipped and f"profiles/{name}" in shipped:  # fitted presets go by their bare names too
         return Meaning(f"profiles/{name}")
@@ -225,7 +229,7 @@ def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
     near = list(dict.fromkeys(near))
     hint = f"did you mean {', '.join(near[:4])}?" if near else f"known: {', '.join(shipped)}"
     files = "; a path to a YAML file works too" if files_allowed() else ""
-    return f"unknown {word} {name!r}; {hint} ('inference-econ {kind}' lists all{files})"
+    return f"unknown {word} {name!r}; {hint} ('inference-econ list {_LISTED.get(kind, kind)}' lists all{files})"
 
 
 @cache

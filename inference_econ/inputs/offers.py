@@ -75,7 +75,7 @@ def read_offers(path: Path) -> tuple[Offer, ...]:
 
 
 def own_file() -> Path:
-    """The file with the offers of whoever asks, which ``inference-econ offers --refresh`` writes."""
+    """The file with the offers of whoever asks, which ``inference-econ list offers --refresh`` writes."""
     return Path.home() / ".config" / "inference_econ" / "offers.csv"
 
 

@@ -56,8 +56,9 @@ def reference_page() -> str:
         "",
         "Everything that two honest people could set differently, by group, as files under `scenarios/assumptions`",
         "have it. Set one with `--set assumptions.GROUP.FIELD=VALUE`, or in a file of your own that extends a preset",
-        "(`extends: deployable`). `inference-econ assumptions NAME` shows a preset with its sources. This page is made",
-        "of the fields' descriptions: `inference-econ schema assumptions --page -o docs/reference/assumptions.md`.",
+        "(`extends: deployable`). `inference-econ show assumptions NAME` shows a preset with its sources. This page is",
+        "made of the descriptions of fields: `inference-econ show schema assumptions --page -o",
+        "docs/reference/assumptions.md`.",
     ]
     for group, spec in GROUPS.items():
         lines += ["", f"## {group}", "", (spec.__doc__ or "").strip(), ""]

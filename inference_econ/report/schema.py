@@ -32,15 +32,15 @@ _MARKS = "~: with its ends, NAME_low and NAME_high; ?: not in every such record.
 _FOR_PEOPLE = f"""\
 # Fields of answers
 
-Written by `inference-econ fields --format markdown -o docs/reference/fields.md`, of the glossary that headings of
+Written by `inference-econ list fields --format markdown -o docs/reference/fields.md`, of the glossary that headings of
 tables and schemas are made of, too.
 
 Every answer is a record, which JSON (`--format json`, `.to_dict()`, HTTP) has whole. CSV and `.to_frame()` have its
 rows, whose columns are names of fields, joined by underscores where one holds others (`ttft_seconds_p50`). Numbers are
 in base units, 1 where there is none. A field with a `~` has two more beside it, `NAME_low` and `NAME_high`: 80 % of
 measured values lie between them, and they are null where nobody knows. Types are those of JSON or names of records;
-`[]` are lists, `{{}}` values by name, and `?` may be null. `inference-econ fields recommend --format json` writes the
-JSON schema of an answer, and so does the OpenAPI document of `inference-econ serve`. The catalogue, `validate` and
+`[]` are lists, `{{}}` values by name, and `?` may be null. `inference-econ show field recommend --format json` writes
+the JSON schema of an answer, and so does the OpenAPI document of `inference-econ serve`. The catalogue, `validate` and
 `sweep` have data of their own; headings of columns that tables alone have come last, `..` where they differ.
 
 {textwrap.fill(GIGABYTES, 120)}
@@ -179,7 +179,7 @@ class FieldsPage(Page):
         near = [*dict.fromkeys((*begun, *get_close_matches(self.name, names, n=4)))][:4]
         hint = f"did you mean {', '.join(near)}?" if near else f"questions: {', '.join(questions())}"
         raise UnknownNameError(
-            f"{self.name!r} is no field, record or question; {hint} 'inference-econ fields' lists all fields"
+            f"{self.name!r} is no field, record or question; {hint} 'inference-econ list fields' lists all fields"
         )
 
     def tables(self) -> Sequence[Table]:

@@ -77,7 +77,7 @@ class Invocation:
 
     def words(self) -> list[str]:
         """Words to type to ask the same again."""
-        return ["inference-econ", self.command.name, *self.command.typed(self.values)]
+        return ["inference-econ", *self.command.name.split(), *self.command.typed(self.values)]
 
     def function(self) -> Callable[..., Any]:
         """Load the function of the command, or the one for sessions if the workload has sessions.
@@ -91,7 +91,8 @@ class Invocation:
 
         traffic = self.values.get("traffic")
         if traffic is not None and catalog.traffic(traffic).sessions is not None:
-            return named(self.command.sessions) if self.command.sessions else self.command.load()
+            other = self.command.variants.get("sessions")
+            return named(other) if other else self.command.load()
         if "agents" in self.values:
             stray = [name for name in ("agents", "router", "tiers") if self.values[name]]
             refuse(
@@ -99,7 +100,10 @@ class Invocation:
                 f"{{}} is about sessions, and {traffic or 'no --traffic'} has none; give --traffic coding_agent, or "
                 "another that has sessions",
             )
-        return self.command.load()
+        study = {"study": len(self.values.get("names", ())) == 1}
+        selected = {**self.values, **study}
+        other = next((function for name, function in self.command.variants.items() if selected.get(name)), None)
+        return named(other) if other else self.command.load()
 
     def answer(self, host: Host | None = None, ask: Callable[..., Any] | None = None) -> Any:
         """Call the function of the command, or another one.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from inference_econ import answers, inputs
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
-from inference_econ.requests import prices
+from inference_econ.requests import kinds, prices
 from inference_econ.requests.request import FIELDS, Request, refuse
 from inference_econ.requests.tables import SHOWN
 from inference_econ.requests.workload import context_or_lengths, decode_steps
@@ -322,6 +322,21 @@ def fewest(request: Request, answer: Callable[[Request], Answer]) -> Answer:
         except NothingFitsError as error:
             failures.append(error)
     raise failures[0]
+
+
+def meant(request: Request, kind: str, text: str) -> str:
+    """Name of the catalog that a text means; a remark is printed where the text is another spelling.
+
+    Raises
+    ------
+    BadValueError, InputError
+        If the catalog has no such name.
+    """
+    read = kinds.kind(kind)
+    remark = read.remark(text)
+    if remark:
+        request.tell(remark)
+    return str(read.read(text))
 
 
 def as_option(name: str, value: object) -> str:

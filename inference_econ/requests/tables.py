@@ -7,13 +7,15 @@ says of the same name holds.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from inference_econ._named import named
+from inference_econ.errors import InputError
 from inference_econ.inputs.options import GROUPS, OPTIONS, request_name, rows
 from inference_econ.requests import kinds
 
@@ -146,8 +148,15 @@ class Command:
     """Names of its options and of sets of them."""
     examples: tuple[str, ...]
     """Lines of its help."""
-    sessions: str = ""
-    """Function that answers for a workload with sessions: ``module:name``; empty if there is no other one."""
+    variants: Mapping[str, str] = field(default_factory=dict)
+    """Other functions, ``module:name``, by the option that selects them; ``sessions`` is a workload that has them."""
+    records: tuple[str, ...] = ()
+    """Kinds of records that its answers have, as :mod:`inference_econ.report.schema` names them."""
+
+    @property
+    def slug(self) -> str:
+        """Name in an HTTP path and as a tool of an assistant."""
+        return self.name.replace(" ", "-")
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -266,10 +275,74 @@ COMMANDS: Mapping[str, Command] = {
         tuple(row["doors"]),
         row["options"],
         tuple(row["examples"]),
-        row.get("sessions", ""),
+        row.get("variants", {}),
+        tuple(row.get("answers", [name])),
     )
     for name, row in _DOCUMENT["commands"].items()
 }
+
+
+#: Summaries of groups of commands, by their first word.
+GROUPS_OF_COMMANDS: Mapping[str, str] = _DOCUMENT["groups"]
+#: Old names of commands, with the words to type instead; after ``|`` those for an old name with an argument.
+_OLD_NAMES: Mapping[str, str] = _DOCUMENT["old_names"]
+#: Other names that people type, with the words that they stand for.
+_SYNONYMS: Mapping[str, str] = _DOCUMENT["synonyms"]
+#: Names that people guess, with the command that does it.
+_GUESSED: Mapping[str, str] = _DOCUMENT["guessed"]
+
+
+def current_words(words: Sequence[str], tell: Callable[[str], None]) -> list[str]:
+    """Replace an old name of a command, or a synonym, by the words of today.
+
+    Parameters
+    ----------
+    words : sequence of str
+        A command line without the name of the program, at least one word.
+    tell : callable
+        Gets one sentence if the name is old.
+
+    Raises
+    ------
+    InputError
+        If there is no such command, with what to type.
+    """
+    first, *rest = words
+    if advice := gone(first, ""):
+        raise InputError(f"there is no {first} any more: {advice}")
+    if first in _SYNONYMS:
+        return [*_SYNONYMS[first].split(), *rest]
+    if first in _OLD_NAMES:
+        plain, _, named_one = _OLD_NAMES[first].partition(" | ")
+        chosen = named_one if named_one and rest and not rest[0].startswith("-") else plain
+        tell(f"note: '{first}' is now '{chosen}'; the old name works until 0.3.0")
+        now = chosen.split()
+        options = next((at for at, word in enumerate(now) if word.startswith("-")), len(now))
+        return [*now[:options], *(() if now[options:] and now[options] in rest else now[options:]), *rest]
+    known = dict.fromkeys(name.split()[0] for name in COMMANDS)
+    if first not in known and not first.startswith("-"):
+        if first in _GUESSED:
+            raise InputError(f"there is no command {first!r}; type 'inference-econ {_GUESSED[first]}'")
+        near = get_close_matches(first, [*known, *_SYNONYMS, *_OLD_NAMES, *_GUESSED], 1)
+        near = [_OLD_NAMES.get(name, _GUESSED.get(name, name)).partition(" | ")[0] for name in near]
+        meant = f"did you mean '{near[0]}'? " if near else ""
+        raise InputError(f"there is no command {first!r}; {meant}'inference-econ --help' lists all")
+    return list(words)
+
+
+def is_command(word: str) -> bool:
+    """Return whether a command line may begin with a word."""
+    return word in {*(name.split()[0] for name in COMMANDS), *_SYNONYMS, *_OLD_NAMES, *_GUESSED}
+
+
+def command_of(words: Sequence[str], tell: Callable[[str], None]) -> tuple[Command, list[str]]:
+    """Find the command of a command line, and the words behind its name; see :func:`current_words`."""
+    now = current_words(words, tell)
+    count = 2 if " ".join(now[:2]) in COMMANDS else 1
+    name = " ".join(now[:count])
+    if name not in COMMANDS:
+        raise InputError(f"{name} is a group of commands; 'inference-econ {name} --help' lists them")
+    return COMMANDS[name], now[count:]
 
 
 def launch_writer(form: str) -> Callable[..., str]:

@@ -248,7 +248,7 @@ def what_if(
     progress: Progress | None = None,
     **settings: Any,
 ) -> WhatIf:
-    """Elasticities of speed and cost: per cent per per cent of every input (``inference-econ what-if``).
+    """Elasticities of speed and cost: per cent per per cent of every input (``inference-econ sensitivity``).
 
     Parameters
     ----------

@@ -98,6 +98,7 @@ def test_the_usual_layout_completes_most_per_chip() -> None:
 # Shown
 
 
+@pytest.mark.usefixtures("short_runs")
 def test_charts_of_latencies_and_cost() -> None:
     shown, bursts = points(), burstiness(service_of())
     under = {scv: loads_under(shown, scv, 1.0) for scv in (1.0, bursts.other_scv)}

@@ -86,7 +86,7 @@ def test_chips_that_share_a_cache_read_it_together() -> None:
     assert apart.readings[1].dollars_per_million == pytest.approx(alone.readings[1].dollars_per_million)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(new=st.floats(1, 3000), rate=st.sampled_from(["2 GB/s", "10 GB/s", "64 GB/s"]))
 def test_reading_is_quicker_from_the_break_even_on(new: float, rate: str) -> None:
     chip = catalog.hardware("h100_sxm", changes=[f"host_link_bytes_per_second_one_way={rate}"])

@@ -357,9 +357,14 @@ def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:
     assert recommend(candidates("apart"), 0.05, Targets(tpot_seconds=0.05))[0].accelerators == 2
 
 
-@pytest.mark.parametrize("arrangement", ["together", "both"])
-@pytest.mark.parametrize("targets", [Targets(1.0, 0.04), Targets(tpot_seconds=0.02)])
-@pytest.mark.parametrize("rate", [8.0, 40.0])
+@pytest.mark.parametrize(
+    ("arrangement", "targets", "rate"),
+    [
+        ("together", Targets(1.0, 0.04), 40.0),
+        ("both", Targets(1.0, 0.04), 8.0),
+        ("both", Targets(tpot_seconds=0.02), 40.0),
+    ],
+)
 def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, targets: Targets, rate: float) -> None:
     """As many chips as a rate needs carry nine tenths of it at least, and one tenth less of them not much more."""
     needed = recommend(candidates(arrangement), rate, targets)[0].accelerators

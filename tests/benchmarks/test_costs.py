@@ -302,12 +302,14 @@ def test_the_floor(shown: Report) -> None:
     assert score.out_of_reach == 0.0
 
 
+@pytest.mark.long
 def test_a_point_lies_between_the_ends_of_its_interval(shown: Report) -> None:
     points = [point for point in points_of(shown, "profile") if point.predicted and point.low and point.high]
     assert len(points) > 20
     assert all((point.low or 0.0) < (point.high or 0.0) for point in points)
 
 
+@pytest.mark.long
 def test_the_section_of_the_report(shown: Report) -> None:
     servers = Servers("by hardware", (), ())
     text = document.document(servers, [], [], "a.png", "say it again", shown)

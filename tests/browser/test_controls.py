@@ -110,6 +110,7 @@ def test_the_slider_chooses_deployments_of_all_series(page: Page, server: str) -
     assert address(page)["chosen"] == ["1"]
 
 
+@pytest.mark.long
 def test_a_click_on_a_curve_chooses_its_deployment(page: Page, server: str) -> None:
     open_page(page, server)
     before = page.locator("#chosen-said").text_content()
@@ -155,6 +156,7 @@ def test_mistakes_name_controls_and_no_options_of_the_command_line(page: Page, s
     assert said == "give 'TTFT', 'Weights' or the command line's --tp 8, without 'Tokens are proposed by'"
 
 
+@pytest.mark.long
 def test_a_series_that_cannot_be_is_said_beside_it_and_the_others_are_shown(page: Page, server: str) -> None:
     open_page(page, server, f"{_series('h100_sxm', 'mi300x')}&engine=vllm&engine=trtllm&arrangement=together")
 
@@ -221,6 +223,7 @@ def test_answers_are_saved_as_files(page: Page, server: str) -> None:
     assert replies["Report"].text().lower().startswith("<!doctype html>")
 
 
+@pytest.mark.long
 def test_nothing_is_asked_while_nothing_has_changed(page: Page, server: str) -> None:
     open_page(page, server)
     settled(page)

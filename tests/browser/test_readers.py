@@ -47,6 +47,7 @@ def test_accessibility_of_a_page_with_mistakes_has_no_serious_fault(page: Page, 
     assert faults(page) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reader", [PHONE])
 def test_a_phone_shows_all_without_scrolling_sideways(page: Page, server: str) -> None:
     open_page(page, server, TWO)
@@ -56,6 +57,7 @@ def test_a_phone_shows_all_without_scrolling_sideways(page: Page, server: str) -
     assert 300 <= width <= 390
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reader", [DARK])
 def test_who_reads_in_the_dark_has_a_dark_page_and_dark_pictures(page: Page, server: str) -> None:
     open_page(page, server)
@@ -65,6 +67,7 @@ def test_who_reads_in_the_dark_has_a_dark_page_and_dark_pictures(page: Page, ser
     assert ground == picture == "rgb(22, 24, 29)"
 
 
+@pytest.mark.long
 def test_the_keyboard_alone_reaches_and_changes_everything(page: Page, server: str) -> None:
     open_page(page, server)
 
@@ -94,6 +97,7 @@ def test_the_keyboard_alone_reaches_and_changes_everything(page: Page, server: s
     assert address(page)["model"] != ["llama_3_8b"]
 
 
+@pytest.mark.long
 def test_focus_can_be_seen(page: Page, server: str) -> None:
     open_page(page, server)
 
@@ -103,6 +107,7 @@ def test_focus_can_be_seen(page: Page, server: str) -> None:
     assert page.evaluate("getComputedStyle(document.activeElement).outlineWidth") == "3px"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reader", [{**DESK, "reduced_motion": "reduce"}])
 def test_nothing_moves_for_who_wants_it_still(page: Page, server: str) -> None:
     open_page(page, server)

@@ -68,7 +68,7 @@ def test_a_model_where_hardware_is_needed(refused: Command) -> None:
 
 @pytest.mark.rows
 def test_unwritable_output(refused: Command, tmp_path: Path, arguments: Sequence[str]) -> None:
-    suffix = ".svg" if arguments[0] == "figure" else ".txt"
+    suffix = ".svg" if arguments[1] == "figure" else ".txt"
     (tmp_path / f"folder{suffix}").mkdir()
     for place, reason in (
         (f"missing/a{suffix}", "No such file or directory"),
@@ -80,14 +80,14 @@ def test_unwritable_output(refused: Command, tmp_path: Path, arguments: Sequence
     assert [path.name for path in tmp_path.iterdir()] == [f"folder{suffix}"]
 
 
-@pytest.mark.parametrize("arguments", [FRONTIER, ("run", "paper/table_1")], ids=["frontier", "run"])
+@pytest.mark.parametrize("arguments", [FRONTIER, ("paper", "run", "paper/table_1")], ids=["frontier", "run"])
 def test_unwritable_pictures(refused: Command, tmp_path: Path, arguments: Sequence[str]) -> None:
     outcome = refused(*arguments, "--plot", "missing/a.svg", "-o", "a.txt")
     assert outcome.err == "Error: missing/a.svg: cannot be written: No such file or directory\n"
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [FRONTIER, ("run", "paper/table_1"), ("validate", "poisson_load_a100")])
+@pytest.mark.parametrize("arguments", [FRONTIER, ("paper", "run", "paper/table_1"), ("validate", "poisson_load_a100")])
 def test_no_picture_of_a_result_that_cannot_be_written(
     refused: Command, tmp_path: Path, arguments: Sequence[str]
 ) -> None:
@@ -102,9 +102,9 @@ def test_an_impossible_folder_for_the_gallery(
     monkeypatch.setattr(gallery, "scenario_names", lambda: ["paper/table_1"])
     (tmp_path / "file").write_text("", encoding="utf-8")
     for folder in ("file/below", "/dev/null/x"):
-        outcome = refused("reproduce", "--folder", folder)
+        outcome = refused("paper", "reproduce", "--folder", folder)
         assert re.search(rf"{folder}: cannot be made: Not a directory", outcome.err)
-    assert "is a file" in refused("reproduce", "--folder", "file").err
+    assert "is a file" in refused("paper", "reproduce", "--folder", "file").err
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_an_impossible_folder_for_the_gallery(
         ([*FRONTIER, "--set", "hardware.hbm_bytes=0"], 2),
         ([*STEPS, "--context", "1e9"], 1),
         ([*EXPLAIN[:3], "--tp", "3"], 2),
-        (["run", "missing.yaml"], 2),
+        (["paper", "run", "missing.yaml"], 2),
     ],
 )
 def test_an_existing_file_survives_an_error(

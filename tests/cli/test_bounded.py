@@ -34,11 +34,11 @@ def test_yes_goes_on(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
 
     # So that few rounds count as long.
     monkeypatch.setattr(sampling_rule, "_DRAFT_SECONDS", 1.0)
-    assert command("run", "seeds/speculative_sampling").code == 2
-    outcome = command("run", "seeds/speculative_sampling", "--yes", "--json")
+    assert command("paper", "run", "seeds/speculative_sampling").code == 2
+    outcome = command("paper", "run", "seeds/speculative_sampling", "--yes", "--json")
     assert outcome.code == 0
     assert "1,000,000 rounds" in json.loads(outcome.out)["tables"][0]["title"]
-    assert command("run", "seeds/speculative_sampling").code == 2
+    assert command("paper", "run", "seeds/speculative_sampling").code == 2
 
 
 @pytest.mark.rows
@@ -49,7 +49,7 @@ def test_a_scenario_asks_for_no_more_than_can_be_held(
     series = f"[{{label: a, settings: {{{settings}}}}}]"
     text = f"name: n\ndescription: d\nask:\n  kind: frontier\n  series: {series}\nsources: {{}}\n"
     (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
-    assert message in refused("run", "s.yaml").err
+    assert message in refused("paper", "run", "s.yaml").err
 
 
 def _unread(folder: Path, kind: str) -> str:

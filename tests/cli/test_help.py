@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shlex
-from typing import Any
 
 import pytest
 
 from inference_econ.inputs import catalog
 from inference_econ.requests import tables
-from tests.commands import Command
+from tests.commands import Command, parsers
 
-app: Any = importlib.import_module("inference_econ_cli.main").app
+PARSERS = parsers()
 
 
 def _help(command: Command, *arguments: str) -> str:
@@ -24,13 +22,12 @@ def _help(command: Command, *arguments: str) -> str:
 
 def test_commands_stand_under_headings_uncut(command: Command) -> None:
     text = _help(command)
-    listed = [listed.name for listed in tables.COMMANDS.values()]
-    assert sorted(listed) == sorted(app.commands)
-    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [
+    listed = dict.fromkeys(name.split()[0] for name in tables.COMMANDS)
+    assert re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE) == [
         "Options",
         *dict.fromkeys(each.heading for each in tables.COMMANDS.values()),
     ]
-    assert "..." not in text.split("Ask:")[1]
+    assert "..." not in text.split("Size it:")[1]
     for name in listed:
         assert re.search(rf"^  {name}  ", text, re.MULTILINE)
     assert "TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load." in " ".join(
@@ -39,28 +36,29 @@ def test_commands_stand_under_headings_uncut(command: Command) -> None:
     assert 'eval "$(_INFERENCE_ECON_COMPLETE=bash_source inference-econ)"' in text
 
 
-@pytest.mark.parametrize("name", sorted(app.commands))
+@pytest.mark.parametrize("name", sorted(PARSERS))
 def test_each_command_has_an_example_that_can_be_typed(
     command: Command, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    text = _help(command, name)
+    text = _help(command, *name.split())
     _, _, end = text.rpartition("Example")
     lines = [line.strip() for line in end.replace("\\\n", "").splitlines()[1:] if line.strip()]
     assert lines
     for line in lines:
-        program, called, *arguments = shlex.split(line)
+        program, *words = shlex.split(line)
         assert program == "inference-econ"
-        parsed = app.commands[called]
+        row, arguments = tables.command_of(words, pytest.fail)
+        parsed, called = PARSERS[row.name], row.name
         with parsed.make_context(called, arguments, help_option_names=["-h", "--help"]) as context:
             assert context.params or not arguments
-    assert any(shlex.split(line)[1] == name for line in lines)
+    assert any(line.startswith(f"inference-econ {name}") for line in lines)
 
 
-@pytest.mark.parametrize("name", sorted(app.commands))
+@pytest.mark.parametrize("name", sorted(PARSERS))
 def test_help_fits_and_names_formats_once(command: Command, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    text = _help(command, name)
+    text = _help(command, *name.split())
     formats = "fp32, bf16, fp16, fp8, fp8_block, mxfp8"
     takes = " FORMAT " in text
     assert text.count(formats) == int(takes)
@@ -82,7 +80,7 @@ def test_options_stand_under_headings(command: Command) -> None:
 def test_options_under_headings_are_those_of_commands() -> None:
     listed = [name for names in tables.HEADINGS.values() for name in names]
     assert len(set(listed)) == len(listed)
-    assert set(listed) - {"help"} <= {param.name for each in app.commands.values() for param in each.params}
+    assert set(listed) - {"help"} <= {param.name for each in PARSERS.values() for param in each.params}
 
 
 @pytest.mark.rows
@@ -97,8 +95,8 @@ def test_the_shell_completes_names(
 
 def test_what_is_no_name_is_completed_as_a_file(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_INFERENCE_ECON_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", "inference-econ models ./my")
-    monkeypatch.setenv("COMP_CWORD", "2")
+    monkeypatch.setenv("COMP_WORDS", "inference-econ show model ./my")
+    monkeypatch.setenv("COMP_CWORD", "3")
     assert command().out == "file,./my\n"
 
 
@@ -109,7 +107,7 @@ def test_other_shells_get_a_script_too(command: Command, monkeypatch: pytest.Mon
 
 
 def test_the_help_of_an_hour_names_the_usual_terms(command: Command) -> None:
-    text, terms = _help(command, "hour-cost"), catalog.ownership()
+    text, terms = _help(command, "gpu-cost"), catalog.ownership()
     for name in (
         "lifetime_years",
         "utilisation",

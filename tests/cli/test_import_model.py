@@ -1,4 +1,4 @@
-"""``inference-econ import-model``: the summary, the YAML file, and what a refusal looks like."""
+"""``inference-econ import``: the summary, the YAML file, and what a refusal looks like."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ GPT_OSS = str(FOLDER / "openai--gpt-oss-20b_config.json")
 
 def test_written_file_is_a_model_of_the_catalogue(command: Command, tmp_path: Path) -> None:
     target = tmp_path / "mine.yaml"
-    result = command("import-model", GPT_OSS, "-o", str(target), "--quiet")
+    result = command("import", GPT_OSS, "-o", str(target), "--quiet")
     assert (result.code, result.err) == (0, "")
     assert ie.model(str(target)) == ie.model(GPT_OSS)
-    assert command("import-model", GPT_OSS, "-o", str(target)).err == f"wrote {target}\n"
+    assert command("import", GPT_OSS, "-o", str(target)).err == f"wrote {target}\n"
 
 
 def test_defaults_of_the_class_are_named_wherever_they_are_counted(command: Command, tmp_path: Path) -> None:
     published = json.loads((FOLDER / "meta-llama--Meta-Llama-3-8B_config.json").read_text())
     config, kept = tmp_path / "config.json", tmp_path / "mine.yaml"
     config.write_text(json.dumps({key: published[key] for key in published if key not in LEFT_OUT}))
-    summary = command("import-model", str(config), "-o", str(kept), "--format", "json", "--quiet")
+    summary = command("import", str(config), "-o", str(kept), "--format", "json", "--quiet")
     said = ["num_key_value_heads 32", "attention_bias false"]
     assert summary.code == 0
     assert list(ie.model(str(kept)).left_out) == said
     for source in (config, kept):  # kept in a file, it is the same model
         text = command("explain", str(source), "h100_sxm", "--tp", "1").said
         assert "leaves out, and defaults of the published class or model are counted: num_key_value_heads 32." in text
-    text = command("import-model", str(config)).said
+    text = command("import", str(config)).said
     assert "are counted: num_key_value_heads 32, attention_bias false." in text
 
 
@@ -44,21 +44,21 @@ def test_refusal_is_one_message_and_leaves_no_file(command: Command, tmp_path: P
     config = {**json.loads(Path(GPT_OSS).read_text(encoding="utf-8")), "model_type": "mystery"}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     target = tmp_path / "out.yaml"
-    result = command("import-model", str(tmp_path), "-o", str(target))
+    result = command("import", str(tmp_path), "-o", str(target))
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"Error: {tmp_path / 'config.json'}: model_type 'mystery' is not understood")
     assert not target.exists()
 
 
 def test_bad_targets(command: Command, tmp_path: Path) -> None:
-    result = command("import-model", GPT_OSS, "-o", str(tmp_path / "nowhere" / "x.yaml"))
+    result = command("import", GPT_OSS, "-o", str(tmp_path / "nowhere" / "x.yaml"))
     assert (result.code, "cannot be written" in result.err) == (2, True)
 
 
 def test_every_model_argument_takes_a_configuration(command: Command) -> None:
-    result = command("models", GPT_OSS, "--format", "json")
+    result = command("show", "model", GPT_OSS, "--format", "json")
     assert json.loads(result.out)["total_parameters"] == 20_914_757_184
-    assert command("models", str(FOLDER)).code == 2
+    assert command("show", "model", str(FOLDER)).code == 2
 
 
 @pytest.fixture
@@ -82,28 +82,28 @@ def test_an_id_is_read_from_the_cache_at_its_main_revision(command: Command, cac
     main = config.parents[2] / "refs" / "main"
     main.parent.mkdir()
     main.write_text("abc123", encoding="utf-8")
-    result = command("import-model", "OpenAI/gpt-oss-20b")
+    result = command("import", "OpenAI/gpt-oss-20b")
     assert (result.code, result.err) == (0, f"reading {config}\n")
     assert "openai/gpt-oss-20b" in result.out
     assert "20,914,757,184" in result.out
-    assert command("import-model", "openai/gpt-oss-20b", "--quiet").err == ""
+    assert command("import", "openai/gpt-oss-20b", "--quiet").err == ""
 
 
 def test_the_cache_may_be_named_itself(
     command: Command, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = _download(tmp_path / "elsewhere", "abc123", Path(GPT_OSS).read_text(encoding="utf-8"))
-    assert command("import-model", "openai/gpt-oss-20b").code == 2
+    assert command("import", "openai/gpt-oss-20b").code == 2
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "elsewhere"))
-    assert command("import-model", "openai/gpt-oss-20b").err == f"reading {config}\n"
+    assert command("import", "openai/gpt-oss-20b").err == f"reading {config}\n"
     assert not cache.exists()
 
 
 def test_an_id_that_was_not_downloaded_says_which_file_to_give(refused: Command, cache: Path) -> None:
-    message = refused("import-model", "example/nothing").err
+    message = refused("import", "example/nothing").err
     assert f"example/nothing: no such file, and {cache} has no config.json of a model with that id; give the" in message
     assert "hf download example/nothing config.json" in message
-    assert "(the catalogue has qwen3_32b, which needs no import)" in refused("import-model", "Qwen/Qwen3-32B").err
+    assert "(the catalogue has qwen3_32b, which needs no import)" in refused("import", "Qwen/Qwen3-32B").err
 
 
 def test_a_path_wins_over_the_cache(command: Command, cache: Path, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_path_wins_over_the_cache(command: Command, cache: Path, tmp_path: Pat
     own = tmp_path / "openai" / "gpt-oss-20b"
     own.mkdir(parents=True)
     (own / "config.json").write_text(Path(GPT_OSS).read_text(encoding="utf-8"), encoding="utf-8")
-    result = command("import-model", "openai/gpt-oss-20b")
+    result = command("import", "openai/gpt-oss-20b")
     assert (result.code, result.err) == (0, "")
 
 
@@ -123,15 +123,15 @@ def unknown(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_an_unknown_block_is_listed_with_its_parameters(command: Command, unknown: str) -> None:
-    shown = command("import-model", unknown)
+    shown = command("import", unknown)
     assert shown.code == 0
     assert "What is unknown" in shown.out and "layers.N.engram.table" in shown.out and "38,400" in shown.out
-    answer = record(command, "import-model", unknown)
+    answer = record(command, "import", unknown)
     assert answer["unknown"] == {"model_type new_moe": 0, "layers.N.engram.table": 38_400}
     assert answer["parameter_parts"]["unknown"] == 38_400
 
 
 def test_a_written_file_keeps_what_is_unknown(command: Command, unknown: str, tmp_path: Path) -> None:
     target = tmp_path / "mine.yaml"
-    assert command("import-model", unknown, "-o", str(target), "--quiet").code == 0
+    assert command("import", unknown, "-o", str(target), "--quiet").code == 0
     assert ie.model(str(target)) == ie.model(unknown)

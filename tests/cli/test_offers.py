@@ -22,7 +22,7 @@ def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def _listed(command: Command, model: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(command("offers", model, "--format", "json").out)
+    found: list[dict[str, Any]] = json.loads(command("list", "offers", model, "--format", "json").out)
     return found
 
 

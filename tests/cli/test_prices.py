@@ -9,11 +9,11 @@ import pytest
 from tests.commands import Command, record
 
 _PAGE = Path(__file__).parents[2] / "docs" / "reference" / "price_table.md"
-_UPDATE = "inference-econ hardware --prices --format markdown -o docs/reference/price_table.md"
+_UPDATE = "inference-econ list gpus --prices --format markdown -o docs/reference/price_table.md"
 
 
 def test_the_document_is_what_the_command_prints(command: Command) -> None:
-    printed = command("hardware", "--prices", "--format", "markdown").out
+    printed = command("list", "gpus", "--prices", "--format", "markdown").out
     assert _PAGE.read_text(encoding="utf-8").strip() == printed.strip(), f"out of date: {_UPDATE}"
 
 

@@ -1,4 +1,4 @@
-"""Options of single commands: explain, fits, speculate, what-if, recommend, and fleets that are billed by machines."""
+"""Options of single commands: explain, fits, speculate, sensitivity, recommend, and bills by machine."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def test_acceptance_from_a_file(command: Command, tmp_path: Path) -> None:
     assert one["speculation"]["acceptance"] == pytest.approx([0.6065306597])
 
 
-VARIED = ("what-if", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--input", "price", "--input", "hbm_bandwidth")
+INPUTS = ("--input", "price", "--input", "hbm_bandwidth")
+VARIED = ("sensitivity", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, *INPUTS)
 
 
 def test_settings_reach_the_question(command: Command) -> None:

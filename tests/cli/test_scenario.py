@@ -17,7 +17,7 @@ SCENARIO: str = tables(Path(__file__))["SCENARIO"]
 
 def test_what_ifs_reach_all_series(command: Command, tmp_path: Path) -> None:
     slow = ("--set", "hardware.hbm_bytes_per_second=1 TB/s")
-    title, _, _, *rows = command("table", "table_1", *slow).out.splitlines()
+    title, _, _, *rows = command("paper", "table", "table_1", *slow).out.splitlines()
     assert title.startswith("Table 1 with hardware.hbm_bytes_per_second=1 TB/s: the fastest point")
     assert rows[0].split()[-2] == "600"
     # What-ifs of a series stand in the place of common ones, and have further ones behind them.
@@ -25,40 +25,41 @@ def test_what_ifs_reach_all_series(command: Command, tmp_path: Path) -> None:
         SCENARIO.replace("{weights: fp8}", "{changes: [model.layers=16]}"), encoding="utf-8"
     )
     speeds = [
-        [row["tokens_per_second_per_user"] for row in record(command, "run", "mine.yaml", *more)["rows"]]
+        [row["tokens_per_second_per_user"] for row in record(command, "paper", "run", "mine.yaml", *more)["rows"]]
         for more in ((), slow)
     ]
     assert all(after < before for before, after in zip(*speeds, strict=True))
-    assert command("figure", "mine.yaml", *slow, "-o", "a.svg").code == 0
+    assert command("paper", "figure", "mine.yaml", *slow, "-o", "a.svg").code == 0
     assert "with hardware.hbm_bytes_per_second=1 TB/s" in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("verb", ["run", "table"])
 def test_csv_and_markdown(command: Command, verb: str, tmp_path: Path) -> None:
-    text = command(verb, "paper/table_1", "--format", "csv").out
+    asked = ("paper", verb, "paper/table_1")
+    text = command(*asked, "--format", "csv").out
     assert list(csv.reader(io.StringIO(text)))[1] == ["Llama 3 8B", "966", "11"]
-    assert command(verb, "paper/table_1", "--format", "markdown").out.splitlines()[2] == "| Llama 3 8B | 966 | 11 |"
-    outcome = command(verb, "paper/table_1", "--format", "csv", "-o", "t.csv")
+    assert command(*asked, "--format", "markdown").out.splitlines()[2] == "| Llama 3 8B | 966 | 11 |"
+    outcome = command(*asked, "--format", "csv", "-o", "t.csv")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "wrote t.csv\n")
     assert (tmp_path / "t.csv").read_text(encoding="utf-8") == text
 
 
 def test_figure_writes_beside_the_user(command: Command, tmp_path: Path) -> None:
-    outcome = command("figure", "paper/figure_2")
+    outcome = command("paper", "figure", "paper/figure_2")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "wrote figure_2.svg\n")
-    outcome = command("figure", "paper/figure_2", "-o", "other.png", "--quiet")
+    outcome = command("paper", "figure", "paper/figure_2", "-o", "other.png", "--quiet")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
     assert {path.name for path in tmp_path.iterdir()} == {"figure_2.svg", "other.png"}
 
 
 def test_a_users_scenario(command: Command, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(SCENARIO, encoding="utf-8")
-    outcome = command("run", "mine.yaml", "--plot", "mine.svg")
+    outcome = command("paper", "run", "mine.yaml", "--plot", "mine.svg")
     assert outcome.code == 0
     assert "Mine: the point that maximises speed^3 / cost of each series" in outcome.out
     assert "8 bits" in outcome.out
     assert "8 bits" in (tmp_path / "mine.svg").read_text(encoding="utf-8")
-    assert command("figure", "mine.yaml").err == "wrote mine.svg\n"
+    assert command("paper", "figure", "mine.yaml").err == "wrote mine.svg\n"
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few")
 def test_reproduce_fills_a_folder_and_reports_cell_by_cell(command: Command, tmp_path: Path) -> None:
-    outcome = command("reproduce", "--folder", "out")
+    outcome = command("paper", "reproduce", "--folder", "out")
     assert outcome.code == 0
     assert "Reproduction of Erdil (2025), Tables 1-6" in outcome.out
     assert "10 of 10 printed cells match." in outcome.out

@@ -1,18 +1,14 @@
-"""How answers are shown: forms, files, widths without a broken word, and what quiet leaves out."""
+"""How answers are shown: forms, files, colours and what --quiet leaves out. tests/golden holds widths."""
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.commands import Command
-from tests.reading import tables
 
 SUBJECT = ("frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 4)
 
@@ -29,7 +25,7 @@ def test_quiet_leaves_the_drawing_and_remarks_out(command: Command) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [SUBJECT, ("explain", "llama_3_8b", "h100_sxm"), ("table", "paper/table_1")],
+    [SUBJECT, ("explain", "llama_3_8b", "h100_sxm"), ("paper", "table", "paper/table_1")],
     ids=["frontier", "explain", "scenario"],
 )
 @pytest.mark.parametrize(
@@ -151,38 +147,3 @@ def test_colour_follows_the_usual_variables(command: Command, monkeypatch: pytes
     assert _has_codes(command)
     monkeypatch.setenv("TERM", "dumb")
     assert not _has_codes(command)
-
-
-WIDTHS = (80, 100, 140)
-_NEXT = "=== next ===\n"
-TABLES: dict[str, str] = tables(Path(__file__))["TABLES"]
-
-
-@pytest.fixture
-def shown(command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[int, str]]:
-    """Calculates an answer once, and prints its tables in several widths."""
-    show = importlib.import_module("inference_econ_cli.show")
-    emit = show.emit
-
-    def run(*arguments: object, widths: tuple[int, ...]) -> dict[int, str]:
-        def print_all(page: Any, output: Any, asked: Any) -> None:
-            for width in widths:
-                monkeypatch.setenv("COLUMNS", str(width))
-                emit(page, output._replace(quiet=True), asked)
-                sys.stdout.write(_NEXT)
-
-        monkeypatch.setattr(show, "emit", print_all)
-        outcome = command(*arguments)
-        assert (outcome.code, outcome.err) == (0, ""), outcome
-        return dict(zip(widths, outcome.out.split(_NEXT), strict=False))
-
-    return run
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_tables_fit_and_break_no_word(shown: Callable[..., dict[int, str]], name: str) -> None:
-    texts = shown(*TABLES[name].split(), widths=(*WIDTHS, 2000))
-    whole = set(re.split(r"[\s/._]+", texts.pop(2000)))
-    for width, text in texts.items():
-        assert max(map(len, text.splitlines())) <= width, text
-        assert set(re.split(r"[\s/._]+", text)) <= whole | {"─" * len(line) for line in text.splitlines()}

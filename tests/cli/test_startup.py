@@ -52,7 +52,7 @@ def test_help_and_wrong_names_load_nothing_heavy(arguments: list[str], code: int
     assert loaded & HEAVY <= ({"pydantic", "yaml"} if "unknown" in answer else set())
 
 
-@pytest.mark.parametrize("question", ["hardware h100_sxm", "frontier llama_3_8b h100_sxm --instance-gpus 1"])
+@pytest.mark.parametrize("question", ["show gpu h100_sxm", "frontier llama_3_8b h100_sxm --instance-gpus 1"])
 def test_an_answer_without_a_picture_loads_no_drawing(tmp_path: Path, question: str) -> None:
     process = _process(*question.split(), folder=tmp_path)
     assert process.returncode == 0
@@ -152,7 +152,7 @@ def test_an_interrupt_is_told_in_a_word(command: Command, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(scenario, "run", interrupted)
-    outcome = command("run", "paper/table_1", "-o", "a.txt")
+    outcome = command("paper", "run", "paper/table_1", "-o", "a.txt")
     assert (outcome.code, outcome.out, outcome.err.strip()) == (130, "", "stopped")
     assert not Path("a.txt").exists()
 
@@ -191,7 +191,7 @@ def _lasting(monkeypatch: pytest.MonkeyPatch, terminal: _Terminal) -> None:
 def test_a_bar_shows_while_work_lasts(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = _terminal(monkeypatch)
     _lasting(monkeypatch, terminal)
-    assert command("table", "paper/table_1").code == 0
+    assert command("paper", "table", "paper/table_1").code == 0
     assert "GPT-4" in terminal.getvalue()  # the last series that was worked on
 
 
@@ -202,7 +202,7 @@ def test_a_bar_waits_for_a_second_and_is_never_there_where_it_must_be_quiet(
     show = importlib.import_module("inference_econ_cli.show")
     for after, arguments in ((1e6, ()), (0.0, ("--quiet",))):
         monkeypatch.setattr(show, "_BAR_AFTER_SECONDS", after)
-        assert command("table", "paper/table_1", *arguments).code == 0
+        assert command("paper", "table", "paper/table_1", *arguments).code == 0
         assert terminal.getvalue() == ""
 
 

@@ -20,9 +20,9 @@ def _files(tmp_path: Path) -> None:
 
 
 def test_a_trace_is_drawn_and_fitted(command: Command, tmp_path: Path) -> None:
-    outcome = command("traffic", "mooncake.jsonl", "-o", "mine.yaml", "--plot", "mine.svg")
+    outcome = command("show", "traffic", "mooncake.jsonl", "-o", "mine.yaml", "--plot", "mine.svg")
     assert outcome.code == 0
     assert "wrote mine.yaml" in outcome.err
     assert (tmp_path / "mine.svg").read_text().startswith("<svg")
     assert ie.traffic(tmp_path / "mine.yaml").requests.isl.mean == pytest.approx(1131)
-    assert "mine.yaml" in command("traffic", "mine.yaml").out
+    assert "mine.yaml" in command("show", "traffic", "mine.yaml").out

@@ -9,10 +9,12 @@ import click
 from hypothesis import strategies as st
 
 from inference_econ.requests import kinds
-from tests.fuzz.judged import Case, main
+from tests.commands import parsers
+from tests.fuzz.judged import Case
 from tests.reading import tables
 
 #: Commands, with what each needs; small instances, so that many are tried in a few seconds.
+PARSERS = parsers()
 COMMANDS: dict[str, list[str]] = tables(Path(__file__))["COMMANDS"]
 #: Others to ask about, in the place of the model and of the chip.
 MODELS = ("llama_3_8b", "mixtral_8x7b", "deepseek_v3", "gpt_oss_20b", "paper/gpt_4", "qwen3_next_80b_a3b")
@@ -68,10 +70,10 @@ def cases(draw: st.DrawFn) -> Case:
         needed = [others.get(word, word) for word in needed]
     options = [
         option
-        for option in main.app.commands[name].params
+        for option in PARSERS[name].params
         if isinstance(option, click.Option) and option.name not in LEFT_OUT and option.opts[0] not in needed
     ]
-    line = [name, *needed]
+    line = [*name.split(), *needed]
     for option in draw(st.lists(st.sampled_from(options), min_size=1, max_size=4, unique=True)):
         line.append(option.opts[0])
         if not option.is_flag:

@@ -58,7 +58,8 @@ def test_an_overflow_that_no_bound_foresaw_is_one_message(monkeypatch: pytest.Mo
         (nothing, "too large or too small to calculate with; give others (division by zero)"),
         (large, "this takes more memory than there is; ask for less"),
     ):
-        monkeypatch.setattr(main.app, "commands", {"explain": click.Command("explain", callback=what)})
+        made = click.Command("explain", callback=what)
+        monkeypatch.setattr(main.app, "get_command", lambda *_, made=made: made)
         code, out, err = run(("explain",))
         assert (code, out) == (2, "")
         assert err.startswith("Error: ")

@@ -6,12 +6,16 @@ After an intended change, ``sh run.sh golden [WORD...]`` renews them; the commit
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from benchmarks import pages
+from inference_econ.report.page import Page
 
+#: Widths in which tables must fit [characters].
+WIDTHS = (80, 100, 140)
 DIGESTS = json.loads((pages.GOLDEN / "digests.json").read_text(encoding="utf-8"))
 
 
@@ -27,8 +31,27 @@ def test_every_page_has_a_command() -> None:
     assert files == pages.COMMANDS.keys() == DIGESTS.keys()
 
 
-@pytest.mark.parametrize("key", pages.COMMANDS)
+#: Pages that take more than five seconds; parts of them have pages of their own, or tests of their numbers.
+LONG = {"claims", "paper_table_3"}
+
+
+def _tried(key: str) -> object:
+    return pytest.param(key, marks=[pytest.mark.long] if key in LONG else [])
+
+
+@pytest.mark.parametrize("key", map(_tried, pages.COMMANDS))
 def test_a_command_shows_its_golden_page(key: str) -> None:
-    text, digests = pages.golden(pages.COMMANDS[key])
+    answer = pages.ask(pages.COMMANDS[key])
+    text, digests = pages.golden(answer)
     assert text == (pages.GOLDEN / "pages" / f"{key}.txt").read_text(encoding="utf-8")
     assert digests == DIGESTS[key]
+    if isinstance(answer, Page):
+        _fit_and_break_no_word(answer)
+
+
+def _fit_and_break_no_word(page: Page) -> None:
+    widest, *texts = pages.tables(page, (2000, *WIDTHS))
+    whole = set(re.split(r"[\s/._]+", widest))
+    for width, text in zip(WIDTHS, texts, strict=True):
+        assert max(map(len, text.splitlines())) <= width, text
+        assert set(re.split(r"[\s/._]+", text)) <= whole | {"─" * len(line) for line in text.splitlines()}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import operator
 
 import pytest
 
+from inference_econ._named import named
 from inference_econ.inputs import Settings, catalog
 from inference_econ.inputs.options import GROUPS, OPTIONS, WHAT_IFS
 from inference_econ.requests import tables
 from inference_econ.requests.request import FIELDS
+from tests.commands import parsers
 
 #: Settings that commands take as arguments, or by several options.
 _NOT_OPTIONS = {"model", "hardware", "arrangement", "speculate", "sampling"}
@@ -29,8 +30,7 @@ def test_options_that_are_what_ifs_name_fields() -> None:
 
 
 def test_commands_have_options_as_the_table_spells_them() -> None:
-    commands = importlib.import_module("inference_econ_cli.main").app.commands.values()
-    spelled = {parameter.name: parameter.opts for command in commands for parameter in command.params}
+    spelled = {parameter.name: parameter.opts for command in parsers().values() for parameter in command.params}
     for option in OPTIONS.values():
         assert option.spelled in spelled[option.name]
 
@@ -45,8 +45,9 @@ def test_names_of_sets_are_no_options() -> None:
 @pytest.mark.parametrize("name", tables.COMMANDS)
 def test_functions_take_each_option_or_their_request_has_it(name: str) -> None:
     command = tables.COMMANDS[name]
-    function = command.load()
-    own = set(function.__annotations__) - {"request", "return"}
+    functions = [command.load(), *map(named, command.variants.values())]
+    own = {name for function in functions for name in function.__annotations__} - {"request", "return"}
+    own |= set(command.variants) & set(command.parameters)
     assert own <= set(command.parameters)
     # The models of a comparison are among its settings.
     assert set(command.parameters) - own - set(FIELDS) <= {*tables.SHOWN, "yes", "models"}

@@ -151,5 +151,5 @@ def test_the_page_of_assumptions_is_what_the_fields_say() -> None:
     assert "| `overlap` | `step`, `operator`, `none` | Times that hide behind each other" in page
     kept = Path(__file__).parents[2] / "docs" / "reference" / "assumptions.md"
     assert kept.read_text(encoding="utf-8") == page, (
-        "inference-econ schema assumptions --page -o docs/reference/assumptions.md"
+        "inference-econ show schema assumptions --page -o docs/reference/assumptions.md"
     )

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from benchmarks import transcripts
+from tests.commands import parsers
 from tests.reading import tables
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ SCRIPT = ROOT / "action" / "compare_costs.py"
 
 def test_the_container_listens_where_it_says_as_nobody() -> None:
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
-    serve = importlib.import_module("inference_econ_cli.main").app.commands["serve"]
+    serve = parsers()["serve"]
     (port,) = (parameter.default for parameter in serve.params if parameter.name == "port")
     assert f"EXPOSE {port}" in lines
     assert f'CMD ["serve", "--host", "0.0.0.0", "--port", "{port}"]' in lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from benchmarks import transcripts
 from benchmarks.transcripts import Transcript
+from tests.commands import parsers
 from tests.reading import tables
 
 TEXT = (transcripts.ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,8 +58,7 @@ def test_python_runs(block: str) -> None:
 
 def test_flags_in_the_text_exist() -> None:
     named = {flag for code in re.findall(r"`([^`\n]+)`", TEXT) for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)}
-    app = importlib.import_module("inference_econ_cli.main").app
-    options = [option for command in app.commands.values() for option in command.params]
+    options = [option for command in parsers().values() for option in command.params]
     assert named
     spelled = {"--version", "--help", *(word for option in options for word in (*option.opts, *option.secondary_opts))}
     assert named <= spelled

@@ -106,7 +106,9 @@ class AgentSessions:
         if most is not None and self.longest > most:
             shipped = self.name in catalog.names("traffic")
             start = (
-                f"write {self.name} to a file ('inference-econ traffic {self.name} -o mine.yaml'), " if shipped else ""
+                f"write {self.name} to a file ('inference-econ show traffic {self.name} -o mine.yaml'), "
+                if shipped
+                else ""
             )
             end = ", and name the file in its place (--traffic mine.yaml)" if shipped else ""
             raise InputError(

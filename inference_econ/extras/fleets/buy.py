@@ -287,7 +287,7 @@ def dollars_per_request(api: Mapping[str, Mapping[str, float]], requests: Reques
     if not api:
         raise InputError(
             "no offer is recorded of the model; give --api-prices input=0.6,output=0.6, or take a snapshot: "
-            "inference-econ offers --refresh FILE",
+            "inference-econ list offers --refresh FILE",
             option="api_prices",
         )
     counts = {"input": requests.new_tokens, "cached_input": requests.cached, "output": requests.osl.mean}

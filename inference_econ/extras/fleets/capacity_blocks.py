@@ -204,7 +204,7 @@ def lots(
     if unpriced:
         note(
             f"owned {', '.join(unpriced)}, of which no price of a purchase is listed: "
-            "'inference-econ hour-cost HARDWARE --purchase USD' says what an hour costs, which --price takes"
+            "'inference-econ gpu-cost HARDWARE --purchase USD' says what an hour costs, which --price takes"
         )
     return tuple(every_lot)
 

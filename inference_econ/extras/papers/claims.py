@@ -470,7 +470,7 @@ def _named(name: str, shipped: Mapping[str, Scenario]) -> Scenario:
         near = difflib.get_close_matches(name, [*ids, *shipped], n=4, cutoff=0.7)
         near += [claim_id for claim_id in ids if name and name in claim_id and claim_id not in near]
         hint = f"did you mean {', '.join(near[:4])}?" if near else f"of a publication: {', '.join(shipped)}"
-        raise InputError(f"unknown claim {name!r}; {hint} ('inference-econ claims' lists all)") from error
+        raise InputError(f"unknown claim {name!r}; {hint} ('inference-econ paper claims' lists all)") from error
     _ask(scenario)
     return scenario
 
@@ -479,7 +479,7 @@ def _ask(scenario: Scenario) -> ClaimsAsk:
     if not isinstance(scenario.ask, ClaimsAsk):
         raise InputError(
             f"{scenario.name} has no claims: it is a scenario of the kind {scenario.ask.kind!r}; "
-            "'inference-econ run' answers it"
+            "'inference-econ paper run' answers it"
         )
     return scenario.ask
 

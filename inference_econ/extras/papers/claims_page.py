@@ -23,7 +23,7 @@ _LEGEND = f"{'; '.join(f'{basis}: ours under {name}' for basis, name in BASES.it
 _WRITTEN = """\
 # Claims beside our numbers
 
-Written by `inference-econ claims --format markdown -o docs/evidence/claims.md`, which computes every number of ours
+Written by `inference-econ paper claims --format markdown -o docs/evidence/claims.md`. It computes all numbers of ours
 again. Published: what a publication says, with how far ours may be beyond it. Paper: ours under published constants,
 which are the preset of Erdil (2025), and of KV-Runahead the rates that its own times fix. Today: ours under the
 profiles that predictions rest on.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def sweep(request: Request, study: str, folder: str, jobs: int | None) -> Page:
     """Answer every combination of models, chips, formats, traffics and prices into a folder of Parquet files.
 
-    STUDY is a scenario of the kind 'sweep': a name (see 'inference-econ scenarios') or a path. A sweep can be stopped
+    STUDY is a scenario of the kind 'sweep': a name (see 'list scenarios') or a path. A sweep can be stopped
     at any moment; the same command goes on where it was. Any program that reads Parquet can read the folder.
     """
     from inference_econ.extras.sweeps import page

@@ -124,7 +124,9 @@ def _deployment(question: Command, shown: State, row: Mapping[str, str], point: 
     recipe = {"engine": row["engine"] or engine, "kv": row["kv"] or point.get("kv", "")}
     if not shown.shared["speculation"] and "acceptance" in options:
         recipe |= {proposer: "true", "draft_length": point.get("draft_length", "")} if proposer else {}
-    point_options = {**recipe, "batch": point.get("batch", ""), "to": engine, "datasets": point.get("file", "")}
+    point_options = {**recipe, "batch": point.get("batch", ""), "datasets": point.get("file", "")}
+    if question.name == "launch":
+        point_options["to"] = engine
     degrees = {name: point.get(name, "") for name in DEGREES}
     pools = bool(point.get("apart"))
     if pools and "apart" in options:

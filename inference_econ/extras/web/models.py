@@ -24,7 +24,7 @@ class _Request(BaseModel):
 def request_model(question: Command) -> type[BaseModel]:
     """The model of a question's requests."""
     fields: dict[str, Any] = {option.field: (_annotation(option), _field(option)) for option in question.asked}
-    name = "".join(part.capitalize() for part in question.name.split("-"))
+    name = "".join(part.capitalize() for part in question.slug.split("-"))
     model = create_model(f"{name}Question", __base__=_Request, **fields)
     model.__doc__ = question.text
     return model

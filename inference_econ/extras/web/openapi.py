@@ -41,10 +41,10 @@ def document(questions: Mapping[str, Command], models: Mapping[str, type[BaseMod
     paths: dict[str, Any] = {"/api/v1/texts": {"post": kept}}
     parameters: dict[str, Any] = {}
     for question in questions.values():
-        request_name = models[question.name].__name__
+        request_name = models[question.slug].__name__
         properties = schemas["$defs"][request_name]["properties"]
         named = {
-            f"{question.name}.{option.field}": _parameter(option, properties[option.field]) for option in question.asked
+            f"{question.slug}.{option.field}": _parameter(option, properties[option.field]) for option in question.asked
         }
         parameters |= named
         paths |= _paths(question, request_name, [{"$ref": f"{_PARAMETERS}{name}"} for name in named])
@@ -60,12 +60,13 @@ def _answer(question: str) -> str:
     return f"{question}Answer"
 
 
-def _answered(question: str) -> dict[str, Any]:
+def _answered(question: Command) -> dict[str, Any]:
     """Return the schema of what comes back as JSON."""
     answered: dict[str, Any] = _base()["Answer"]
-    if question not in schema.questions():
+    records = [{"$ref": f"{_SCHEMAS}{_answer(name)}"} for name in question.records if name in schema.questions()]
+    if not records:
         return answered
-    record = {"answer": {"$ref": f"{_SCHEMAS}{_answer(question)}"}}
+    record = {"answer": records[0] if len(records) == 1 else {"anyOf": records}}
     return {**answered, "properties": {**answered["properties"], **record}}
 
 
@@ -74,18 +75,18 @@ def _paths(question: Command, request_name: str, parameters: Sequence[Mapping[st
     content = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}{request_name}"}}}
     texts = {"summary": question.summary, "description": question.text}
     body = {"requestBody": {"required": True, "content": content}}
-    responses = _replies([_JSON], _answered(question.name))
-    got = {"operationId": f"get_{question.name}", **texts, "parameters": parameters, "responses": responses}
-    sent = {"operationId": f"ask_{question.name}", **texts, **body, "responses": responses}
+    responses = _replies([_JSON], _answered(question))
+    got = {"operationId": f"get_{question.slug}", **texts, "parameters": parameters, "responses": responses}
+    sent = {"operationId": f"ask_{question.slug}", **texts, **body, "responses": responses}
     file = {
-        "operationId": f"file_{question.name}",
+        "operationId": f"file_{question.slug}",
         **texts,
         "parameters": [dict(_FORM), *parameters],
         "responses": _replies(sorted({media.partition(";")[0] for media in MEDIA.values()}), {}),
     }
     return {
-        f"/api/v1/{question.name}": {"get": got, "post": sent},
-        f"/api/v1/{question.name}.{{form}}": {"get": file},
+        f"/api/v1/{question.slug}": {"get": got, "post": sent},
+        f"/api/v1/{question.slug}.{{form}}": {"get": file},
     }
 
 

@@ -65,7 +65,7 @@ class RefusedError(InputError):
 
 def questions() -> Mapping[str, Command]:
     """All commands that others may ask, by name."""
-    return {name: command for name, command in COMMANDS.items() if "served" in command.doors}
+    return {command.slug: command for command in COMMANDS.values() if "served" in command.doors}
 
 
 def answer(name: str, fields: Fields) -> Answer:
@@ -76,7 +76,7 @@ def answer(name: str, fields: Fields) -> Answer:
     RefusedError
         If an option cannot be used, or nothing fits.
     """
-    command = COMMANDS[name]
+    command = questions()[name]
     remarks = _remarks(command, fields)
     given = {
         option.name: _whole(fields[option.field]) for option in command.asked if fields.get(option.field) is not None
@@ -88,7 +88,7 @@ def answer(name: str, fields: Fields) -> Answer:
             asked, answered = _answered(command, given)
     # A number of milliseconds stays one, in the digits in which it was given.
     typed = command.typed({key: repr(value) if isinstance(value, float) else value for key, value in given.items()})
-    line = shlex.join(["inference-econ", name, *typed])
+    line = shlex.join(["inference-econ", *command.name.split(), *typed])
     if isinstance(answered, str):
         return Answer(line, text=answered, remarks=remarks)
     from inference_econ import report

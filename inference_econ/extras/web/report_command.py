@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,8 @@ import inference_econ as ie
 from inference_econ.errors import InputError
 from inference_econ.records import saved
 from inference_econ.records.plain import json_text
-from inference_econ.requests import COMMANDS, Request
-from inference_econ.requests.tables import SHOWN
+from inference_econ.requests import COMMANDS, Command, Request
+from inference_econ.requests.tables import SHOWN, command_of, is_command
 
 if TYPE_CHECKING:
     from inference_econ.extras.web import document
@@ -53,7 +52,7 @@ def _answer(request: Request, text: str, to: str | None) -> document.Asked:
     if text and Path(text).is_dir():
         return _swept(text)
     words = _words(text)
-    return _answered(request, ["run", *words] if len(words) == 1 and words[0] not in COMMANDS else words, to)
+    return _answered(request, ["paper", "run", *words] if len(words) == 1 and not is_command(words[0]) else words, to)
 
 
 def _words(text: str) -> list[str]:
@@ -83,7 +82,7 @@ def _answered(request: Request, words: Sequence[str], to: str | None) -> documen
     from inference_econ.report.page import Page
     from inference_econ.report.pages import page as page_of
 
-    _check_reported(words[0])
+    _check_reported(request, words)
     asked = request.host.parse([*words, *(["--quiet"] if request.quiet else [])])
     stray = next((name for name in SHOWN if name != "quiet" and name in asked.given), None)
     if stray is not None:
@@ -98,24 +97,23 @@ def _answered(request: Request, words: Sequence[str], to: str | None) -> documen
     return document.Asked(page, shlex.join([_PROGRAM, *words]), (), to or named)
 
 
-def _check_reported(name: str) -> None:
-    """Reject what is not a command that answers a question.
+def _check_reported(request: Request, words: Sequence[str]) -> Command:
+    """Find the command, and reject one that answers no question.
 
     Raises
     ------
     InputError
-        If there is none of that name, or it answers none.
+        If there is no such command, or it answers none.
     """
-    if name == "report":
+    command, _ = command_of(words, request.tell)
+    if command.name == "report":
         raise InputError("a report in a report: give what is asked itself, without 'report'")
-    reported = [row.name for row in COMMANDS.values() if "reported" in row.doors]
-    if name in reported:
-        return
-    if name in COMMANDS:
-        raise InputError(f"{name!r} answers no question that a report could show; these do: {', '.join(reported)}")
-    near = difflib.get_close_matches(name, reported, 1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    raise InputError(f"no command {name!r}; {meant}A report shows {', '.join(reported)}")
+    if "reported" not in command.doors:
+        reported = [row.name for row in COMMANDS.values() if "reported" in row.doors]
+        raise InputError(
+            f"{command.name!r} answers no question that a report could show; these do: {', '.join(reported)}"
+        )
+    return command
 
 
 def _swept(folder: str) -> document.Asked:
@@ -141,8 +139,10 @@ def _saved(request: Request, path: str, to: str | None) -> document.Asked:
         If the file is no answer, or one of another release.
     """
     answer = saved.question(path)
-    _check_reported(answer.kind)
-    words = [answer.kind, *COMMANDS[answer.kind].typed(answer.options)]
+    command, options = _check_reported(request, [answer.kind]), dict(answer.options)
+    if command.name == "sensitivity" and "names" not in options:  # written as 'what-if'
+        options["names"] = [options.pop("model", ""), options.pop("hardware", "")]
+    words = [*command.name.split(), *command.typed(options)]
     try:
         request.host.parse(words)
     except InputError as error:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import sys
 
 from inference_econ import _missing
-from inference_econ.requests import Request
+from inference_econ.requests import Request, refuse
 
 
 def serve(request: Request, host: str, port: int) -> None:
     """Serve a page to explore with the browser of this machine, and a JSON API (/openapi.json), until Ctrl-C.
 
-    Nobody else reaches it, unless --host gives another address than 127.0.0.1: it asks for no password.
-    """
+    Other machines cannot reach it, unless --host gives another address than 127.0.0.1: it asks for no password.
+
+    With --mcp it serves an assistant instead: the same questions as tools of the Model Context Protocol, over standard
+    input and output. An assistant starts it with settings such as these:
+
+    \b
+      {"mcpServers": {"inference-econ": {"command": "inference-econ", "args": ["serve", "--mcp"]}}}
+    """  # noqa: D301
     with _missing.needed("explorer"):
         from inference_econ.extras.web import application, is_loopback, listening, prepare, run
 
@@ -29,22 +35,10 @@ def serve(request: Request, host: str, port: int) -> None:
             run(app, listener)
 
 
-_HELP = """Let an assistant ask: questions as tools of the Model Context Protocol, over standard input and output.
-
-Its tools are the questions of this command line with the same options, and answer with tables. An assistant starts it
-by settings such as these:
-
-\b
-  {"mcpServers": {"inference-econ": {"command": "inference-econ", "args": ["mcp"]}}}
-"""
-
-
-def mcp() -> None:
-    """See the help."""
+def mcp(request: Request) -> None:
+    """Serve an assistant over standard input and output."""
+    refuse(filter(request.is_given, ("host", "port", "quiet")), "{} is of the page; leave it out with --mcp")
     with _missing.needed("mcp"):
         from inference_econ.extras.web import talk, tools
 
         talk(tools())
-
-
-mcp.__doc__ = _HELP

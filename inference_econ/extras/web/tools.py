@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _INSTRUCTIONS = (
     "What it costs, and how fast it goes, to serve language models: predictions of a roofline and latency model that "
-    "is fitted to measured servers. Names of models, chips, engines and presets are listed by the tools models, "
-    "hardware, engines and assumptions. Times without a unit are milliseconds, prices are US dollars. Answers are "
-    "tables; say what stands below them, above all warnings."
+    "is fitted to measured servers. Names of models, GPUs, engines and presets are listed by the tools list-models, "
+    "list-gpus, list-engines and list-assumptions. Times without a unit are milliseconds, prices are US dollars. "
+    "Answers are tables; quote the notes below them, and warnings in any case."
 )
 
 
@@ -37,9 +37,9 @@ def tools(limits: WorkerLimits | None = None) -> Server[Any]:
         How much is done at most.
     """
     asked = questions().values()
-    models = {question.name: request_model(question) for question in asked}
+    models = {question.slug: request_model(question) for question in asked}
     listed = [
-        types.Tool(name=question.name, description=question.text, input_schema=brief_schema(models[question.name]))
+        types.Tool(name=question.slug, description=question.text, input_schema=brief_schema(models[question.slug]))
         for question in asked
     ]
 

@@ -251,8 +251,8 @@ _OFFERS = {
     "source": "source",
 }  # fmt: skip
 _OF_OFFERS = (
-    "The last recorded day of each offer, cheapest output first. 'inference-econ offers --refresh FILE' adds today's: "
-    "the JSON of models.dev, or a CSV of one's own. --json says where in its source each stands.",
+    "The last recorded day of each offer, cheapest output first. 'inference-econ list offers --refresh FILE' adds "
+    "today's: the JSON of models.dev, or a CSV of one's own. --json says where in its source each stands.",
 )
 
 

@@ -113,8 +113,8 @@ def test_shipped_sessions_beyond_a_model_are_written_to_a_file_to_be_changed(com
     words = ("load", "qwen3_32b", "h100_sxm", "--tp", 2, "--dp", 1, "--pp", 1, "--agents", 2, "--traffic")
     said = command(*words, "coding_agent").warned
     assert "sessions of coding_agent grow to 120,000 tokens, beyond the 40,960 that Qwen3 32B was made for" in said
-    assert "'inference-econ traffic coding_agent -o mine.yaml'" in said and ".yaml:" not in said
-    assert command("traffic", "coding_agent", "-o", "mine.yaml").code == 0
+    assert "'inference-econ show traffic coding_agent -o mine.yaml'" in said and ".yaml:" not in said
+    assert command("show", "traffic", "coding_agent", "-o", "mine.yaml").code == 0
     assert ie.Agents.of("mine.yaml").spec == ie.Agents.of("coding_agent").spec
     written = (tmp_path / "mine.yaml").read_text(encoding="utf-8")
     (tmp_path / "mine.yaml").write_text(written.replace("compacts_at: 120000", "compacts_at: 40960"), encoding="utf-8")

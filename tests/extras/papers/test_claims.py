@@ -45,7 +45,7 @@ def _ours(name: str) -> dict[str, float]:
 def test_the_page_of_the_documents_is_what_is_computed_now(ledger: Ledger) -> None:
     page = Path(__file__).parents[3] / "docs" / "evidence" / "claims.md"
     assert page.read_text(encoding="utf-8") == ClaimsPage(ledger).markdown(), (
-        "inference-econ claims --format markdown -o docs/evidence/claims.md"
+        "inference-econ paper claims --format markdown -o docs/evidence/claims.md"
     )
 
 

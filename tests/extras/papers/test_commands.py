@@ -8,12 +8,12 @@ from tests.commands import Command, record
 
 
 def test_those_that_do_not_hold(command: Command, refused: Command) -> None:
-    claims = record(command, "claims", "seeds/claims_note")["claims"]
-    unmet = record(command, "claims", "seeds/claims_note", "--unmet")["claims"]
+    claims = record(command, "paper", "claims", "seeds/claims_note")["claims"]
+    unmet = record(command, "paper", "claims", "seeds/claims_note", "--unmet")["claims"]
     assert unmet == [claim for claim in claims if claim["verdict"] != "holds"]
     assert len(unmet) == 3
     holding = next(claim["id"] for claim in claims if claim["verdict"] == "holds")
-    said = refused("claims", holding, "--unmet").warned
+    said = refused("paper", "claims", holding, "--unmet").warned
     assert "--unmet: every claim holds (1 of them); ask without it" in said
 
 
@@ -32,4 +32,4 @@ def test_a_file_of_ones_own(command: Command) -> None:
         "sources: {ask: {ref: user, where: me, kind: assumed}}\n",
         encoding="utf-8",
     )
-    assert "cache  131.1 kB   131.1 kB  131.1 kB  holds" in command("claims", "mine.yaml").out
+    assert "cache  131.1 kB   131.1 kB  131.1 kB  holds" in command("paper", "claims", "mine.yaml").out

@@ -40,10 +40,10 @@ def test_what_cannot_be_asked_is_refused(swept: Command, arguments: list[str], m
 
 
 def test_run_and_figure_answer_small_sweeps_too(swept: Command) -> None:
-    run = record(swept, "run", "study.yaml")
+    run = record(swept, "paper", "run", "study.yaml")
     assert run["combinations"] == 12
     assert run["cheapest"] == record(swept, "sweep", "study.yaml", "-o", "out", "--quiet")["cheapest"]
-    assert swept("figure", "study.yaml", "-o", "figure.svg").code == 0
+    assert swept("paper", "figure", "study.yaml", "-o", "figure.svg").code == 0
     assert "llama_3_70b" in Path("figure.svg").read_text()
 
 

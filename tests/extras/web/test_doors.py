@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from starlette.testclient import TestClient
 
 FIELDS: dict[str, dict[str, Any]] = tables(Path(__file__))["FIELDS"]
+SLUGS: dict[str, str] = tables(Path(__file__))["SLUGS"]
 
 
 def test_every_question_that_http_has_is_here() -> None:
-    assert {small.QUESTIONS.get(name, name) for name in FIELDS} == set(questions())
+    assert {SLUGS.get(name, name) for name in FIELDS} == set(questions())
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_all_doors_say_the_same(
     client: TestClient, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
 ) -> None:
-    reply = client.post(f"/api/v1/{small.QUESTIONS.get(name, name)}", json=FIELDS[name])
+    reply = client.post(f"/api/v1/{SLUGS.get(name, name)}", json=FIELDS[name])
     assert reply.status_code == 200, reply.text
     command, answer = reply.json()["command"], reply.json().get("answer")
     form = [] if answer is None else ["--json"]

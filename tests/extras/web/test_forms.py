@@ -46,7 +46,7 @@ def test_what_has_no_such_form_says_so(client: TestClient) -> None:
     assert "scenarios hold questions of frontier and compare" in reply.json()["error"]["message"]
     reply = client.get("/api/v1/launch.csv?model=llama_3_8b&hardware=h100_sxm&to=vllm")
     assert "ask for it as .txt or .json" in reply.json()["error"]["message"]
-    assert client.get("/api/v1/models.svg").status_code == 422
+    assert client.get("/api/v1/list-models.svg").status_code == 422
 
 
 def test_a_question_asked_again_is_answered_from_memory(client: TestClient) -> None:

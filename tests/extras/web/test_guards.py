@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ from starlette.testclient import TestClient
 
 from inference_econ.extras.web import guards, questions
 from inference_econ.requests.tables import LEFT_OUT
+from tests.commands import parsers
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -72,9 +72,9 @@ def test_all_addresses_of_a_machine_are_its_names_where_it_listens_at_all() -> N
 
 
 def test_options_of_questions_are_those_of_commands() -> None:
-    app = importlib.import_module("inference_econ_cli.main").app
-    for name, question in questions().items():
-        params = app.commands[name].params
+    commands = parsers()
+    for question in questions().values():
+        params = commands[question.name].params
         typed = {spelling for parameter in params for spelling in parameter.opts if spelling.startswith("--")}
         asked = {f"--{option.field.replace('_', '-')}" for option in question.asked}
         assert typed - asked <= {*LEFT_OUT, "--hardware"}

@@ -26,11 +26,11 @@ def error_of(client: TestClient, question: str, **fields: Any) -> tuple[int, str
 def test_answers_are_as_the_document_says(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     registry = Registry().with_resource("urn:api", Resource.from_contents(document, DRAFT202012))
-    content = document["paths"]["/api/v1/hour-cost"]["get"]["responses"]["200"]["content"]
+    content = document["paths"]["/api/v1/gpu-cost"]["get"]["responses"]["200"]["content"]
     schema = content["application/json"]["schema"]
-    assert schema["properties"]["answer"] == {"$ref": "#/components/schemas/hour-costAnswer"}
-    answered = client.get("/api/v1/hour-cost", params={"hardware": "h100_sxm"}).json()
-    whole = {"$ref": "urn:api#/paths/~1api~1v1~1hour-cost/get/responses/200/content/application~1json/schema"}
+    assert schema["properties"]["answer"] == {"$ref": "#/components/schemas/gpu-costAnswer"}
+    answered = client.get("/api/v1/gpu-cost", params={"hardware": "h100_sxm"}).json()
+    whole = {"$ref": "urn:api#/paths/~1api~1v1~1gpu-cost/get/responses/200/content/application~1json/schema"}
     jsonschema.Draft202012Validator(whole, registry=registry).validate(answered)
     answered["answer"]["parts"].pop("capital")
     with pytest.raises(jsonschema.ValidationError, match="'capital' is a required property"):
@@ -77,8 +77,8 @@ def test_lists_are_taken_as_they_are(client: TestClient) -> None:
     _, message, field = error_of(client, "load", **one, rates=[1, -2])
     assert field == "rates"
     assert "'1,-2' is no list of positive numbers" in message
-    recipes = client.post("/api/v1/engines", json={"recipes": "deepseek_v3 h200_sxm"}).json()
-    assert recipes["command"] == "inference-econ engines --recipes deepseek_v3 h200_sxm"
+    recipes = client.post("/api/v1/list-engines", json={"recipes": "deepseek_v3 h200_sxm"}).json()
+    assert recipes["command"] == "inference-econ list engines --recipes deepseek_v3 h200_sxm"
 
 
 @pytest.mark.parametrize("name", ["../hardware/h100_sxm.yaml", "/etc/passwd", "file:///etc/passwd", "!!python/name:os"])

@@ -153,7 +153,7 @@ def model_name(text: str) -> str:
         raise UnusableRowError("no model is named")
     raise UnusableRowError(
         f"{_unknown('model', text, name_matching.model_spellings())} (the path of a Hugging Face config.json works "
-        "too; see 'inference-econ import-model')"
+        "too; see 'inference-econ import')"
     )
 
 

@@ -655,7 +655,7 @@ def read_report(path: Path | str, server: MeasuredServer) -> list[Measurement | 
             _record.format_name(text)
     except UnusableRowError as error:
         raise InputError(
-            f"{error}; 'inference-econ hardware' and 'inference-econ models' list what there is"
+            f"{error}; 'inference-econ list gpus' and 'inference-econ list models' list what there is"
         ) from error
     return [_measured(file, f"run {number}", run, server) for number, run in enumerate(runs, start=1)]
 

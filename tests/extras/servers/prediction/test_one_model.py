@@ -59,17 +59,21 @@ def profile(row: Measurement) -> Assumptions:
 
 
 @cache
-def predictions() -> tuple[Prediction, ...]:
-    return tuple(prediction for prediction in predict(shipped(), profile) if not prediction.skipped)
+def predictions(loads: tuple[str, ...], pools: bool) -> tuple[Prediction, ...]:
+    """Predictions of rows with these loads, of disaggregated deployments or of aggregated ones with a known layout."""
+    rows = [
+        row
+        for row in shipped()
+        if row.load in loads and (row.decode is not None) == pools and (pools or row.tp is not None)
+    ]
+    return tuple(prediction for prediction in predict(rows, profile) if not prediction.skipped)
 
 
 def groups(*loads: str, pools: bool = False) -> Iterator[list[Prediction]]:
-    """Predictions of rows of one deployment, whose layout is known."""
+    """Predictions of the rows of each deployment."""
     together: dict[object, list[Prediction]] = defaultdict(list)
-    for prediction in predictions():
-        row = prediction.measurement
-        if row.load in loads and (row.decode is not None) == pools and (pools or row.tp is not None):
-            together[bare(row)].append(prediction)
+    for prediction in predictions(loads, pools):
+        together[bare(prediction.measurement)].append(prediction)
     yield from together.values()
 
 

@@ -1,0 +1,79 @@
+"""Names of commands: old ones, synonyms, guesses and misspellings, and entries of the catalog by name alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from inference_econ.requests import COMMANDS
+from inference_econ.requests.tables import current_words
+from tests.commands import Command
+
+#: Old command lines, and what they are now.
+OLD = {
+    "hour-cost h100_sxm": "gpu-cost h100_sxm",
+    "models": "list models",
+    "models llama_3_8b": "show model llama_3_8b",
+    "hardware --prices": "list gpus --prices",
+    "what-if llama_3_8b h100_sxm": "sensitivity llama_3_8b h100_sxm",
+    "intensity llama_3_8b h100_sxm": "explain --over batch llama_3_8b h100_sxm",
+    "intensity llama_3_8b h100_sxm --over prompt": "explain llama_3_8b h100_sxm --over prompt",
+    "table paper/table_1": "paper table paper/table_1",
+    "mcp": "serve --mcp",
+}
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_an_old_name_is_the_new_one_and_says_so_once(old: str) -> None:
+    told: list[str] = []
+    assert current_words(old.split(), told.append) == OLD[old].split()
+    assert [text.split("'")[1] for text in told] == [old.split()[0]]
+
+
+def test_at_most_28_names_are_typed_first() -> None:
+    assert len({name.split()[0] for name in COMMANDS}) <= 28
+
+
+def test_an_old_name_answers_with_a_note(command: Command) -> None:
+    outcome = command("hour-cost", "h100_sxm")
+    assert outcome.code == 0
+    assert "note: 'hour-cost' is now 'gpu-cost'; the old name works until 0.3.0" in outcome.err
+    assert outcome.out == command("gpu-cost", "h100_sxm").out
+    assert "note" not in command("hour-cost", "h100_sxm", "--quiet").err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["recomend"], "there is no command 'recomend'; did you mean 'recommend'?"),
+        (["size"], "there is no command 'size'; type 'inference-econ recommend'"),
+        (["qqqq"], "there is no command 'qqqq'; 'inference-econ --help' lists all"),
+        (["paper", "tabel"], "paper tabel: there is no such command; after 'paper': reproduce, table"),
+        (["show", "no_such_entry"], "the catalog has no entry of this name; name the kind, one of model, gpu"),
+        (["sensitivity", "llama_3_8b", "h100_sxm", "h200_sxm"], "several GPUs need --vary"),
+        (["sensitivity", "llama_3_8b", "h100_sxm", "--samples", "64"], "--samples goes with --vary"),
+        (["explain", "llama_3_8b", "h100_sxm", "--to", "64"], "--to goes with --over"),
+        (["explain", "llama_3_8b", "h100_sxm", "--over", "batch", "--memory"], "--memory is of one step"),
+        (["serve", "--mcp", "--port", "8000"], "--port is of the page; leave it out with --mcp"),
+        (["estimate", "llama_3_8b", "h100_sxm", "--ttft", "100"], "--ttft goes with --request-rate"),
+        (
+            ["estimate", "llama_3_8b", "h100_sxm", "--request-rate", "1", "--concurrency", "4"],
+            "give either --concurrency or --request-rate, not both",
+        ),
+    ],
+)
+def test_names_and_options_that_do_not_go_are_refused(refused: Command, words: list[str], message: str) -> None:
+    assert message in " ".join(refused(*words).err.split())
+
+
+def test_an_entry_is_shown_by_its_name_alone(command: Command) -> None:
+    assert command("show", "h100_sxm").out == command("show", "gpu", "h100_sxm").out
+
+
+def test_groups_list_their_commands(command: Command) -> None:
+    assert "reproduce" in command("paper", "--help").out
+    assert "gpus" in command("list", "--help").out
+
+
+def test_plan_is_recommend(command: Command) -> None:
+    arguments = ("llama_3_8b", "h100_sxm", "--request-rate", "5", "--tp", "1", "--together", "--engine", "vllm")
+    assert command("plan", *arguments).out == command("recommend", *arguments).out
