@@ -160,7 +160,14 @@ def meaning(kind: Kind, name: str) -> Meaning:
     shipped = names(kind)
     if name not in shipped and f"profiles/{name}" in shipped:  # fitted presets go by their bare names too
         return Meaning(f"profiles/{name}")
-    if name in shipped or (kind == "models" and text_of(name) is not None) or _own_file(kind, name) is not None:
+    if name in shipped or (kind == "models" and text_of(name) is not None):
+        return Meaning(name)
+    own = _own_file(kind, name)
+    if own is not None and own.suffix == ".gguf" and kind == "models":
+        from inference_econ.inputs import huggingface
+
+        return Meaning(name, huggingface.gguf_remark(own))
+    if own is not None:
         return Meaning(name)
     from inference_econ.inputs.name_matching import meant
 
@@ -181,7 +188,7 @@ def _own_file(kind: Kind, name: str) -> Path | None:
     if not files_allowed():
         return None
     path = Path(name)
-    if path.suffix in (".yaml", ".yml"):
+    if path.suffix in (".yaml", ".yml") or (kind == "models" and path.suffix == ".gguf"):
         if not is_file(path):
             raise InputError(f"{name}: no such file")
         return path
@@ -204,7 +211,7 @@ _COUNTED = re.compile(r"^\d+_?x_?")
 
 
 def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
-    from inference_econ.inputs.name_matching import meant
+    from inference_econ.inputs.name_matching import meant, split_quantization
 
     word, other = _SINGULAR[kind], _OTHER.get(kind)
     if "," in name:
@@ -220,7 +227,8 @@ def _unknown(kind: Kind, name: str, shipped: Sequence[str]) -> str:
             "names further chips, of 'compare' all of them"
         )
     # Eight of them, as people say 8xH100.
-    wanted = _COUNTED.sub("", name.lower().replace("-", "_").replace(" ", "_"))
+    quantized = split_quantization(name) if kind == "models" else None
+    wanted = _COUNTED.sub("", (quantized[0] if quantized else name).lower().replace("-", "_").replace(" ", "_"))
     bare = {full.rsplit("/", 1)[-1]: full for full in reversed(shipped)}
     # Whoever types the beginning of a name means it more than one that only resembles it.
     near = [full for full in shipped if wanted and full.startswith(wanted)]
@@ -420,7 +428,7 @@ def _load(cls: type[SpecT], kind: Kind, spec: Name, changes: tuple[str, ...]) ->
     if not isinstance(spec, (str, os.PathLike)):
         raise InputError(f"{_SINGULAR[kind]}: a name, a path or a {cls.__name__} is needed, got {spec!r}")
     name, remark, base, *_ = meaning(kind, os.fspath(spec))
-    if remark and not base:  # a checkpoint keeps its name, which every answer shows
+    if remark and name in names(kind):  # a checkpoint and a file keep their name, which every answer shows
         _LOG.warning(remark)
     if base or name in names(kind):
         shipped = cast("SpecT", _shipped(cls, kind, name, changes))
@@ -469,10 +477,10 @@ def _read(kind: Kind, name: str, readers: tuple[str, ...] = ()) -> Document:
 
         return variants.checkpoint(_read(kind, called.base), called.name, called.weights)
     path = locate(kind, name)
-    if kind == "models" and path.suffix == ".json":
+    if kind == "models" and path.suffix in (".json", ".gguf"):
         from inference_econ.inputs import huggingface
 
-        return huggingface.import_document(path)
+        return huggingface.gguf_document(path) if path.suffix == ".gguf" else huggingface.import_document(path)
     document = _yaml.read_yaml(path)
     base = document.data.get("extends") if kind in _EXTENDED else None
     if base is None:

@@ -133,8 +133,16 @@ def of_chip(text: str) -> tuple[list[str], str | None]:
 
 #: Words of a chip's title that tell boards and sizes of one chip apart.
 _BOARD = re.compile(r"sxm|pcie|nvl|nvl72|\d+")
-#: Checkpoints that go with a model, or whose blocks mix widths: their names do not stand for the model.
-_OTHER_FILES = re.compile(r"eagle|draft|lora|gguf|medusa")
+#: Checkpoints that go with a model: their names do not stand for the model.
+_OTHER_FILES = re.compile(r"eagle|draft|lora|medusa|\.gguf$|mmproj")
+#: Quantizations of llama.cpp, at the end of a name or tag.
+_QUANTIZATION = re.compile(
+    r"(?:^|[-_.])(?:ud-)?(i?q\d_(?:[sml]|xx?s|nl|\d|k(?:_(?:[sml]|xl))?)|bf16|f16|fp16|f32|fp32|mxfp4)$", re.IGNORECASE
+)
+_QUANTIZED_NAME = re.compile(r"[-_.]i?q\d_\w+$", re.IGNORECASE)
+_QUANTIZATION_NAMES = {"f16": "fp16", "f32": "fp32"}
+#: Quantization that llama-server and Ollama load where a name has none (llama.cpp, ``--hf-repo``).
+_USUAL_QUANTIZATION = "q4_k_m"
 
 
 class _Entry(NamedTuple):
@@ -178,13 +186,16 @@ def meant(kind: Kind, text: str) -> Meaning | None:
     """
     if not plain(text):
         return None
-    name = _own_spellings(kind).get(plain(text))
+    quantized = split_quantization(text) if kind == "models" else None
+    name = None if quantized else _own_spellings(kind).get(plain(text))
     if name is not None:
         return Meaning(name)
     if kind == "hardware":
         return _meant_chip(text)
     if kind != "models" or _OTHER_FILES.search(text.lower()):
         return None
+    if quantized is not None:
+        return _meant_quantized(text, *quantized)
     # The model of a checkpoint, or of a name that the table of other names has.
     words = _separate(text.rsplit("/", 1)[-1])
     able = [name for name, entry in _entries("models").items() if words <= _separate(f"{name} {entry.title}")]
@@ -193,6 +204,69 @@ def meant(kind: Kind, text: str) -> Meaning | None:
     if len(able) > 1 or name is None:  # the table of other names has the usual one of several
         _refuse("models", text, able)
     return None if name is None else _in_format(text, name)
+
+
+def split_quantization(text: str) -> tuple[str, str] | None:
+    """Split the name of a GGUF repository or an Ollama tag into model and quantization; None of other names.
+
+    The quantization is empty where the name has none.
+
+    Examples
+    --------
+    >>> split_quantization("bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q4_K_M")
+    ('Meta-Llama-3.1-8B-Instruct', 'q4_k_m')
+    >>> split_quantization("llama3.1:8b-instruct-q8_0"), split_quantization("gpt-oss:20b")
+    (('llama3.1-8b-instruct', 'q8_0'), ('gpt-oss-20b', ''))
+    >>> split_quantization("Qwen/Qwen3-32B")
+    """
+    bare, _, tag = text.rpartition("/")[2].partition(":")
+    of_repository = re.search(r"[-_.]gguf$", bare, re.IGNORECASE)
+    bare = bare[: of_repository.start()] if of_repository else bare
+    if not (of_repository or tag or _QUANTIZED_NAME.search(bare)):
+        return None
+    # The tag of a repository is a quantization; Ollama's has the size first.
+    whole = bare if tag == "latest" or not tag else f"{bare}-{tag}"
+    quantization = _QUANTIZATION.search(whole)
+    if quantization is None:
+        return (bare if of_repository else whole), tag.lower() if of_repository and tag != "latest" else ""
+    return whole[: quantization.start()], quantization[1].lower()
+
+
+def format_of_quantization(quantization: str) -> str:
+    """The number format of a quantization of llama.cpp.
+
+    Raises
+    ------
+    UnknownNameError
+        If the catalog lacks it; with the nearest formats.
+    """
+    name = quantization.lower()
+    name = _QUANTIZATION_NAMES.get(name, name)
+    if name in FORMATS:
+        return name
+    of_files = [known for known in FORMATS if known.startswith("q")]
+    digit = re.search(r"\d", name)
+    near = [known for known in of_files if digit and known[1] == digit[0]] or of_files
+    raise UnknownNameError(
+        f"the quantization {quantization.upper()} is not known; did you mean {_either(near)}? Write the name of the "
+        f"model in the catalog with --weights {near[0]}"
+    )
+
+
+def _meant_quantized(text: str, bare: str, quantization: str) -> Meaning | None:
+    """The model of a GGUF repository or an Ollama tag, in the format of its quantization."""
+    called = meant("models", bare)
+    if called is None:
+        return None
+    name = called.base or called.name
+    native = _entries("models")[name].format
+    try:
+        dtype = format_of_quantization(quantization or (native if native in _FOUR_BITS else _USUAL_QUANTIZATION))
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{text!r}: {error}") from error
+    why = "" if quantization or dtype == native else ", the default of llama.cpp and Ollama"
+    remark = f"{_remark('models', text, name)}, with weights in {dtype}{why} (--weights changes the format)"
+    return Meaning(text, remark, name, "" if dtype == native else dtype)
 
 
 @cache

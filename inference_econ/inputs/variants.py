@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import _yaml
 from inference_econ.inputs._spec import covering_keys
+from inference_econ.inputs.dtype import OF_FILES
 from inference_econ.inputs.models import sizes
 
 if TYPE_CHECKING:
@@ -121,17 +122,23 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
     document : Document
         The model as the catalogue has it.
     repository : str
-        Hugging Face id of the checkpoint.
+        Hugging Face id of the checkpoint, of GGUF files perhaps with a tag behind it; or a tag of Ollama.
     dtype : str
         The format of its linear layers, empty where it is the model's; embeddings stay as published, which tools that
-        quantise leave out.
+        quantise leave out, except GGUF files.
     """
     data, sources = document.data, document.data["sources"]
     assert isinstance(sources, dict)
     _forget(data, "checkpoints")
-    data["huggingface_id"] = repository
+    identity, _, tag = repository.partition(":")
+    data["huggingface_id"] = identity.removeprefix("hf.co/").removeprefix("huggingface.co/")
+    if "/" not in identity or (tag and "gguf" not in identity.lower()):
+        _forget(data, "huggingface_id")  # of Ollama's library
     if dtype:
-        data.setdefault("embedding_weights", data["weights"])
+        if dtype in OF_FILES:
+            _forget(data, "embedding_weights")
+        else:
+            data.setdefault("embedding_weights", data["weights"])
         data["weights"] = dtype
         sources["weights"] = {"ref": "user", "where": f"the name {repository}", "kind": "derived"}
         for part in _FORMATS:

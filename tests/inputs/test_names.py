@@ -58,6 +58,17 @@ def test_a_checkpoint_is_its_model_in_its_format_under_its_id(
     assert embeddings is None or Precision.of(checkpoint).embeddings == embeddings
 
 
+@pytest.mark.rows
+def test_a_quantized_file_is_its_model_in_one_format(text: str, base: str, weights: str, identity: str | None) -> None:
+    meaning, model = catalog.meaning("models", text), catalog.model(text)
+    assert (meaning.name, meaning.base, model.huggingface_id) == (text, base, identity)
+    assert f"{text!r} is taken as {base} (" in meaning.remark
+    assert f"with weights in {weights}" in meaning.remark
+    precision = Precision.of(model)
+    assert precision.experts == weights
+    assert precision.embeddings == {"mxfp4": "bf16", "fp16": "bf16"}.get(weights, weights)
+
+
 def test_formats_that_a_message_tells_to_write_are_formats() -> None:
     with pytest.raises(UnknownNameError) as refusal:
         catalog.meaning("models", "Qwen3-32B-quantized.w4a16")

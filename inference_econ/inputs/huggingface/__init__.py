@@ -16,7 +16,7 @@ from typing import Any
 
 from inference_econ.errors import SpecError
 from inference_econ.inputs._yaml import Document
-from inference_econ.inputs.huggingface import _grouped, _mixers
+from inference_econ.inputs.huggingface import _gguf, _grouped, _mixers
 from inference_econ.inputs.huggingface._files import (
     OUTSIDE,
     Checkpoint,
@@ -76,6 +76,37 @@ def import_document(path: Path | str) -> Document:
     """Model of a file as plain data that :class:`~inference_econ.inputs.models.model.ModelSpec` accepts."""
     config = find_config(Path(path))
     return _document(read_json(config), config, quantisation_beside(config))
+
+
+def gguf_document(path: Path) -> Document:
+    """Model of a GGUF file of llama.cpp, whose header is read as the configuration of its family.
+
+    Raises
+    ------
+    InputError, SpecError
+        If it is not a GGUF file, or its architecture or its quantization is not understood.
+    """
+    config, dtype = _gguf.configuration(path)
+    reader, architecture = _by_family(config, str(path))
+    reader.finish()
+    document = _written(reader, architecture, path, None)
+    data: dict[str, Any] = {key: value for key, value in document.data.items() if not key.endswith("_weights")}
+    data |= {"weights": dtype, "description": f"Read from the header of {path.name}, model_type {reader.family}."}
+    if dtype == "mxfp4":  # of experts only
+        data |= {"weights": "bf16", "expert_weights": dtype}
+    if is_repository(str(path)):
+        data["huggingface_id"] = str(path)
+    data["sources"] = {**data["sources"], "weights": _source(f"{path.name} general.file_type")}
+    return Document(data, str(path))
+
+
+def gguf_remark(path: Path) -> str:
+    """What a GGUF file is read as; see :func:`gguf_document` for errors."""
+    config, dtype = _gguf.configuration(path)
+    return (
+        f"{str(path)!r} is read as {config['model_type']}, {config.get('num_hidden_layers')} layers of width "
+        f"{config.get('hidden_size')}, with weights in {dtype} (--weights changes the format)"
+    )
 
 
 def document_of(text: str, name: str) -> Document:
