@@ -150,6 +150,7 @@ def test_a_file_that_is_no_gguf_is_refused_by_name(case: str, tmp_path: Path) ->
         ({"general.architecture": "rwkv7"}, "the architecture 'rwkv7' is not understood; understood: llama, qwen2, "),
         ({"general.architecture": "clip"}, "the architecture 'clip' is not understood"),
         ({"general.file_type": _Q4_K_S}, "the quantization Q4_K_S is not known; did you mean q4_k_m? Write the name"),
+        ({"general.file_type": 5}, "general.file_type is 5, which is no known quantization"),
         ({"general.file_type": 99}, "general.file_type is 99, which is no known quantization"),
         ({"general.file_type": _MXFP4}, "weights in mxfp4 are understood in files of gpt-oss only"),
         ({"llama.attention.head_count_kv": [8, 4]}, "num_key_value_heads differs from layer to layer"),

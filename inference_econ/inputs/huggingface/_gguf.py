@@ -25,9 +25,10 @@ _NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=
 _TEXT, _ARRAY = 8, 9
 #: Quantizations by general.file_type (llama.cpp, include/llama.h); 4 to 6 are no longer written.
 _FILE_TYPES = (
-    "F32 F16 Q4_0 Q4_1 - - - Q8_0 Q5_0 Q5_1 Q2_K Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ2_XXS IQ2_XS "
-    "Q2_K_S IQ3_XS IQ3_XXS IQ1_S IQ4_NL IQ3_S IQ3_M IQ2_S IQ2_M IQ4_XS IQ1_M BF16 - - - TQ1_0 TQ2_0 MXFP4"
-).split()
+    *("F32", "F16", "Q4_0", "Q4_1", "", "", "", "Q8_0", "Q5_0", "Q5_1", "Q2_K", "Q3_K_S", "Q3_K_M", "Q3_K_L", "Q4_K_S"),
+    *("Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K", "IQ2_XXS", "IQ2_XS", "Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL"),
+    *("IQ3_S", "IQ3_M", "IQ2_S", "IQ2_M", "IQ4_XS", "IQ1_M", "BF16", "", "", "", "TQ1_0", "TQ2_0", "MXFP4"),
+)
 #: Families and names of published classes by general.architecture; of ``llama`` with experts those of Mixtral.
 _FAMILIES: Mapping[str, tuple[str, str]] = {
     "llama": ("llama", "LlamaForCausalLM"),
@@ -98,7 +99,7 @@ def configuration(path: Path) -> tuple[dict[str, Any], str]:
     if family == "llama":
         config["attention_bias"] = "blk.0.attn_q.bias" in tensors
     code = metadata.get("general.file_type")
-    if not isinstance(code, int) or not 0 <= code < len(_FILE_TYPES):
+    if not isinstance(code, int) or not 0 <= code < len(_FILE_TYPES) or not _FILE_TYPES[code]:
         raise SpecError([f"{path}: general.file_type is {code!r}, which is no known quantization"])
     try:
         dtype = format_of_quantization(_FILE_TYPES[code])
