@@ -1,44 +1,6 @@
 #!/bin/sh
-# Commands that set everything up themselves; nothing but Python 3.11 or newer is needed.
-#
-#   sh run.sh demo        a frontier of a real model on real hardware, and its picture
-#   sh run.sh test        every check and test but the long ones; with a PATH its tests alone
-#   sh run.sh long        tests that take their time: all measured servers, all documents, made-up inputs (5 minutes)
-#   sh run.sh check       ruff, types and the walls of the house (a minute)
-#   sh run.sh reproduce   every table and figure of the published study, into figures/
-#   sh run.sh validate    predictions against every measured server, into docs/evidence/validation.md
-#   sh run.sh measurements  tables of measured servers from the published ones, into scenarios/measured/servers (seconds)
-#   sh run.sh profiles    every fitted profile again, into scenarios/assumptions/profiles/ (25 minutes)
-#   sh run.sh levels      levels of measured servers over every profile, into scenarios/assumptions/levels/ (2 minutes; --judge
-#                         for rows that they have not seen, into docs/evidence/levels.md, 5 minutes more)
-#   sh run.sh power FOLDER  power of chips fitted to the energy runs of ML.ENERGY, whose files are given (public/data/tasks of a
-#                         checkout of its leaderboard), into scenarios/assumptions/power/ and docs/evidence/power.md (seconds)
-#   sh run.sh priors      frontiers of models of every size, into scenarios/assumptions/priors/frontiers.csv (10 minutes)
-#   sh run.sh kernels     curves of kernels fitted to public tables (an environment of its own, 300 MB)
-#   sh run.sh closed-loop closed forms of loops and streams beside the same played step by step, into docs/evidence/closed_loop.md
-#                         (15 minutes)
-#   sh run.sh launchable  which default answers can be typed into an engine, into docs/evidence/startable_answers.md (5 minutes)
-#   sh run.sh published-counts  parameters of published classes, which the importer is held against (1 GB, 20 minutes)
-#   sh run.sh error-correlations  whether errors of predictions go together (2 minutes)
-#   sh run.sh error-spreads       how far intervals of 80 % reach by engine, and how many deployments they hold (a minute)
-#   sh run.sh scoreboard  every predictor that can be installed on the same measured servers, into docs/evidence/scoreboard.md
-#                         (an environment of its own, 1 GB; 5 minutes)
-#   sh run.sh contradictions  random setups asked twice, into docs/evidence/contradictions.md (4 minutes; --cases for fewer)
-#   sh run.sh fuzz        made-up inputs, which must be answered or refused (an hour, --minutes for less; goes on where it was)
-#   sh run.sh sweep-kills a sweep killed a hundred times at random moments, which loses and repeats no row (10 minutes;
-#                         --kills for fewer)
-#   sh run.sh versions    the tests under the lowest and the newest dependencies, on every Python that is there
-#   sh run.sh readme      the commands of README.md and of the documents, with what they print now; or of FILES alone
-#   sh run.sh docs        the documents as pages, into docs/_build/html (open index.html; no server is needed)
-#   sh run.sh pages FOLDER  every page in every form, to be compared before and after a change of structure (2 minutes)
-#   sh run.sh golden [WORD...]  golden pages of the tests anew, into tests/golden (2 minutes; with words only pages that contain one)
-#   sh run.sh sturdiness  attacks with their counts, into docs/evidence/sturdiness.md (10 minutes)
-#   sh run.sh release     wheel and sdist of the last commit, built twice and compared, with sums and an SBOM, into dist/
-#   sh run.sh audit       known weaknesses of every package that is installed (an environment of its own; asks pypi.org)
-#   sh run.sh benchmark   speed against the naive way
-#   sh run.sh command-benchmark   whole commands, over the time of an interpreter with numpy (a minute; --rounds for more)
-#   sh run.sh explorer-benchmark  the explorer over HTTP: its start, changed controls, 50 users at once (3 minutes)
-#   sh run.sh explorer-fuzz       10,000 requests made from its OpenAPI document (an hour)
+# Commands of a checkout. Each sets up the environment that it needs; only Python 3.11 or newer must be there.
+# `sh run.sh` prints the list below.
 set -eu
 cd "$(dirname "$0")"
 # Every command starts many processes: where compiled modules may not be kept, each would compile all of them again.
@@ -84,18 +46,81 @@ check() {
     .venv/bin/mypy
 }
 
-case "${1:-}" in
+# Print the commands. Arguments in brackets may be left out.
+help() {
+    cat <<'END'
+usage: sh run.sh COMMAND
+  demo                plot a frontier of a real model on real hardware
+  test [PATH...]      run all checks and all tests except the long ones, or the tests of a file or folder
+  long                run the tests that take minutes: all measured servers, all documents, generated inputs
+  check [NAME]        run ruff, mypy and the import contracts; or audit, versions
+  docs                build the documents as web pages, into docs/_build/html
+  renew NAME          renew readme (transcripts of documents), golden (pages of the tests) or pages FOLDER
+  reproduce           write every table and figure of the published study, into figures/
+  validate [NAME]     compare predictions with all measured servers; or another comparison of docs/evidence
+  refit NAME          fit profiles and other assumptions to published data again
+  benchmark [NAME]    time the cost model; or commands, explorer
+  sturdiness [NAME]   count attacks that the program withstands; or explorer, fuzz, sweep-kills
+  release             build the wheel and the archive of the last commit twice, into dist/
+END
+}
+
+# Report a wrong command or argument, and print the right ones. $1: what is wrong.
+refuse() {
+    { echo "sh run.sh: $1"; help; } >&2
+    exit 2
+}
+
+# Check the name behind a command. $1: the command, $2: the name, the rest: its known names.
+check_name() {
+    of=$1 given=$2
+    shift 2
+    for known in "$@"; do
+        [ "$given" != "$known" ] || return 0
+    done
+    known=$*
+    [ -n "$given" ] || refuse "$of needs a NAME: ${known# }"
+    refuse "$of has no '$given'; it has: ${known# }"
+}
+
+command=${1:-}
+[ $# -eq 0 ] || shift
+name=
+case $command in
+check | renew | validate | refit | benchmark | sturdiness)
+    # What begins with a dash is an option of the command itself.
+    case "${1:-}" in
+    "" | -*) ;;
+    *)
+        name=$1
+        shift
+        ;;
+    esac
+    ;;
+esac
+case $command in
+check) check_name check "$name" "" audit versions ;;
+renew) check_name renew "$name" readme golden pages ;;
+validate) check_name validate "$name" "" closed-loop contradictions error-correlations error-spreads launchable scoreboard ;;
+refit) check_name refit "$name" kernels levels measurements power priors profiles published-counts traffic ;;
+benchmark) check_name benchmark "$name" "" commands explorer ;;
+sturdiness) check_name sturdiness "$name" "" explorer fuzz sweep-kills ;;
+esac
+case "$command $name" in
+"demo " | "long " | "check " | "docs " | "reproduce " | "validate " | "benchmark " | "release " | \
+    "validate closed-loop" | "validate launchable" | "validate error-correlations" | "validate error-spreads" | \
+    "validate scoreboard" | "refit measurements" | "refit priors" | "refit profiles" | "refit published-counts")
+    [ $# -eq 0 ] || refuse "$command${name:+ $name} takes no argument, got '$*'"
+    ;;
+esac
+
+case "$command${name:+ $name}" in
 demo)
     set_up . package
     .venv/bin/inference-econ frontier llama_3_70b h100_sxm --weights fp8 --plot frontier.svg
     ;;
-check)
-    set_up ".[dev]" dev
-    check
-    ;;
 test)
     set_up ".[dev]" dev
-    shift
     if [ $# -gt 0 ]; then
         exec .venv/bin/python -m pytest "$@"
     fi
@@ -110,104 +135,32 @@ test)
     exit "${failed:-0}"
     ;;
 long)
+    # 5 minutes.
     set_up ".[dev]" dev
     set_up_browser
     .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
     ;;
-reproduce)
-    set_up ".[studies]" studies
-    .venv/bin/inference-econ paper reproduce
-    ;;
-measurements)
-    set_up ".[studies]" studies
-    .venv/bin/python -m data.measurements
-    ;;
-power)
-    set_up ".[studies]" studies
-    shift
-    .venv/bin/python -m data.power "$@"
-    ;;
-traffic)
-    set_up ".[studies]" studies
-    .venv/bin/python -m data.traffic "$2"
-    ;;
-priors)
-    set_up ".[studies]" studies
-    .venv/bin/python -m data.prior_frontiers
-    ;;
-validate)
-    set_up ".[studies]" studies
-    .venv/bin/python -m benchmarks.validation
-    ;;
-profiles)
-    set_up ".[studies]" studies
-    sh data/profiles.sh
-    ;;
-levels)
-    set_up ".[studies]" studies
-    shift
-    .venv/bin/python -m data.levels "$@"
-    ;;
-kernels)
-    # The tables are 82 MB and no part of the package: they and what reads them stay out of its environment.
-    [ -x .venv-kernels/bin/python ] || "$(find_python)" -m venv .venv-kernels
-    .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[studies]"
-    .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --no-deps aiconfigurator-core==0.12.0
-    shift
-    .venv-kernels/bin/python -m data.kernel_tables "$@"
-    ;;
-closed-loop)
-    set_up ".[studies]" studies
-    .venv/bin/python -m benchmarks.closed_loop
-    .venv/bin/python -m benchmarks.streams
-    ;;
-launchable)
-    set_up ".[studies]" studies
-    .venv/bin/python -m benchmarks.launchable
-    ;;
-published-counts)
-    # The classes need PyTorch: an environment of their own, which nothing else uses.
-    [ -x .venv-published/bin/python ] || "$(find_python)" -m venv .venv-published
-    .venv-published/bin/python -m pip install --quiet --disable-pip-version-check --editable . torch==2.13.0 transformers==5.24.0
-    HF_HUB_OFFLINE=1 .venv-published/bin/python -W ignore -m data.published_counts
-    ;;
-error-correlations)
-    set_up ".[studies]" studies
-    .venv/bin/python -m benchmarks.error_correlations
-    ;;
-error-spreads)
-    set_up ".[studies]" studies
-    .venv/bin/python -m benchmarks.error_spreads
-    ;;
-scoreboard)
-    # Other predictors have dependencies of their own, and stay out of the environment of the package.
-    [ -x .venv-scoreboard/bin/python ] || "$(find_python)" -m venv .venv-scoreboard
-    .venv-scoreboard/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[studies]" aiconfigurator==0.12.0
-    .venv-scoreboard/bin/python -m benchmarks.scoreboard
-    ;;
-contradictions)
-    set_up ".[studies]" studies
-    shift
-    .venv/bin/python -m benchmarks.contradictions "$@"
-    ;;
-fuzz)
+check)
     set_up ".[dev]" dev
-    shift
-    .venv/bin/python -m tests.fuzz "$@"
+    check
     ;;
-sweep-kills)
+"check audit")
+    # Known weaknesses of every installed package; asks pypi.org.
     set_up ".[dev]" dev
-    shift
-    .venv/bin/python -m benchmarks.sweep_kills "$@"
+    [ -x .venv-audit/bin/python ] || "$(find_python)" -m venv .venv-audit
+    .venv-audit/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip-audit
+    .venv-audit/bin/pip-audit --path "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" "$@" >.venv-audit/said.txt 2>&1 || failed=$?
+    cat .venv-audit/said.txt
+    # pip-audit reports no weakness of a package that it cannot find: without a network all packages are of that kind.
+    if grep -v '^inference-econ ' .venv-audit/said.txt | grep -q "could not be audited"; then
+        echo "audit: some packages were not found on pypi.org: nothing is known of them" >&2
+        exit 1
+    fi
+    exit "${failed:-0}"
     ;;
-versions)
-    shift
+"check versions")
+    # The tests under the lowest and the newest dependencies, on every Python that is there.
     PYTHON=$(find_python) sh benchmarks/versions.sh "$@"
-    ;;
-readme)
-    set_up ".[dev]" dev
-    shift
-    .venv/bin/python -m benchmarks.transcripts "$@"
     ;;
 docs)
     set_up ".[docs]" docs
@@ -215,60 +168,156 @@ docs)
     .venv/bin/python -m sphinx -W --keep-going --quiet -b html docs docs/_build/html
     echo "docs/_build/html/index.html"
     ;;
-pages)
-    set_up ".[studies]" studies
-    shift
-    .venv/bin/python -m benchmarks.pages "$@"
-    ;;
-golden)
+"renew readme")
+    # The commands of README.md and of the documents with their present output; or of FILES alone.
     set_up ".[dev]" dev
-    shift
+    .venv/bin/python -m benchmarks.transcripts "$@"
+    ;;
+"renew golden")
+    # Golden pages of the tests, 2 minutes; with words only pages whose commands contain one.
+    set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.pages --golden "$@"
     ;;
-sturdiness)
-    set_up ".[dev]" dev
-    shift
-    .venv/bin/python -m benchmarks.sturdiness "$@"
+"renew pages")
+    # Every page in every form, to compare before and after a change of structure; 2 minutes.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.pages "$@"
     ;;
-release)
-    set_up ".[dev]" dev
-    .venv/bin/python -m benchmarks.release
+reproduce)
+    set_up ".[studies]" studies
+    .venv/bin/inference-econ paper reproduce
     ;;
-audit)
-    set_up ".[dev]" dev
-    [ -x .venv-audit/bin/python ] || "$(find_python)" -m venv .venv-audit
-    .venv-audit/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip-audit
-    shift
-    .venv-audit/bin/pip-audit --path "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" "$@" >.venv-audit/said.txt 2>&1 || failed=$?
-    cat .venv-audit/said.txt
-    # What nobody knows anything of is no weakness for pip-audit: without a network all packages are that.
-    if grep -v '^inference-econ ' .venv-audit/said.txt | grep -q "could not be audited"; then
-        echo "audit: some packages were not found on pypi.org: nothing is known of them" >&2
-        exit 1
-    fi
-    exit "${failed:-0}"
+validate)
+    # Into docs/evidence/validation.md.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.validation
+    ;;
+"validate closed-loop")
+    # The analytical models of loops and streams against their simulation, into docs/evidence/closed_loop.md; 15 minutes.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.closed_loop
+    .venv/bin/python -m benchmarks.streams
+    ;;
+"validate contradictions")
+    # Random setups asked twice, into docs/evidence/contradictions.md; 4 minutes, --cases for fewer.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.contradictions "$@"
+    ;;
+"validate error-correlations")
+    # Rank correlations of prediction errors; 2 minutes.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.error_correlations
+    ;;
+"validate error-spreads")
+    # Widths of 80% intervals by engine, and how many deployments they contain; a minute.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.error_spreads
+    ;;
+"validate launchable")
+    # Default answers that an engine can start, into docs/evidence/startable_answers.md; 5 minutes.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.launchable
+    ;;
+"validate scoreboard")
+    # Every predictor that can be installed, on the same measured servers, into docs/evidence/scoreboard.md; 5 minutes.
+    # Other predictors have dependencies of their own (1 GB), and stay out of the environment of the package.
+    [ -x .venv-scoreboard/bin/python ] || "$(find_python)" -m venv .venv-scoreboard
+    .venv-scoreboard/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[studies]" aiconfigurator==0.12.0
+    .venv-scoreboard/bin/python -m benchmarks.scoreboard
+    ;;
+"refit kernels")
+    # Curves of kernels fitted to public tables. The tables are 82 MB and no part of the package: they and their readers
+    # (300 MB) stay out of its environment.
+    [ -x .venv-kernels/bin/python ] || "$(find_python)" -m venv .venv-kernels
+    .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[studies]"
+    .venv-kernels/bin/python -m pip install --quiet --disable-pip-version-check --no-deps aiconfigurator-core==0.12.0
+    .venv-kernels/bin/python -m data.kernel_tables "$@"
+    ;;
+"refit levels")
+    # Levels of measured servers over every profile, into scenarios/assumptions/levels/; 2 minutes. --judge tests them on
+    # other rows, into docs/evidence/levels.md; 5 minutes more.
+    set_up ".[studies]" studies
+    .venv/bin/python -m data.levels "$@"
+    ;;
+"refit measurements")
+    # Tables of measured servers from the published ones, into scenarios/measured/servers; seconds.
+    set_up ".[studies]" studies
+    .venv/bin/python -m data.measurements
+    ;;
+"refit power")
+    # Power of chips fitted to the energy runs of ML.ENERGY. FOLDER: public/data/tasks of a checkout of its leaderboard.
+    # Into scenarios/assumptions/power/ and docs/evidence/power.md; seconds.
+    set_up ".[studies]" studies
+    .venv/bin/python -m data.power "$@"
+    ;;
+"refit priors")
+    # Frontiers of models of every size, into scenarios/assumptions/priors/frontiers.csv; 10 minutes.
+    set_up ".[studies]" studies
+    .venv/bin/python -m data.prior_frontiers
+    ;;
+"refit profiles")
+    # Every fitted profile, into scenarios/assumptions/profiles/; 25 minutes.
+    set_up ".[studies]" studies
+    sh data/profiles.sh
+    ;;
+"refit published-counts")
+    # Parameters of published classes, which tests compare with the importer; 20 minutes.
+    # The classes need PyTorch (1 GB): an environment of their own, which nothing else uses.
+    [ -x .venv-published/bin/python ] || "$(find_python)" -m venv .venv-published
+    .venv-published/bin/python -m pip install --quiet --disable-pip-version-check --editable . torch==2.13.0 transformers==5.24.0
+    HF_HUB_OFFLINE=1 .venv-published/bin/python -W ignore -m data.published_counts
+    ;;
+"refit traffic")
+    [ $# -eq 1 ] || refuse "refit traffic needs the FOLDER of its traces"
+    set_up ".[studies]" studies
+    .venv/bin/python -m data.traffic "$1"
     ;;
 benchmark)
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.run
     ;;
-command-benchmark)
+"benchmark commands")
+    # Whole commands, over the time of an interpreter with numpy; a minute, --rounds for more.
     set_up ".[dev]" dev
-    shift
     .venv/bin/python -m benchmarks.commands "$@"
     ;;
-explorer-benchmark)
+"benchmark explorer")
+    # The explorer over HTTP: its start, changed controls, 50 users at once; 3 minutes.
     set_up ".[dev]" dev
-    shift
     .venv/bin/python -m benchmarks.explorer "$@"
     ;;
-explorer-fuzz)
+sturdiness)
+    # Into docs/evidence/sturdiness.md; 10 minutes.
     set_up ".[dev]" dev
-    shift
+    .venv/bin/python -m benchmarks.sturdiness "$@"
+    ;;
+"sturdiness explorer")
+    # 10,000 requests made from the OpenAPI document of the explorer; an hour.
+    set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.explorer_fuzz "$@"
     ;;
+"sturdiness fuzz")
+    # Generated inputs, each of which must be answered or rejected; an hour, --minutes for less. Resumes where it was.
+    set_up ".[dev]" dev
+    .venv/bin/python -m tests.fuzz "$@"
+    ;;
+"sturdiness sweep-kills")
+    # A sweep killed a hundred times at random moments, which loses and repeats no row; 10 minutes, --kills for fewer.
+    set_up ".[dev]" dev
+    .venv/bin/python -m benchmarks.sweep_kills "$@"
+    ;;
+release)
+    # Compares both builds, and writes checksums and an SBOM.
+    set_up ".[dev]" dev
+    .venv/bin/python -m benchmarks.release
+    ;;
+help | -h | --help)
+    help
+    ;;
+"")
+    refuse "a command is missing"
+    ;;
 *)
-    echo "usage: sh run.sh demo | test | long | check | reproduce | power | traffic | priors | validate | measurements | profiles | levels | kernels | closed-loop | launchable | published-counts | error-correlations | error-spreads | scoreboard | contradictions | fuzz | sweep-kills | versions | readme | docs | pages | golden | sturdiness | release | audit | benchmark | command-benchmark | explorer-benchmark | explorer-fuzz" >&2
-    exit 2
+    refuse "unknown command '$command'"
     ;;
 esac

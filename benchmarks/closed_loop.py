@@ -1,4 +1,4 @@
-"""Closed forms of a closed loop beside the same loop played step by step: ``sh run.sh closed-loop``.
+"""Closed forms of a closed loop beside the same loop played step by step: ``sh run.sh validate closed-loop``.
 
 Prints, for each number of clients, lengths and spread of lengths, TPOT and TTFT of ``Service.at`` over those of a long
 run in which no first round is left, and the share of all that agree within 5 %.

@@ -1,4 +1,4 @@
-"""How often the model contradicts itself: ``sh run.sh contradictions`` writes ``docs/evidence/contradictions.md``.
+"""How often the model contradicts itself: ``sh run.sh validate contradictions`` writes docs/evidence/contradictions.md.
 
 Random setups and layouts (:mod:`benchmarks.random_setups`) are asked twice, with something that cannot make a step
 slower, or quicker (:mod:`benchmarks.comparisons`). ``--cases`` bounds the time: 1,500 take four minutes.
@@ -34,7 +34,8 @@ BEFORE: dict[str, tuple[int, float]] = {
 
 HEAD = """# Where the model contradicts itself
 
-Written by `sh run.sh contradictions`. Random setups ({models} models x {chips} chips x formats x {presets} presets, up
+Written by `sh run.sh validate contradictions`.
+Random setups ({models} models x {chips} chips x formats x {presets} presets, up
 to {plans} layouts of each: whole-number ones that divide what they must, the study's real-valued ones, decode steps,
 verifications, prompts and both) are asked twice, the second time with something that cannot make a step slower: a
 larger link domain, faster memory, links, units or launches, fewer sequences or tokens, the preset `ideal` with shared

@@ -1,4 +1,4 @@
-"""Correlations of the errors of predictions: ``sh run.sh error-correlations`` (a minute or two).
+"""Correlations of the errors of predictions: ``sh run.sh validate error-correlations`` (a minute or two).
 
 Every shipped row of a measured server is predicted under the profile of its chip. Printed are rank correlations
 (Spearman) of ln(measured / predicted): between quantities of the same row, and between the times per token of two chips

@@ -1,4 +1,4 @@
-"""How alike errors of engines on a generation of chips are: ``sh run.sh error-spreads`` (a minute).
+"""How alike errors of engines on a generation of chips are: ``sh run.sh validate error-spreads`` (a minute).
 
 Every shipped row that was fitted is predicted under the profile of its engine and chip. Printed are, by quantity,
 generation and engine, of those with enough runs: how many deployments are held by an interval of 80 % that is made

@@ -1,4 +1,4 @@
-"""Default answers that can be typed into an engine, which ``sh run.sh launchable`` writes into docs/evidence.
+"""Default answers that can be typed into an engine, which ``sh run.sh validate launchable`` writes into docs/evidence.
 
 Every point of ``frontier`` and every choice of ``recommend``, of twelve models on eight chips, is written as
 options of the engines that are said to start it, by rules of this file's own; what cannot be written is not counted.
@@ -35,7 +35,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "startable_answers.m
 
 HEAD = """# Default answers that can be started
 
-Written by `sh run.sh launchable`. Points of `frontier` and choices of `recommend --request-rate 20
+Written by `sh run.sh validate launchable`. Points of `frontier` and choices of `recommend --request-rate 20
 --tpot '50 ms'` at 2,000 input and 500 output tokens, and how many of them can be written as options of an engine and
 rented (1, 2, 4, 8 chips or whole machines; of a rack 16, 32, 64 too), by rules that are not those of the search
 (`benchmarks/launchable.py`). "Any layout" is the same with `--any-layout`. Pairs that no engine is known for, or that

@@ -1,4 +1,4 @@
-"""Predictors beside the same measured servers, with what each refuses: ``sh run.sh scoreboard`` (ten minutes).
+"""Predictors beside the same measured servers, with what each refuses: ``sh run.sh validate scoreboard`` (ten minutes).
 
 Every shipped row of a server under a constant number of requests is asked of every predictor that can be installed;
 docs/evidence/scoreboard.md says which rows, how each is asked, and what came out. Others run in an environment of
@@ -63,7 +63,7 @@ NOT_SCORED: Mapping[str, str] = {
 
 HEAD = """# Scoreboard of predictors
 
-Written by `sh run.sh scoreboard` (`benchmarks/scoreboard.py`) on {date}: {versions}.
+Written by `sh run.sh validate scoreboard` (`benchmarks/scoreboard.py`) on {date}: {versions}.
 
 - **Rows**: servers under a constant number of requests, of SGLang, TensorRT-LLM and vLLM, in
   `scenarios/measured/servers`; prompts and answers together in an instance, no speculation, no repeats, no spoilt or
@@ -243,7 +243,7 @@ def main() -> int:
     try:
         version = metadata.version(OTHER)
     except metadata.PackageNotFoundError:
-        print(f"{OTHER} is not installed; 'sh run.sh scoreboard' does it", file=sys.stderr)  # noqa: T201
+        print(f"{OTHER} is not installed; 'sh run.sh validate scoreboard' does it", file=sys.stderr)  # noqa: T201
         return 2
     rows = asked_rows()
     name = f"{OTHER} {version}"

@@ -1,4 +1,4 @@
-"""Closed forms of streams of requests beside the same streams played one by one: ``sh run.sh closed-loop``.
+"""Closed forms of streams of requests beside the same streams played one by one: ``sh run.sh validate closed-loop``.
 
 Percentiles of TTFT, TPOT and request latency over a grid of servers, lengths, spreads of lengths and loads. Writes how
 many agree into docs/evidence/closed_loop.md.

@@ -1,7 +1,7 @@
 """Attacks of a hostile and of a careless user, counted into ``docs/evidence/sturdiness.md``: ``sh run.sh sturdiness``.
 
-Whole commands and a server on 127.0.0.1 are attacked as they are run. Made-up inputs are counted by ``sh run.sh fuzz``
-(``tests/fuzz/tried.json``). It exits with 1 where an attack finds something.
+Whole commands and a server on 127.0.0.1 are attacked as they are run. Made-up inputs are counted by ``sh run.sh
+sturdiness fuzz`` (``tests/fuzz/tried.json``). It exits with 1 where an attack finds something.
 """
 
 from __future__ import annotations
@@ -57,14 +57,15 @@ found: a traceback, half a file, a file that was read or lost, a hang, an answer
 """
 TAIL = """
 Other counts are in pages and commands of their own: [steps asked twice](contradictions.md) (`sh run.sh
-contradictions`), sweeps that are killed a hundred times (`sh run.sh sweep-kills`), 10,000 requests made from the
-OpenAPI document (`sh run.sh explorer-fuzz`), 200 users with heavy questions beside one who has few
-(`python -m benchmarks.explorer --heavy 200`), a release that is built twice and compared (`sh run.sh release`).
+validate contradictions`), sweeps that are killed a hundred times (`sh run.sh sturdiness sweep-kills`),
+10,000 requests made from the OpenAPI document (`sh run.sh sturdiness explorer`),
+200 users with heavy questions beside one who has few (`python -m benchmarks.explorer --heavy 200`), a release that is built twice and compared (`sh run.sh release`).
 
 ## Not tried
 
 - 100,000 made-up inputs in a row: {inputs}
-- A database of known weaknesses: `sh run.sh audit` asks one where there is a network; its outcome hangs on the day.
+- A database of known weaknesses: `sh run.sh check audit` asks one where there is a network; its outcome hangs on the
+  day.
 - Windows and macOS.
 """
 
@@ -569,7 +570,7 @@ def fuzzed() -> list[Row]:
 
 def page(rows: Sequence[Row]) -> str:
     """The table in Markdown, and what was not tried."""
-    inputs = "`sh run.sh fuzz` goes on where it was."
+    inputs = "`sh run.sh sturdiness fuzz` goes on where it was."
     if FUZZED.is_file():
         known = json.loads(FUZZED.read_text())
         tried, seconds = sum(sum(count.values()) for count in known["counts"].values()), known["seconds"]

@@ -1,7 +1,7 @@
 """A sweep that is killed at random, a hundred times, and goes on: no row is lost, and none is there twice.
 
-``sh run.sh sweep-kills``; ``--kills`` for fewer. Half of the kills end two workers with their parent; one in four also
-leaves the last part half-written, as a disk may that loses power.
+``sh run.sh sturdiness sweep-kills``; ``--kills`` for fewer. Half of the kills end two workers with their parent; one in
+four also leaves the last part half-written, as a disk may that loses power.
 """
 
 from __future__ import annotations

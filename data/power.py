@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNS = ROOT / "data" / "published" / "power_runs.csv"
 SPEC = ROOT / "scenarios" / "assumptions" / "power" / "usual.yaml"
 PAGE = ROOT / "docs" / "evidence" / "power.md"
-MARK = "<!-- What follows is written by `sh run.sh power FOLDER`. -->\n"
+MARK = "<!-- What follows is written by `sh run.sh refit power FOLDER`. -->\n"
 #: Steps that took longer than this over what they are predicted to are those of software that was not ready: what the
 #: chips did meanwhile nobody knows [1].
 LONGEST = 1.75

@@ -1,8 +1,8 @@
 """Compute the frontiers that 'infer' ships for the usual priors: scenarios/assumptions/priors/frontiers.csv.
 
-Run by ``sh run.sh priors``; about ten minutes. Needed again after whatever moves frontiers: profiles, the cost model,
-the rule by which models are scaled, the known models, or the sizes, chips and formats of the priors. With ``--new``
-lines that are there already are kept, and only the others computed.
+Run by ``sh run.sh refit priors``; about ten minutes. Needed again after whatever moves frontiers: profiles, the cost
+model, the rule by which models are scaled, the known models, or the sizes, chips and formats of the priors. With
+``--new`` lines that are there already are kept, and only the others computed.
 """
 
 from __future__ import annotations

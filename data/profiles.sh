@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fit every profile that comes with the package again: sh run.sh profiles; about 25 minutes on two cores.
+# Fit every profile that comes with the package again: sh run.sh refit profiles; about 25 minutes on two cores.
 #
 # All engines on all chips first: the constants of chips and of kernels. Then, on top of what comes before, each
 # generation of chips, and each engine on it with few constants: more of them fit better and predict worse.

@@ -1,4 +1,4 @@
-"""Parameter counts of published modelling classes: ``sh run.sh published-counts``.
+"""Parameter counts of published modelling classes: ``sh run.sh refit published-counts``.
 
 Every configuration among the fixtures is changed one key at a time (left out, null, turned round, doubled, zero), and
 the class that Hugging Face's transformers has for it counts its parameters, on no device. What it counts is written to

@@ -1,6 +1,6 @@
 """Fit the traffics of public traces: ``scenarios/traffic``, from the folder that holds the traces.
 
-Run by ``sh run.sh traffic FOLDER``; some seconds. The traces themselves are not part of the repository: Azure's
+Run by ``sh run.sh refit traffic FOLDER``; some seconds. The traces themselves are not part of the repository: Azure's
 ``AzureLLMInferenceTrace_code.csv`` and ``_conv.csv`` of 2023 (CC-BY), and Mooncake's ``conversation_trace.jsonl`` and
 ``synthetic_trace.jsonl`` of FAST'25 (Apache-2.0), under the names in :data:`TRACES`, packed by gzip.
 """

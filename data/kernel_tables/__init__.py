@@ -1,1 +1,1 @@
-"""Curves of kernels fitted to public tables: ``sh run.sh kernels``."""
+"""Curves of kernels fitted to public tables: ``sh run.sh refit kernels``."""

@@ -1,4 +1,4 @@
-"""Fit kernels of dense products, routed experts and attention to public tables: ``sh run.sh kernels``.
+"""Fit kernels of dense products, routed experts and attention to public tables: ``sh run.sh refit kernels``.
 
 Writes ``products``, ``kernels`` and ``scores`` of ``scenarios/assumptions``: of each family of chips the kernels of
 experts that most engines pick, and those of each engine, by what ``scenarios/engines`` says; attention of all engines
@@ -74,7 +74,7 @@ class Entries:
 
 
 def _write(part: catalog.Part, name: str, remarks: Iterable[str], lines: Iterable[str]) -> None:
-    text = [*(f"# {remark}" for remark in (*remarks, "Made by `sh run.sh kernels`.")), *lines]
+    text = [*(f"# {remark}" for remark in (*remarks, "Made by `sh run.sh refit kernels`.")), *lines]
     (catalog.folder("assumptions") / part / f"{name}.yaml").write_text("\n".join(text) + "\n", encoding="utf-8")
 
 

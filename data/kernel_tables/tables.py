@@ -64,7 +64,7 @@ def tables(kind: str, name: str) -> Iterator[tuple[str, str, Path]]:
     """Chip, engine and file of every table with a name, of a kind (``moe``, ``gemm``), in the wheel."""
     spec = importlib.util.find_spec("aiconfigurator_core")
     if spec is None or spec.origin is None:
-        raise SystemExit("aiconfigurator-core is not installed; 'sh run.sh kernels' does it")
+        raise SystemExit("aiconfigurator-core is not installed; 'sh run.sh refit kernels' does it")
     for path in sorted((Path(spec.origin).parent / "systems" / "data").glob(f"*/{kind}/*/*/{name}_perf.parquet")):
         yield path.parts[-5], path.parts[-3], path
 

@@ -24,7 +24,7 @@ from inference_econ.inputs import yaml_text
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "scenarios" / "assumptions" / "levels"
 PAGE = ROOT / "docs" / "evidence" / "levels.md"
-MARK = "<!-- What follows is written by `sh run.sh levels --judge`. -->\n"
+MARK = "<!-- What follows is written by `sh run.sh refit levels --judge`. -->\n"
 REFERENCE = "aiconfigurator"
 SOURCE = (
     "partly pooled from {rows} rows of {files}, over what {profile} predicts of them; errors of rows whose likes the "

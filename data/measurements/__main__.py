@@ -1,4 +1,4 @@
-"""Write the tables of measured servers that come with the package again: ``sh run.sh measurements``; seconds.
+"""Write the tables of measured servers that come with the package again: ``sh run.sh refit measurements``; seconds.
 
 Every published table becomes one of ``scenarios/measured/servers`` under the same name, row by row, whose columns are
 the fields of a measurement. Run it after a table, a fact of its source, a spelling or a script changed; what a profile

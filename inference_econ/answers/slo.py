@@ -684,9 +684,10 @@ def shared_share(first: Instances, second: Instances) -> float:
     """The share of the variance of errors that two predictions have in common [1].
 
     Nothing under different profiles, or for different models or chips: errors of the time per token of two chips under
-    the same engine, model and load hardly go together (rank correlation 0.15, ``sh run.sh error-correlations``). For
-    one model on one chip under one profile, what its levels vary by around the profile, by version, and, if both are
-    served in the same way, by that (:class:`inference_econ.inputs.MeasuredLevels`); nothing where none were measured.
+    the same engine, model and load hardly go together (rank correlation 0.15, ``sh run.sh validate
+    error-correlations``). For one model on one chip under one profile, what its levels vary by around the profile, by
+    version, and, if both are served in the same way, by that
+    (:class:`inference_econ.inputs.MeasuredLevels`); nothing where none were measured.
     A chip or model with some fields changed stands for the same servers, so that all of it is shared.
     """
     setup, other = first.setup, second.setup

@@ -529,7 +529,7 @@ def _graft_levels(document: Document, name: str) -> None:
     if isinstance(levels, dict) and over in names("assumptions") and levels.get("constants") != constants_of(str(over)):
         raise InputError(
             f"{document.where(('levels', 'constants'))}: levels over another version of {over}, which has been fitted "
-            "again since; make them again with 'inference-econ calibrate', shipped ones with 'sh run.sh levels'"
+            "again since; make them again with 'inference-econ calibrate', shipped ones with 'sh run.sh refit levels'"
         )
 
 

@@ -20,7 +20,7 @@ from tests.extras.servers.measurements.test_measurements import LAYOUT, POINT, P
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_what_comes_with_the_package_is_what_the_published_table_makes(name: str) -> None:
     committed = catalog.server_files()[name].read_text(encoding="utf-8")
-    assert table(TABLES[name]) == committed, "sh run.sh measurements"
+    assert table(TABLES[name]) == committed, "sh run.sh refit measurements"
 
 
 def test_every_table_of_servers_is_made_of_a_published_one() -> None:

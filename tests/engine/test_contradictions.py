@@ -1,7 +1,8 @@
 """No setup contradicts itself: random ones of every kind, and those that once did.
 
 Models, chips, formats, presets and layouts are drawn by ``benchmarks/random_setups.py``; what must hold, and the
-exceptions with their reasons and bounds, is ``benchmarks/comparisons.py``. ``sh run.sh contradictions`` tries more.
+exceptions with their reasons and bounds, is ``benchmarks/comparisons.py``. ``sh run.sh validate contradictions``
+tries more.
 """
 
 from __future__ import annotations

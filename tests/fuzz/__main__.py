@@ -1,8 +1,8 @@
-"""Try made-up inputs for as long as is wanted: ``sh run.sh fuzz``.
+"""Try made-up inputs for as long as is wanted: ``sh run.sh sturdiness fuzz``.
 
 What was tried is counted in ``tests/fuzz/tried.json``, so that the next run goes on with other inputs, here or in
-another checkout. Each defect's input is written to ``.fuzz/defects``; ``sh run.sh fuzz --repeat FILE`` runs it again
-and says what is wrong.
+another checkout. Each defect's input is written to ``.fuzz/defects``; ``sh run.sh sturdiness fuzz --repeat FILE`` runs
+it again and says what is wrong.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _tried(case: Case) -> str:
 
 def main() -> int:
     """Fuzz until the time is over or somebody stops it; the exit code says whether there were defects."""
-    parser = argparse.ArgumentParser(prog="sh run.sh fuzz", description="Try made-up inputs.")
+    parser = argparse.ArgumentParser(prog="sh run.sh sturdiness fuzz", description="Try made-up inputs.")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long")
     parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="only such inputs; repeatable")
     parser.add_argument("--repeat", type=Path, metavar="FILE", help="run one input again")

@@ -1,6 +1,6 @@
 """Golden pages: every command's text at 80 columns, and a digest of each key of its JSON and of each chart.
 
-After an intended change, ``sh run.sh golden [WORD...]`` renews them; the commit lists each changed page and key.
+After an intended change, ``sh run.sh renew golden [WORD...]`` renews them; the commit lists each changed page and key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Configurations changed one key at a time: counted as the published class counts them, or refused.
 
-The totals are those of transformers' classes on no device; ``sh run.sh published-counts`` writes them.
+The totals are those of transformers' classes on no device; ``sh run.sh refit published-counts`` writes them.
 """
 
 from __future__ import annotations

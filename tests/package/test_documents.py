@@ -50,7 +50,7 @@ def test_a_document_shows_what_is_printed_now(document: Path, tmp_path: Path) ->
     text = document.read_text(encoding="utf-8")
     transcripts.furnish(tmp_path / "run")
     with contextlib.chdir(tmp_path / "run"):
-        assert transcripts.again(text, transcripts.Session()) == text, f"sh run.sh readme docs/{_name(document)}"
+        assert transcripts.again(text, transcripts.Session()) == text, f"sh run.sh renew readme docs/{_name(document)}"
 
 
 def test_what_is_taught_is_run() -> None:

@@ -565,7 +565,8 @@ _NORMAL = 1.4826
 BASE_GROUPS = 4.0
 #: Share of an interval that coverage is counted of, and distances that are as good as none [1].
 _LEVEL, _LEAST = 0.8, 1e-3
-#: Intraclass correlation of being held: by how much rows of a run go together (``sh run.sh error-spreads``) [1].
+#: Intraclass correlation of being held: by how much rows of a run go together (``sh run.sh validate error-spreads``)
+#: [1].
 _ALIKE = 0.4
 #: Shares of samples that have less and more than what chance leaves [1].
 _BEYOND = (0.025, 0.975)

@@ -76,7 +76,7 @@ def test_experts_must_make_sense(name: str, experts: int, message: str) -> None:
 
 @pytest.mark.parametrize("index", [3, 250, 777, 1212])
 def test_shipped_frontiers_are_those_of_now(index: int) -> None:
-    """If not, the cost model has moved: sh run.sh priors."""
+    """If not, the cost model has moved: sh run.sh refit priors."""
     case = sorted(shipped_points(), key=str)[index]
     np.testing.assert_allclose(frontiers.points_of(case), shipped_points()[case], atol=SHIPPED)
     assert table_line(case).startswith(f"{case.model},{case.parameters:g},{case.experts},{case.chip}")

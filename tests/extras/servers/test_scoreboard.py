@@ -54,4 +54,4 @@ def test_reasons_are_those_of_many_rows() -> None:
 
 def test_without_the_other_predictor_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert main() == 2
-    assert "aiconfigurator is not installed; 'sh run.sh scoreboard' does it" in capsys.readouterr().err
+    assert "aiconfigurator is not installed; 'sh run.sh validate scoreboard' does it" in capsys.readouterr().err

@@ -173,7 +173,7 @@ def test_what_is_no_sweep_and_what_is_too_much_is_refused(tmp_path: Path) -> Non
 
 @pytest.mark.long
 def test_a_sweep_that_is_killed_loses_and_repeats_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some of the 100 random kills of `sh run.sh sweep-kills`, which compares rows with those of a whole sweep."""
+    """Some of the 100 random kills of `sh run.sh sturdiness sweep-kills`, which compares rows with a whole sweep's."""
     others = set(multiprocessing.active_children())  # of the tests before, such as the explorer's
     monkeypatch.setattr(sys, "argv", ["sweep_kills", "--kills", "3"])
     sweep_kills.main()
