@@ -169,7 +169,7 @@ def _no_such_option(error: click.NoSuchOption) -> InputError | None:
         return None
     advice = gone(row.name, name)
     if advice:
-        return InputError(f"there is no {name} any more: {advice}")
+        return InputError(f"there is no {name}: {advice}")
     if name in _SPEEDS and _has(row, "--tpot"):
         return InputError(f"{row.name} has no {name}: {_AS_PROMISE}")
     others = [other.name for other in COMMANDS.values() if _has(other, name)]
