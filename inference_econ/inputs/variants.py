@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from inference_econ.errors import InputError, SpecError
 from inference_econ.inputs import _yaml
 from inference_econ.inputs._spec import covering_keys
-from inference_econ.inputs.dtype import OF_FILES
+from inference_econ.inputs.dtype import FORMATS, OF_FILES, family
 from inference_econ.inputs.models import sizes
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
         Hugging Face id of the checkpoint, of GGUF files perhaps with a tag behind it; or a tag of Ollama.
     dtype : str
         The format of its linear layers, empty where it is the model's; embeddings stay as published, which tools that
-        quantise leave out, except GGUF files.
+        quantise leave out, except in GGUF files and in wide formats.
     """
     data, sources = document.data, document.data["sources"]
     assert isinstance(sources, dict)
@@ -135,7 +135,7 @@ def checkpoint(document: Document, repository: str, dtype: str) -> Document:
     if "/" not in identity or (tag and "gguf" not in identity.lower()):
         _forget(data, "huggingface_id")  # of Ollama's library
     if dtype:
-        if dtype in OF_FILES:
+        if dtype in OF_FILES or FORMATS[family(dtype)].bits >= 16:
             _forget(data, "embedding_weights")
         else:
             data.setdefault("embedding_weights", data["weights"])

@@ -66,7 +66,7 @@ def test_a_quantized_file_is_its_model_in_one_format(text: str, base: str, weigh
     assert f"with weights in {weights}" in meaning.remark
     precision = Precision.of(model)
     assert precision.experts == weights
-    assert precision.embeddings == {"mxfp4": "bf16", "fp16": "bf16"}.get(weights, weights)
+    assert precision.embeddings == ("bf16" if weights == "mxfp4" else weights)
 
 
 def test_formats_that_a_message_tells_to_write_are_formats() -> None:

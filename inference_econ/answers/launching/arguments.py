@@ -410,9 +410,10 @@ def _llama_cpp(
         )
     model, room, cache = served.model, limits.room, _cache(engine, service)
     file = model.endswith(".gguf")
+    tag = "F16" if service.setup.precision.weights == "fp16" else service.setup.precision.weights.upper()
     held = math.floor(room.cache / room.request * limits.tokens)
     chosen: dict[str | None, Any] = {
-        "--model" if file else "--hf-repo": model if file else f"{model}:{service.setup.precision.weights.upper()}",
+        "--model" if file else "--hf-repo": model if file else f"{model}:{tag}",
         "--n-gpu-layers": "all",
         "--split-mode": None if degrees.stage * degrees.pp == 1 else "tensor" if degrees.tp > 1 else "layer",
         "--ctx-size": min(held, limits.tokens * limits.sequences),

@@ -253,6 +253,8 @@ def test_llama_server_is_told_its_file_one_cache_and_how_layers_are_cut() -> Non
     one = _written("llama_cpp", _service(_card(), 1, 1, slots=16), "bartowski/Llama-GGUF", own=True)
     # 16 requests of 2,000 and 500 tokens, and 5 % more; the format is the tag of the repository.
     assert one["--hf-repo"] == "bartowski/Llama-GGUF:Q4_K_M"
+    wide = _written("llama_cpp", _service(_card(chip="m4_max", weights="fp16"), 1, 1), "bartowski/Llama-GGUF", own=True)
+    assert wide["--hf-repo"] == "bartowski/Llama-GGUF:F16"
     assert (one["--ctx-size"], one["--parallel"], one["--kv-unified"]) == (2625 * 16, 16, True)
     assert (one["--n-gpu-layers"], one["--cache-type-k"], "--split-mode" in one) == ("all", "bf16", False)
     # Of 64 the cache holds fewer tokens than all of them could have.
