@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import inference_econ as ie
 from inference_econ import inputs, report, studies
 from inference_econ.errors import InputError, of_option
 from inference_econ.requests import Request, prices, refuse, subject
@@ -32,7 +31,7 @@ def compare(
     costs at some speeds, and speeds at some costs; --y is the metric that the picture shows over speed.
     """
     common, rates = subject.shared_settings(request), prices.of_compared(request.price, hardware)
-    result = ie.compare(price=rates, series=_series(listed), progress=request.progress, **common)
+    result = studies.compare.compare(price=rates, series=_series(listed), progress=request.progress, **common)
     page = report.compare.ComparisonPage(result, sorted(set(speeds)), sorted(set(costs)), y)
     if len(page.undrawn()) == len(result.curves):
         result.curves[0].front.metric(y)  # is refused here, with or without a picture

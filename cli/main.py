@@ -13,9 +13,8 @@ import click
 from inference_econ import _missing
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
-from inference_econ.requests import COMMANDS, Command, tables
+from inference_econ.requests import COMMANDS, tables
 from inference_econ.requests.kinds import UNCOUNTABLE
-from inference_econ.requests.tables import gone
 
 from .catalog import shown_kind
 from .commands import ClickCommand, write
@@ -29,11 +28,6 @@ COMPLETION = """The shell completes commands, options, models, chips and scenari
 """
 #: Commands that are named that have an option [1].
 _MOST = 6
-#: Options that ask for a speed, and how commands have it that take promises.
-_SPEEDS = ("--speed", "--tokens-per-second")
-_AS_PROMISE = (
-    "a speed is a promise of TPOT: --tpot mean:20 is 50 tokens/s per user on average, --tpot 20 for 90 % of them"
-)
 
 
 class StoppedError(Exception):
@@ -167,20 +161,12 @@ def _no_such_option(error: click.NoSuchOption) -> InputError | None:
     row = error.ctx.command.row if error.ctx is not None and isinstance(error.ctx.command, ClickCommand) else None
     if row is None:
         return None
-    advice = gone(row.name, name)
-    if advice:
-        return InputError(f"there is no {name}: {advice}")
-    if name in _SPEEDS and _has(row, "--tpot"):
-        return InputError(f"{row.name} has no {name}: {_AS_PROMISE}")
-    others = [other.name for other in COMMANDS.values() if _has(other, name)]
+    if advice := tables.lacking(row, name):
+        return InputError(advice)
+    others = [other.name for other in COMMANDS.values() if other.has(name)]
     if not others:
         return None
     shown = ", ".join(others) if len(others) <= _MOST else f"{', '.join(others[:_MOST])} and {len(others) - _MOST} more"
     return InputError(
         f"{row.name} has no {name}; commands that have it: {shown} (see 'inference-econ {row.name} --help')"
     )
-
-
-def _has(row: Command, option: str) -> bool:
-    """Return whether a command has an option."""
-    return any(option in parameter.spelled for parameter in row.parameters.values())

@@ -11,7 +11,7 @@ import numpy as np
 
 from inference_econ._answer import Shown
 from inference_econ.answers.deployments.service_record import layout_of
-from inference_econ.answers.layout_services import check_setup, offer
+from inference_econ.answers.layout_services import offer
 from inference_econ.engine import Setup, Space, attention_groups, for_engine, has_recipes, memory, needed_memory, node
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import HourPrice, Requests, Traffic
@@ -127,7 +127,6 @@ def fits(setup: Setup, traffic: Traffic | Requests, space: Space | None = None, 
     >>> [fit.service.accelerators for fit in found.instances], found.instances[0].largest_context
     ([1, 2, 4, 8], 131072)
     """
-    check_setup(setup)
     tried, requests = Space() if space is None else space, Requests.of(traffic)
     free = setup if setup.price is not None else replace(setup, price=HourPrice(1.0))
     if tried.max_accelerators is not None or tried.pins.given():

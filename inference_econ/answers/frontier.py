@@ -72,11 +72,6 @@ def decode_frontier(
     if sampling is not None and not (sampling.points >= 1 and 0 < sampling.decades < np.inf):
         raise InputError(f"a sampling needs points >= 1 and decades > 0, got {sampling}")
     served = replace(setup, context=traffic.mean_context, spread=traffic.spread, contexts=traffic.shares)
-    if speculation is not None and not isinstance(speculation, Speculation):
-        raise InputError(
-            "speculation must be a Speculation, for example ie.Speculation.of('draft', 0.8, "
-            f"model=ie.model('llama_3_8b')), got {speculation!r}"
-        )
     try:
         return compute(
             served,

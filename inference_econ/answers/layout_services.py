@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from dataclasses import replace
 
 import numpy as np
@@ -161,7 +160,6 @@ def offer(
     >>> len(offer(setup, Requests(isl=1000, osl=200), Space(max_accelerators=2)))
     2
     """
-    check_setup(setup)
     tried, requests = Space() if space is None else space, Requests.of(traffic)
     served = replace(
         setup,
@@ -206,20 +204,6 @@ def beyond_model(model: ModelSpec, requests: Requests) -> str:
         f"these requests have {tokens:,.0f} tokens, and {model.name} was made for {most:,} at most; give shorter ones "
         "(--isl, --osl), take another model"
     )
-
-
-def check_setup(setup: object) -> None:
-    """Refuse what is no setup, such as names of a model and a chip.
-
-    Raises
-    ------
-    InputError
-        With how one is made.
-    """
-    if not isinstance(setup, Setup):
-        raise InputError(
-            f"setup: got {reprlib.repr(setup)}; make one of a model and a chip: Setup.of('llama_3_70b', 'h100_sxm')"
-        )
 
 
 def _check_contexts(setup: Setup, requests: Requests) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -181,13 +180,8 @@ def load(
     Raises
     ------
     InputError
-        If the layouts are something else, a rate is not positive, or there is none.
+        If a rate is not positive, or there is none.
     """
-    if not isinstance(layouts, Services):
-        raise InputError(
-            f"layouts: got {reprlib.repr(layouts)}; give what offer(setup, requests) makes, for example "
-            "offer(Setup.of('llama_3_70b', 'h100_sxm'), Requests(2000, 500))"
-        )
     promised = Targets() if targets is None else targets
     arrival_scv = arrivals_of(layouts.requests, arrival_scv).scv
     service, pick = usual_service(layouts, promised)

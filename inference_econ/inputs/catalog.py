@@ -137,6 +137,16 @@ def _usual(cls: type[SpecT], part: Part) -> SpecT:
     return cls.from_file(folder("assumptions") / part / "usual.yaml")
 
 
+def models() -> tuple[str, ...]:
+    """Names of all models, sorted."""
+    return names("models")
+
+
+def gpus() -> tuple[str, ...]:
+    """Names of all GPUs and other accelerators, sorted."""
+    return names("hardware")
+
+
 def locate(kind: Kind, name: str) -> Path:
     """The file behind a name or path; see :func:`meaning` for errors."""
     called = meaning(kind, name)

@@ -40,7 +40,7 @@ def report(answer: Shown, path: str | Path) -> None:
     named("extras.web.document:write_page")(path, page(answer))
 
 
-def launch(answer: Shown, to: str | None) -> str:
+def launch(answer: Shown, to: str | None = None) -> str:
     """See :meth:`inference_econ._answer.Shown.launch`."""
     from inference_econ.errors import InputError
     from inference_econ.report.questions.launch import start_script

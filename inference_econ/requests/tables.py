@@ -36,10 +36,14 @@ HEADINGS: Mapping[str, tuple[str, ...]] = {
     **{heading: tuple(option.name for option in group) for heading, group in GROUPS.items()},
     "Output": ("plot", "form", "as_json", "as_csv", "output", "path", "why", "quiet", "yes", "help"),
 }
-#: Options that requests of others lack: where an answer goes, and files of the machine that a command runs on.
-LEFT_OUT = (
-    *("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline"),
-    *("--acceptance-file", "--measured", "--trace", "--yes"),
+#: Options that say where an answer goes, as they are typed; functions of Python lack them.
+OUTPUT = ("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline")
+#: Options that requests of others lack: these, and files of the machine that a command runs on.
+LEFT_OUT = (*OUTPUT, "--acceptance-file", "--measured", "--trace", "--yes")
+#: Options that ask for a speed, and how commands have it that take promises.
+_SPEEDS = ("--speed", "--tokens-per-second")
+_AS_PROMISE = (
+    "a speed is a promise of TPOT: --tpot mean:20 is 50 tokens/s per user on average, --tpot 20 for 90 % of them"
 )
 #: Kinds whose numbers are times.
 _TIMES = (kinds.TIME, kinds.TTFT, kinds.TPOT, kinds.E2E)
@@ -152,11 +156,18 @@ class Command:
     """Other functions, ``module:name``, by the option that selects them; ``sessions`` is a workload that has them."""
     records: tuple[str, ...] = ()
     """Kinds of records that its answers have, as :mod:`inference_econ.report.schema` names them."""
+    call: str = ""
+    """Function of Python that answers it from objects: ``module:name``; empty if Python has none."""
 
     @property
     def slug(self) -> str:
         """Name in an HTTP path and as a tool of an assistant."""
         return self.name.replace(" ", "-")
+
+    @property
+    def python_name(self) -> str:
+        """Name of its function in Python."""
+        return self.name.split()[-1].replace("-", "_")
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -168,6 +179,10 @@ class Command:
         """Options that requests of others may have, those first that are required."""
         others = [parameter for parameter in self.parameters.values() if parameter.typed not in LEFT_OUT]
         return sorted(others, key=lambda parameter: not parameter.required)
+
+    def has(self, option: str) -> bool:
+        """Return whether it has an option, as it is spelled."""
+        return any(option in parameter.spelled for parameter in self.parameters.values())
 
     def load(self, beside: str = "") -> Callable[..., Any]:
         """Import the function that answers it, or another one beside that."""
@@ -277,6 +292,7 @@ COMMANDS: Mapping[str, Command] = {
         tuple(row["examples"]),
         row.get("variants", {}),
         tuple(row.get("answers", [name])),
+        row.get("python", ""),
     )
     for name, row in _DOCUMENT["commands"].items()
 }
@@ -357,4 +373,13 @@ def gone(command: str, option: str) -> str:
     for row in rows(Path(__file__).with_name("renamed.csv")):
         if row["option"] == option and command in row["commands"].split():
             return str(row["advice"])
+    return ""
+
+
+def lacking(command: Command, option: str) -> str:
+    """Return what to type in place of an option that a command lacks; empty if nothing is known of it."""
+    if advice := gone(command.name, option):
+        return f"there is no {option}: {advice}"
+    if option in _SPEEDS and command.has("--tpot"):
+        return f"{command.name} has no {option}: {_AS_PROMISE}"
     return ""

@@ -242,8 +242,8 @@ PRICED: Callable[..., object] = ie.price
     [
         (lambda: FRONTIER(setup(), "h100_sxm"), "traffic: got 'h100_sxm'; give lengths after a setup"),
         (lambda: FRONTIER("llama_3_8b", TRAFFIC), "frontier takes a Setup and a Traffic, or a model and a chip, got"),
-        (lambda: FRONTIER("llama_3_8b"), "frontier takes a Setup and a Traffic, or a model and a chip, got"),
-        (lambda: FRONTIER("llama_3_8b", "h100_sxm", TRAFFIC), "frontier takes a model and a chip alone, got Traffic"),
+        (lambda: FRONTIER("llama_3_8b"), r"frontier needs hardware; write frontier\('llama_3_70b', 'h100_sxm'\)"),
+        (lambda: FRONTIER("llama_3_8b", "h100_sxm", TRAFFIC), "space: got Traffic.*; give layouts to search"),
         (lambda: MARKET("llama_3_8b", "h100_sxm"), "setup: got 'llama_3_8b'; make one of a model and a chip"),
         (lambda: FITS(MARKET, TRAFFIC), "setup: got <function"),
         (lambda: MARKET(setup(), 2000), "traffic: got 2000; give lengths, for example Requests"),

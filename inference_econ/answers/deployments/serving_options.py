@@ -15,7 +15,7 @@ from inference_econ._types import Array, Indices
 from inference_econ.answers.deployments.power import instance_watts
 from inference_econ.answers.disaggregated.pools import pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
-from inference_econ.answers.layout_services import check_setup, offer, with_slots
+from inference_econ.answers.layout_services import offer, with_slots
 from inference_econ.answers.slo import NAMES, Targets, kept_states
 from inference_econ.engine import (
     MACHINE,
@@ -328,7 +328,6 @@ def market(
     """
     if arrangement not in _WAYS:
         raise InputError(f"arrangement: got {arrangement!r}; allowed: {', '.join(_WAYS)}")
-    check_setup(setup)
     requests = Requests.of(traffic)
     only_pools = arrangement == "apart" or (pooling or Pooling()) != Pooling()
     if not requests.is_simple and only_pools:

@@ -13,7 +13,6 @@ from inference_econ.requests import Request, subject, workload
 if TYPE_CHECKING:
     from inference_econ._answer import Shown
     from inference_econ.extras.closed_models.scenario_kinds import ObservedOffer
-    from inference_econ.report.page import Page
 
 #: Options that only the price of an hour has, beside lengths; and those of the acceptance.
 _HOUR = (
@@ -36,7 +35,7 @@ def infer(
     speedup: float | None,
     draft_length: int | None,
     draft_cost: float | None,
-) -> Shown | Page:
+) -> Shown:
     """Infer what lies behind offers and speeds: the sizes of a closed model, a price, a buyer, an acceptance.
 
     Sizes are intervals and probabilities, never a point: models of every size are drawn from priors, served in every
@@ -88,14 +87,14 @@ def _hour_price(request: Request, seen: Sequence[ObservedOffer], truth: str | No
     )
 
 
-def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> Page:
+def _acceptance(speedup: float, draft_length: int | None, draft_cost: float) -> Shown:
     """The share of proposals accepted that a speed-up by speculation implies."""
-    from inference_econ.extras.closed_models.implied_page import AcceptancePage
+    from inference_econ.extras.closed_models.implied import ImpliedAcceptance
 
     if draft_length is None:
         raise InputError("--speedup needs --draft-length", option="draft_length")
     share = float(ie.implied_acceptance(speedup, draft_length, draft_cost))
-    return AcceptancePage(speedup, draft_length, draft_cost, share)
+    return ImpliedAcceptance(speedup, draft_length, draft_cost, share)
 
 
 def _exponents(seen: Sequence[ObservedOffer], lengths: ie.Requests) -> Shown:

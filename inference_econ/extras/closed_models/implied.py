@@ -90,6 +90,30 @@ class ImpliedHour(Shown):
         return [self.record()]
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ImpliedAcceptance(Shown):
+    """The share of draft tokens accepted that a speed-up implies."""
+
+    page = "extras.closed_models.implied_page:AcceptancePage"
+
+    speedup: float
+    """Speed with speculation over that without [1]."""
+    draft_length: int
+    """Draft tokens of a round [1]."""
+    draft_cost: float
+    """Time of a draft token over that of a step [1]."""
+    acceptance: float
+    """Share of draft tokens accepted [1]."""
+
+    def record(self) -> dict[str, Any]:
+        """Return the speed-up and the acceptance behind it."""
+        return attributes(self, "speedup draft_length draft_cost acceptance")
+
+    def records(self) -> list[Mapping[str, Any]]:
+        """Return the same as one row."""
+        return [self.record()]
+
+
 def implied_hour_price(
     front: ServiceFrontier,
     output_price: float,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from inference_econ.extras.closed_models.implied import ImpliedHour, RevealedExponents
-from inference_econ.records.plain import attributes
+from inference_econ.extras.closed_models.implied import ImpliedAcceptance, ImpliedHour, RevealedExponents
+from inference_econ.records.plain import Frame
 from inference_econ.records.texts import amount, dollars, formats_label, layout_label
 from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.fields import view
 from inference_econ.report.headings import lengths_label
 from inference_econ.report.notes import warnings
-from inference_econ.report.page import AnswerPage, Page, Pieces, Table
+from inference_econ.report.page import AnswerPage, Pieces, Table
 
 #: What the published study takes (eq. 45) [1].
 _STUDY = 3.0
@@ -60,25 +59,24 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
         return (f"At most ${hour:.3g} per GPU-hour, at {speed} tokens/s per user.",)
 
 
-@dataclass(frozen=True)
-class AcceptancePage(Page):
+class AcceptancePage(AnswerPage[ImpliedAcceptance]):
     """The acceptance behind a speed-up, ready to be shown."""
-
-    speedup: float
-    draft_length: int
-    draft_cost: float
-    acceptance: float
 
     def tables(self) -> Sequence[Table]:
         """One row."""
-        rows = ((f"{self.speedup:g}", f"{self.draft_length}", f"{self.draft_cost:g}", f"{self.acceptance:.3f}"),)
+        it = self.answer
+        rows = ((f"{it.speedup:g}", f"{it.draft_length}", f"{it.draft_cost:g}", f"{it.acceptance:.3f}"),)
         heads = ("speed-up", "proposals per round", "cost of one, in steps", "acceptance")
         why = ("Checking the proposals takes no longer than a plain step: in small batches.",)
         return (Table("Share of proposals accepted that a speed-up implies", heads, rows, (), why),)
 
-    def record(self) -> object:
-        """Record of the speed-up and the acceptance behind it."""
-        return attributes(self, "speedup draft_length draft_cost acceptance")
+    def frame(self) -> Frame:
+        """The row as text."""
+        return self.tables()[0].frame()
+
+    def question(self) -> str:
+        """Question about the acceptance."""
+        return "What share of proposals is accepted?"
 
 
 class ExponentsPage(AnswerPage[RevealedExponents]):

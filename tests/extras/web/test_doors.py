@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from inference_econ import load_answer
+import inference_econ as ie
 from inference_econ.extras.web import questions
 from inference_econ.records import saved
 from tests import small
@@ -33,23 +33,27 @@ def test_all_doors_say_the_same(
 ) -> None:
     reply = client.post(f"/api/v1/{SLUGS.get(name, name)}", json=FIELDS[name])
     assert reply.status_code == 200, reply.text
-    command, answer = reply.json()["command"], reply.json().get("answer")
+    line, answer = reply.json()["command"], reply.json().get("answer")
     form = [] if answer is None else ["--json"]
-    importlib.import_module("inference_econ_cli.main").app([*shlex.split(command)[1:], *form], standalone_mode=False)
+    importlib.import_module("inference_econ_cli.main").app([*shlex.split(line)[1:], *form], standalone_mode=False)
     printed = capsys.readouterr().out
     if answer is None:
         assert reply.json()["text"] == printed
         assert _started(small.ANSWERS["recommend"]().launch()) == _started(printed)
+        assert ie.launch(**FIELDS[name]) == printed
         return
     typed = json.loads(printed)
     assert answer == (typed if isinstance(typed, dict) else {"rows": typed})
+    answer.pop("asked", None)
+    command = questions()[SLUGS.get(name, name)]
+    if command.call:
+        assert answer == json.loads(json.dumps(getattr(ie, command.python_name)(**FIELDS[name]).to_dict()))
     if python := small.ANSWERS.get(name):
-        answer.pop("asked", None)
         asked = python()
         assert answer == json.loads(json.dumps(asked.to_dict()))
         (tmp_path / "answer.json").write_text(printed, encoding="utf-8")
         if "asked" in typed and typed["asked"]["command"] in saved._ROWS:
-            kept, frame = load_answer(tmp_path / "answer.json").to_frame(), asked.to_frame()
+            kept, frame = ie.load_answer(tmp_path / "answer.json").to_frame(), asked.to_frame()
             assert (list(kept.columns), len(kept)) == (list(frame.columns), len(frame))
 
 

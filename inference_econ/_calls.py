@@ -1,0 +1,99 @@
+"""Checks of calls of public functions: arguments of a wrong type end in one sentence that has what to write."""
+
+from __future__ import annotations
+
+import inspect
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, wraps
+from types import FunctionType
+from typing import Any
+
+from inference_econ.errors import InputError
+
+#: Words for classes of Python that annotations of plain values name.
+_PLAIN = {"float": "a number", "int": "an integer", "str": "a text", "bool": "True or False", "None": "None"}
+#: Advice for a value of another class, by the class that an argument takes.
+_ADVICE: Mapping[str, str] = {
+    "Setup": "make one of a model and a chip: Setup.of('llama_3_70b', 'h100_sxm')",
+    "Requests": "give lengths, for example Requests(2000, 500)",
+    "Space": "give layouts to search, for example Space(max_accelerators=8)",
+    "Pins": "give fixed degrees, for example Pins(tp=8)",
+    "Targets": "give latency targets, for example Targets(tpot_seconds=0.03)",
+    "Speculation": "give a Speculation, for example Speculation.of('draft', 0.8, model=model('llama_3_8b'))",
+    "Observation": "give a measurement, for example Observation(45.0, 4, batch=8)",
+    "Services": "give what offer(setup, requests) makes, for example offer(Setup.of('llama_3_70b', 'h100_sxm'), "
+    "Requests(2000, 500))",
+    "Sequence[Candidate": "give what market(setup, requests) makes, for example market(Setup.of('llama_3_70b', "
+    "'h100_sxm'), Requests(2000, 500))",
+    "Shown": "give a result, for example recommend('llama_3_70b', 'h100_sxm', request_rate=20)",
+}
+
+
+@cache
+def checked(function: FunctionType, names: str = "", name: str = "") -> Callable[..., Any]:
+    """Wrap a function: it raises an InputError for arguments that it does not take.
+
+    Parameters
+    ----------
+    function : function
+        A public function with annotations.
+    names : str
+        Advice to give names in place of the first argument.
+    name : str
+        Name in messages; by default the function's.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        given: Mapping[str, Any] = {}
+        problem: object = None
+        try:
+            given = signature.bind_partial(*args, **options).arguments
+            signature.bind(*args, **options)
+        except TypeError as error:
+            problem = error
+        for number, parameter in enumerate(signature.parameters.values()):
+            if parameter.name not in given:
+                continue
+            advice = _advice(function, str(parameter.annotation), given[parameter.name])
+            if advice:
+                also = names if number == 0 else ""
+                raise InputError(f"{parameter.name}: got {reprlib.repr(given[parameter.name])}; {advice}{also}")
+        if problem is not None:
+            raise InputError(
+                f"{name or function.__name__}: {problem}; its arguments are {', '.join(signature.parameters)}{names}"
+            )
+        return function(*args, **options)
+
+    return call
+
+
+def _advice(function: FunctionType, annotation: str, value: object) -> str:
+    """Advice where a value is of no class that an annotation names; empty where it is, or where that is unknown."""
+    words = annotation.split(" | ")
+    if value is None and "None" in words:
+        return ""
+    if annotation.startswith(("Sequence[", "Mapping[", "Collection[")) and not isinstance(value, Iterable):
+        listed = "a mapping" if annotation.startswith("Mapping") else "a list"
+        return _ADVICE.get(words[0], f"give {listed}")
+    classes = [cls for word in words if word not in _PLAIN for cls in [_named_class(function, word)]]
+    if "[" in annotation or not all(classes):
+        return ""
+    if classes:
+        known = (*filter(None, classes), *(cls for cls in (float, int, str, bool) if cls.__name__ in words))
+        advice = next((_ADVICE[word] for word in words if word in _ADVICE), f"give a {words[0]}")
+        return "" if isinstance(value, known) else advice
+    ours = type(value).__module__.startswith("inference_econ")
+    return f"give {' or '.join(map(_PLAIN.__getitem__, words))}" if ours and _PLAIN.keys() >= set(words) else ""
+
+
+@cache
+def _named_class(function: FunctionType, word: str) -> type | None:
+    """Find a class by its name in an annotation; None for other types, and where it cannot be found."""
+    import inference_econ
+
+    public = vars(inference_econ)["__all__"]
+    found = function.__globals__.get(word) or (getattr(inference_econ, word) if word in public else None)
+    return found if isinstance(found, type) and found.__module__.startswith("inference_econ") else None
