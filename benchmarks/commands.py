@@ -36,7 +36,7 @@ CASES = (
     Case("--help"),
     Case("frontier llama_3_70b h100_sxm --weights fp8", 8.0),
     Case("frontier deepseek_v3 gb200_nvl72 --isl 2000 --osl 500", 14.0),
-    Case("frontier deepseek_v3 gb200_nvl72 --apart --isl 2000 --osl 500", 20.0),
+    Case("frontier deepseek_v3 gb200_nvl72 --disaggregated --isl 2000 --osl 500", 20.0),
     Case("recommend qwen3_32b h200_sxm --request-rate 20 --ttft 1000 --tpot 30", 12.0),
 )
 #: Questions that aiconfigurator 0.12 was asked too, once: the commands that answer them, its seconds, those of the

@@ -31,7 +31,7 @@ from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
 from inference_econ.records.plain import csv_text, json_text
 from inference_econ.report.page import Page
-from inference_econ.requests.tables import command_of
+from inference_econ.requests.words import command_of
 
 show, main, outputs = (import_module(f"inference_econ_cli.{name}") for name in ("show", "main", "outputs"))
 ROOT = Path(__file__).parents[1]

@@ -15,11 +15,16 @@ from click.shell_completion import CompletionItem
 from inference_econ import _work, allow
 from inference_econ.errors import InputError, TooMuchError
 from inference_econ.inputs import catalog
+from inference_econ.records.files import PICTURES, ending_of
 from inference_econ.requests import COMMANDS, Command, Host, Invocation, Parameter, kinds, places, tables, too_much
+from inference_econ.requests.words import command_of
 
 from . import show
 from .outputs import Output
 from .start import INTERRUPTED
+
+#: Whether the help shows all options.
+_ALL = "inference_econ.help_all"
 
 
 @contextmanager
@@ -118,23 +123,52 @@ def _parameter(row: Parameter) -> click.Parameter:
     return ClickOption([*spelled, row.name], show_default=row.shown, **settings)
 
 
+def _draw_to_picture(values: dict[str, Any]) -> None:
+    """Draw to the file of -o if its name is that of a picture, as --plot does."""
+    path = values.get("output")
+    if path and "plot" in values and not values["plot"] and ending_of(path) in PICTURES:
+        values |= {"plot": path, "output": None}
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Show the help with all options."""
+    del param
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
 class ClickCommand(click.Command):
     """A command of the tables: options under headings, number formats, refusals that name its options."""
 
     def __init__(self, row: Command) -> None:
         lines = ("\b", f"Example{'s' * (len(row.examples) > 1)}:", *(f"  {line}" for line in row.examples))
         parameters = [_parameter(parameter) for parameter in row.parameters.values()]
+        if set(row.short_help) < {name for name, parameter in row.parameters.items() if parameter.spelled}:
+            how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _show_all}
+            parameters.append(click.Option(["--help-all"], help="Show all options.", **how))
         super().__init__(row.name, params=parameters, help=row.description, epilog="\n".join(lines))
         self.row = row
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read what was typed, and refuse places to write that would lose something."""
-        typed = list(args)
-        rest = super().parse_args(ctx, args)
+        tell = partial(show.remark, quiet="--quiet" in args)
+        typed = args = [self._spelled(word, tell) for word in args]
+        rest = super().parse_args(ctx, list(args))
         if not ctx.resilient_parsing:
             self._refuse_repeated(ctx, typed)
+            _draw_to_picture(ctx.params)
             places.check(self.row.parameters, ctx.params)
         return rest
+
+    def _spelled(self, word: str, tell: Callable[[str], None]) -> str:
+        """A word with the spelling that the command has for an option; old spellings are reported."""
+        option, equals, value = word.partition("=")
+        now = self.row.spelling(option) if option.startswith("--") else option
+        if now != option and option in tables.OLD_OPTIONS:
+            tell(f"note: '{option}' is now '{now}'; the old name works until 0.3.0")
+        return f"{now}{equals}{value}"
 
     def _refuse_repeated(self, ctx: click.Context, typed: list[str]) -> None:
         """Refuse options that are given twice and take one value: click would keep the last without a word."""
@@ -142,7 +176,7 @@ class ClickCommand(click.Command):
         for option, times in Counter(parameters).items():
             if times > 1 and isinstance(option, click.Option) and not option.multiple:
                 axis = COMMANDS["compare"].parameters.get(str(option.name))
-                other = "; 'compare' holds several side by side" if axis is not None and axis.repeat else ""
+                other = "; 'frontier' compares several" if axis is not None and axis.repeat else ""
                 raise click.BadParameter(f"given {times} times; give it once{other}.", ctx, option)
 
     def invoke(self, ctx: click.Context) -> None:
@@ -189,10 +223,12 @@ class ClickCommand(click.Command):
             ctx.exit(INTERRUPTED)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write them: first those that only this command has."""
+        """Write them, or the most important ones: first those that only this command has."""
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         # The option of the help has no name of the tables.
         records = {"help" if "--help" in it.opts else str(it.name): it.get_help_record(ctx) for it in options}
+        if not ctx.meta.get(_ALL):
+            records = {name: records[name] for name in (*self.row.short_help, "help", "help_all") if name in records}
         shared = [name for names in tables.HEADINGS.values() for name in names]
         unshared = [name for name in records if name not in shared]
         for heading, names in (("Options", unshared), *tables.HEADINGS.items()):
@@ -215,7 +251,7 @@ def parsed(words: Sequence[str]) -> Invocation:
     InputError
         If the command does not take these words.
     """
-    row, rest = tables.command_of(words, partial(show.remark, quiet=False))
+    row, rest = command_of(words, partial(show.remark, quiet=False))
     command = ClickCommand(row)
     try:
         with command.make_context(row.name, rest, parent=click.get_current_context().find_root()) as context:

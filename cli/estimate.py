@@ -23,7 +23,7 @@ def estimate(request: Request, concurrency: tuple[int, ...] | None, replicas: in
     with the fewest GPUs for this load is taken. MODEL and HARDWARE as in 'frontier'.
     """
     requests = workload.requests(request)
-    candidates = subject.candidates(replace(request, together=True), requests)
+    candidates = subject.candidates(replace(request, aggregated=True), requests)
     if request.request_rate is None:
         refuse(filter(request.is_given, _OF_RATES), "{} goes with --request-rate")
         return answers.estimate.estimate(candidates, concurrency or (), replicas=replicas or 1)

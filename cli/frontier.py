@@ -1,4 +1,4 @@
-"""The command that finds what nothing beats in speed and cost: services, or decode steps alone."""
+"""The command frontier: the Pareto frontier of speed and cost, of serving or of decode steps alone."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def frontier(request: Request, every_plan: bool) -> Page:
     """Tokens/s per user against $ per million output tokens: the Pareto frontier.
 
     MODEL and HARDWARE are names (see 'inference-econ list models' and 'inference-econ list gpus') or paths to YAML
-    files.
-    Degrees that are given need not be on the grid. As soon as one of --tp, --pp and --dp is given, the others are 1;
-    --dp any tries all. Points are services: every layout in continuous batching, whose bill includes the prefill of its
-    requests; a queue is not in it (see 'load'). With --decode-only they are decode steps alone.
+    files. Several models, GPUs or values of an option are compared; 'compare --help' has further options for that.
+
+    Degrees that you give need not be on the grid. If you give one of --tp, --pp and --dp, the others are 1; --dp any
+    tries all. Points are layouts in continuous batching, and their cost includes prefill. Queueing is not included (see
+    'load'). With --decode-only the points are decode steps alone.
     """
     if workload.decode_steps(request, every_plan=every_plan):
         return _decode_steps(request, every_plan=every_plan)

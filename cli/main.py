@@ -13,7 +13,7 @@ import click
 from inference_econ import _missing
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.inputs import catalog
-from inference_econ.requests import COMMANDS, tables
+from inference_econ.requests import COMMANDS, tables, words
 from inference_econ.requests.kinds import UNCOUNTABLE
 
 from .catalog import shown_kind
@@ -69,7 +69,7 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of a command line: old names, synonyms, and the kind of an entry behind ``show``."""
         if not self.prefix:
-            args = tables.current_words(args, partial(remark, quiet="--quiet" in args))
+            args = words.current_words(args, partial(remark, quiet="--quiet" in args))
         elif self.prefix == "show " and args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
             args = [shown_kind(args[0]), *args]
         elif args[0] not in self.list_commands(ctx) and not args[0].startswith("-"):
@@ -84,10 +84,10 @@ class CommandGroup(click.Group):
         del ctx  # the tables have all of them
         headings: dict[str, dict[str, str]] = {}
         for row in COMMANDS.values():
-            if row.name.startswith(self.prefix):
-                word = row.name.removeprefix(self.prefix).split()[0]
-                summary = tables.GROUPS_OF_COMMANDS.get(f"{self.prefix}{word}") or row.summary
-                headings.setdefault("Commands" if self.prefix else row.heading, {})[word] = summary
+            if row.name.startswith(self.prefix) and row.name not in tables.HIDDEN:
+                first = row.name.removeprefix(self.prefix).split()[0]
+                summary = tables.GROUPS_OF_COMMANDS.get(f"{self.prefix}{first}") or row.summary
+                headings.setdefault("Commands" if self.prefix else row.heading, {})[first] = summary
         for heading, rows in headings.items():
             write(formatter, heading, list(rows.items()))
 
@@ -156,7 +156,7 @@ def _message(error: Exception) -> str | None:
 
 def _no_such_option(error: click.NoSuchOption) -> InputError | None:
     """The message for an option that is gone, or that other commands have, with what to type; None for any other."""
-    name = error.option_name
+    name = {**tables.OPTION_SYNONYMS, **tables.OLD_OPTIONS}.get(error.option_name, error.option_name)
     # The program itself has no options that a command could lack.
     row = error.ctx.command.row if error.ctx is not None and isinstance(error.ctx.command, ClickCommand) else None
     if row is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from inference_econ._answer import Shown
 
 
-def price(request: Request, api_prices: str | None, replicas: int | None) -> Shown:
+def price(request: Request, api_prices: str | None, replicas: int | None, input_price: float | None) -> Shown:
     """Dollars per million input, cached input and output tokens at a traffic.
 
     The cheapest deployment that meets the SLOs is priced; its idle time too. Without promises it is as fast as
@@ -23,9 +23,17 @@ def price(request: Request, api_prices: str | None, replicas: int | None) -> Sho
     layouts, rate = subject.candidates(request, requests), workload.request_rate(request, requests)
     # Prices that mean nothing are refused before anything is computed.
     api, offer = (None, None) if api_prices is None else prices.offered(layouts[0].setup.model, api_prices)
-    scv, progress = request.arrival_scv, request.progress
-    sheet = ie.price(layouts, rate, targets=targets, progress=progress, replicas=replicas, arrival_scv=scv)
-    return replace(sheet, api=api, offer=offer)
+    used = request.most_utilization
+    sheet = ie.price(
+        layouts,
+        rate,
+        targets=targets,
+        progress=request.progress,
+        replicas=replicas,
+        arrival_scv=request.arrival_scv,
+        utilization=None if used is None else used / 100.0,
+    )
+    return replace(sheet, api=api, offer=offer, input_price=input_price)
 
 
 def fits(request: Request, concurrency: int) -> ie.Fits:

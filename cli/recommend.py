@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
 from inference_econ.errors import InputError
 from inference_econ.requests import Request, prices, subject, workload
+from inference_econ.requests.request import refuse
 
 if TYPE_CHECKING:
     from inference_econ._answer import Shown
@@ -19,7 +20,7 @@ def recommend(request: Request, most: int) -> Shown:
     With --on, of several kinds of hardware. What no deployment can keep is answered with the best that can be reached.
 
     With --decode-on prefill and decode pools are on two kinds of hardware. Beside them instances that do both compete,
-    unless --apart is given.
+    unless --disaggregated is given.
 
     With --gpus, --budget or --power-budget the other way round: the most traffic that so many chips, so much money per
     hour, or so much power of the facility carry within the SLOs, aggregated and disaggregated; of a --traffic with
@@ -36,14 +37,26 @@ def recommend(request: Request, most: int) -> Shown:
                 "--plot draws deployments at a request rate; what --gpus, --budget or --power-budget carries has none",
                 option="gpus",
             )
+        stray = ("burst", "headroom", "spare", "think_time", "most_utilization")
+        refuse(request.named(stray), "{} is of a deployment for a load; leave out --gpus, --budget or --power-budget")
         return ie.most_traffic(
             subject.candidates_on_chips(request, requests), means, targets, arrival_scv=scv, most=most
         )
-    rate = workload.request_rate(request, requests)
+    users, rate = workload.users(request), workload.request_rate(request, requests)
+    options: dict[str, Any] = {
+        "arrival_scv": scv,
+        "most": most,
+        "margin": workload.margin(request),
+        "progress": request.progress,
+    }
 
     def answer(chosen: Request) -> ie.Recommendation:
         offers = subject.candidates_on_chips(chosen, requests)
-        return ie.recommend(offers, rate, targets, arrival_scv=scv, most=most, progress=request.progress)
+        if users is not None:
+            from inference_econ.answers.deployments.recommend import recommend_for_users
+
+            return recommend_for_users(offers, users, targets, **options)
+        return ie.recommend(offers, rate, targets, **options)
 
     deployments, started = answer(request), subject.among_startable(request, answer)
     return replace(deployments, startable=started[0] if started else None)

@@ -23,14 +23,14 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name; help and tracebacks call functions and errors by it, not by the module that defines them."""
+    """Load a public name; help and tracebacks call functions by it, not by the module that defines them."""
     value = _load(name)
     if isinstance(value, FunctionType) and value.__module__ != __name__:
         from inference_econ._calls import checked  # takes as long to load as all else that is imported here
 
         # The next access finds it here, and does not come back.
         globals()[name] = value = checked(value)
-    # Other classes keep their module, by which tools find their source and doctests.
-    if isinstance(value, FunctionType) or (isinstance(value, type) and issubclass(value, Exception)):
+    # Classes keep their module, by which tools find their source and doctests.
+    if isinstance(value, FunctionType):
         value.__module__ = __name__
     return value

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, overload
 from inference_econ._types import Progress
 from inference_econ._answer import Shown
 from inference_econ.answers.assess import Assessment
+from inference_econ.answers.deployments.margin import Margin
 from inference_econ.answers.deployments.recommend import Recommendation
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.answers.deployments.serving_options import Arrangement
@@ -82,14 +83,16 @@ def recommend(
     max_instance_gpus: float | None = None, pipeline: bool | None = True, draft: Value = None, mtp: bool | None = False,
     eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None, acceptance: Values = None,
     acceptance_file: Value = None, max_draft: int | None = None, no_speculation: bool | None = False,
-    draft_length: int | None = None, together: bool | None = False, apart: bool | None = False, decode_on: Value = None,
-    transfer: Literal['layers', 'whole'] | None = 'layers', prefill_chain: Values = None, on: Values = None,
+    draft_length: int | None = None, aggregated: bool | None = False, disaggregated: bool | None = False,
+    decode_on: Value = None, transfer: Literal['layers', 'whole'] | None = 'layers', prefill_chain: Values = None,
+    on: Values = None, concurrency: float | None = None, users: float | None = None, burst: Value = None,
+    headroom: Value = None, spare: int | None = None, think_time: Value = None, utilization: Value = None,
     choices: int | None = 5, yes: bool | None = False, progress: Progress | None = None
 ) -> Recommendation | Any: ...
 @overload
 def recommend(
     offers: Sequence[Candidate | Services], requests_per_second: float | None, targets: Targets, *,
-    arrival_scv: float=..., most: int=..., play: bool=..., progress: Progress | None=...
+    arrival_scv: float=..., most: int=..., play: bool=..., margin: Margin=..., progress: Progress | None=...
 ) -> Recommendation: ...
 @overload
 def estimate(
@@ -159,7 +162,7 @@ def fleet(
     shared_prefix: float | None = 0, traffic: Value = None, trace: Value = None, agents: Values = None,
     router: Literal['round_robin', 'least_busy', 'prefix_aware'] | None = None, tier: Values = None,
     arrival_scv: float | None = 1, ttft: Value = None, tpot: Value = None, e2e: Value = None, confidence: Value = None,
-    percentile: Value = 'p90', on: Values = None, stock: Values = None, pay: Values = None,
+    percentile: Value = 'p90', on: Values = None, stock: Values = None, pricing: Values = None,
     policy: Literal['in_flight', 'rate', 'utilization'] | None = 'in_flight', target: float | None = None,
     min_replicas: int | None = 1, start_up: Value = None, interruptions: float | None = None,
     spot_share: float | None = None, rent: Literal['gpu', 'node'] | None = 'gpu', slots: int | None = None,
@@ -193,14 +196,15 @@ def price(
     max_instance_gpus: float | None = None, pipeline: bool | None = True, draft: Value = None, mtp: bool | None = False,
     eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None, acceptance: Values = None,
     acceptance_file: Value = None, max_draft: int | None = None, no_speculation: bool | None = False,
-    draft_length: int | None = None, together: bool | None = False, apart: bool | None = False,
-    replicas: int | None = None, api_prices: Value = None, carbon: Value = None, any_speed: bool | None = False,
-    yes: bool | None = False, progress: Progress | None = None
+    draft_length: int | None = None, aggregated: bool | None = False, disaggregated: bool | None = False,
+    replicas: int | None = None, api_prices: Value = None, input_price: float | None = None, utilization: Value = None,
+    carbon: Value = None, any_speed: bool | None = False, yes: bool | None = False, progress: Progress | None = None
 ) -> Sheet: ...
 @overload
 def price(
     offers: Services | Sequence[Candidate | Services], requests_per_second: float | None=..., *,
-    targets: Targets | None=..., replicas: int | None=..., arrival_scv: float=..., progress: Progress | None=...
+    targets: Targets | None=..., replicas: int | None=..., arrival_scv: float=..., utilization: float | None=...,
+    progress: Progress | None=...
 ) -> Sheet: ...
 @overload
 def buy(
@@ -211,15 +215,15 @@ def buy(
     traffic: Value = None, agents: int | None = None,
     router: Literal['round_robin', 'least_busy', 'prefix_aware'] | None = None, tier: Values = None,
     arrival_scv: float | None = 1, ttft: Value = None, tpot: Value = None, e2e: Value = None, confidence: Value = None,
-    percentile: Value = 'p90', request_rate: float | None = None, pay: Values = None, api_prices: Value = None,
+    percentile: Value = 'p90', request_rate: float | None = None, pricing: Values = None, api_prices: Value = None,
     any_speed: bool | None = False, rent: Literal['gpu', 'node'] | None = 'gpu', slots: int | None = None,
     token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None, pp: Value = None,
     dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
     instance_gpus: int | None = None, max_instance_gpus: float | None = None, pipeline: bool | None = True,
     draft: Value = None, mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False,
     draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
-    no_speculation: bool | None = False, draft_length: int | None = None, together: bool | None = False,
-    apart: bool | None = False, yes: bool | None = False, progress: Progress | None = None
+    no_speculation: bool | None = False, draft_length: int | None = None, aggregated: bool | None = False,
+    disaggregated: bool | None = False, yes: bool | None = False, progress: Progress | None = None
 ) -> Purchase: ...
 @overload
 def buy(
@@ -250,8 +254,8 @@ def frontier(
     batch: float | None = None, instance_gpus: float | None = None, contexts: Values = None, draft: Value = None,
     mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None,
     acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
-    no_speculation: bool | None = False, draft_length: int | None = None, together: bool | None = False,
-    apart: bool | None = False, decode_on: Value = None, transfer: Literal['layers', 'whole'] | None = 'layers',
+    no_speculation: bool | None = False, draft_length: int | None = None, aggregated: bool | None = False,
+    disaggregated: bool | None = False, decode_on: Value = None, transfer: Literal['layers', 'whole'] | None = 'layers',
     prefill_chain: Values = None, decode_only: bool | None = False, traffic: Value = None, cached: float | None = None,
     shared_prefix: float | None = None, ttft: Value = None, tpot: Value = None, e2e: Value = None,
     confidence: Value = None, slots: int | None = None, token_budget: int | None = None,
@@ -274,7 +278,7 @@ def compare(
     batch: float | None = None, instance_gpus: float | None = None, draft: Value = None, mtp: bool | None = False,
     eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None, acceptance: Values = None,
     acceptance_file: Value = None, max_draft: int | None = None, no_speculation: bool | None = False,
-    draft_length: int | None = None, together: bool | None = False, apart: bool | None = False,
+    draft_length: int | None = None, aggregated: bool | None = False, disaggregated: bool | None = False,
     decode_only: bool | None = False, traffic: Value = None, cached: float | None = None,
     shared_prefix: float | None = None, ttft: Value = None, tpot: Value = None, e2e: Value = None,
     confidence: Value = None, slots: int | None = None, token_budget: int | None = None,
@@ -445,7 +449,7 @@ def launch(
     max_instance_gpus: float | None = None, pipeline: bool | None = True, draft: Value = None, mtp: bool | None = False,
     eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None, acceptance: Values = None,
     acceptance_file: Value = None, max_draft: int | None = None, no_speculation: bool | None = False,
-    draft_length: int | None = None, together: bool | None = False, apart: bool | None = False,
+    draft_length: int | None = None, aggregated: bool | None = False, disaggregated: bool | None = False,
     yes: bool | None = False, progress: Progress | None = None
 ) -> str: ...
 @overload

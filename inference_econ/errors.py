@@ -112,3 +112,8 @@ class TooLittleError(NothingFitsError):
     def __init__(self, message: str, least: float) -> None:
         self.least = least
         super().__init__(message)
+
+
+# Tracebacks show public errors by the name that users import.
+for _error in (InferenceEconError, InputError, SpecError, TooMuchError, NothingFitsError):
+    _error.__module__ = "inference_econ"

@@ -53,9 +53,9 @@ NOBODY = "no candidate serves so"
 _ABOUT = math.sqrt(2.0)
 #: Kinds of points: how the measured server was deployed, and whether it speculated.
 SERIES = {
-    (False, False): "together",
+    (False, False): "aggregated",
     (False, True): "together, speculating",
-    (True, False): "apart",
+    (True, False): "disaggregated",
     (True, True): "apart, speculating",
 }
 
@@ -469,7 +469,7 @@ def _best(servers: Sequence[Measurement]) -> list[Measurement]:
 
 def _points(group: Combination, servers: Sequence[Measurement], name: str, candidates: Market) -> Iterator[CostPoint]:
     # Who serves together is compared with such candidates alone.
-    arrangement: Arrangement = "both" if any(row.decode is not None for row in servers) else "together"
+    arrangement: Arrangement = "both" if any(row.decode is not None for row in servers) else "aggregated"
     try:
         curves, why = candidates(group, None if name == OWN else name, arrangement), ""
     except (InputError, NothingFitsError) as error:

@@ -55,7 +55,7 @@ class DeploymentEstimate(Shown):
     def record(self) -> dict[str, Any]:
         """Return all of the result as plain data."""
         record = self.states.record()
-        for name in ("summary", "promises", "points"):
+        for name in ("summary", "slos", "points"):
             record.pop(name)
         return {
             **record,
@@ -81,7 +81,7 @@ class DeploymentEstimate(Shown):
 
 
 #: Fields of a point that are the same for all of one deployment.
-_OF_LAYOUTS = ("layout", "practice", "kv", "speculation", "accelerators")
+_OF_LAYOUTS = ("layout", "recipe", "kv", "speculation", "accelerators")
 
 
 def estimate(
@@ -117,7 +117,7 @@ def estimate(
     --------
     >>> from inference_econ.answers.deployments.serving_options import market
     >>> from inference_econ.inputs import Requests
-    >>> offers = market(Setup.of("llama_3_8b", "h100_sxm"), Requests(1000, 200), arrangement="together")
+    >>> offers = market(Setup.of("llama_3_8b", "h100_sxm"), Requests(1000, 200), arrangement="aggregated")
     >>> found = estimate(offers, [16])
     >>> found.service.accelerators, [round(row["concurrency"]) for row in found.records()]
     (1, [16])
@@ -132,7 +132,7 @@ def estimate(
         )
     candidates = [candidate for candidate in as_candidates(candidates) if candidate.pools is None]
     if not candidates:
-        raise InputError("an estimate is of aggregated layouts: market(setup, requests, arrangement='together')")
+        raise InputError("an estimate is of aggregated layouts: market(setup, requests, arrangement='aggregated')")
     most = max(float(candidate.services.states.concurrency[:, -1].max()) for candidate in candidates)
     wanted = max(concurrency) / replicas if concurrency else min(float(USUAL_CONCURRENCY[-1]), most)
     best: tuple[float, float, Candidate, int] | None = None

@@ -25,10 +25,10 @@ from inference_econ.serving import (
     Services,
     Trace,
     arrivals_of,
-    kept_share,
     loaded,
     needs_simulation,
     seen,
+    slo_met_share,
 )
 from inference_econ.serving.simulation import simulator
 
@@ -98,7 +98,7 @@ class LoadPoint:
         bill = self.sheet
         record: dict[str, object] = {
             **bounded_load(bill.service, self.load, bill.replicas, targets),
-            "kept_share": self.kept,
+            "slo_met_share": self.kept,
             "good_requests_per_second": self.good_per_second,
             "dollars_per_million_tokens": bill.dollars_per_million_tokens,
             "dollars_per_million_output_tokens": bill.dollars_per_million_output_tokens,
@@ -282,7 +282,7 @@ def sweep(
         per_replica = rate / replicas
         kept = None
         if promised.given:
-            kept = kept_share(
+            kept = slo_met_share(
                 service,
                 per_replica,
                 ttft_seconds=promised.ttft_seconds,
@@ -293,7 +293,7 @@ def sweep(
         played = simulator.rehearse(service, per_replica, arrivals=arrivals) if simulate or unproven[index] else None
         load = seen(closed, played) if unproven[index] and played is not None else closed
         if load.played and kept is not None and played is not None:
-            kept = played.kept_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)
+            kept = played.slo_met_share(promised.ttft_seconds, promised.tpot_seconds, promised.e2e_seconds)
         bill = sheet(service, rate, replicas=replicas, load=load)
         points.append(LoadPoint(bill, kept, played, chances(service, load, wanted), closed))
     return points
@@ -325,7 +325,7 @@ def _simulated_record(trace: Trace, *, saturated: bool) -> dict[str, object]:
     record: dict[str, object] = {
         "requests": trace.ttft.size,
         "completed_requests_per_second_per_instance": trace.requests_per_second,
-        "in_flight_per_instance": trace.in_flight,
+        "concurrency_per_replica": trace.in_flight,
         "busy": trace.busy,
         "preemptions": trace.preemptions,
     }

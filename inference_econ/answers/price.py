@@ -12,6 +12,7 @@ import numpy as np
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.margin import Margin
 from inference_econ.answers.deployments.recommend import as_candidates, natural_rate, recommend
 from inference_econ.answers.deployments.service_record import SelectionRule, bounded_load, pick_record, service_record
 from inference_econ.answers.deployments.serving_options import Candidate
@@ -204,6 +205,8 @@ class Sheet(Deployment, Shown):
     """Price of an API by kind of token, if that is compared [USD per 1e6 tokens]."""
     offer: Offer | None = None
     """Recorded offer of that API; None if the price was typed."""
+    input_price: float | None = None
+    """Price of input tokens, cached ones too, from which that of output tokens follows [USD per 1e6 tokens]."""
 
     __repr__ = Shown.__repr__
 
@@ -233,6 +236,14 @@ class Sheet(Deployment, Shown):
         return sum(self.tokens_per_hour[kind] * prices.get(kind, 0.0) / 1e6 for kind in KINDS)
 
     @property
+    def break_even_output_price(self) -> float | None:
+        """Price of output tokens that covers the bill with ``input_price`` [USD per 1e6 tokens]; None without that."""
+        if self.input_price is None:
+            return None
+        revenue = self.revenue_per_hour({"input": self.input_price, "cached_input": self.input_price})
+        return (self.dollars_per_hour - revenue) / self.tokens_per_hour["output"] * 1e6
+
+    @property
     def setups(self) -> Sequence[Setup]:
         """Setup of the fleet."""
         return [self.service.setup]
@@ -240,7 +251,9 @@ class Sheet(Deployment, Shown):
     def record(self) -> dict[str, Any]:
         """Return all of the answer as plain data."""
         promised = {"targets": self.targets.record(), **chances_record(self.chances(self.targets))}
-        return {**price_record(self, self.api), **promised, **pick_record(self.pick)}
+        covered = {"input_price": self.input_price, "break_even_output_price": self.break_even_output_price}
+        asked = {} if self.input_price is None else covered
+        return {**price_record(self, self.api), **promised, **pick_record(self.pick), **asked}
 
     def records(self) -> list[Mapping[str, Any]]:
         """Return one record per kind of token; what the traffic costs is the bill, and as certain."""
@@ -367,6 +380,7 @@ def price(
     targets: Targets | None = None,
     replicas: int | None = None,
     arrival_scv: float = 1.0,
+    utilization: float | None = None,
     progress: Progress | None = None,
 ) -> Sheet:
     """Cost of each kind of token at a traffic, on the cheapest deployment of an offer.
@@ -377,8 +391,8 @@ def price(
         What competes, on one kind of chip (:func:`inference_econ.answers.deployments.serving_options.market`,
         :func:`inference_econ.answers.layout_services.offer`).
     requests_per_second : float, optional
-        The whole traffic [1/s]; by default 80 % of what an instance carries within the promises, or the smallest group
-        of pools, whose tokens are the cheapest so; all others are held against it at that rate.
+        The whole traffic [1/s]. By default it is the share ``utilization`` (80 %) of what the instance or group with
+        the cheapest tokens carries within the SLOs. All others are compared at that rate.
     targets : Targets, optional
         Promises that the deployment must keep; by default the speed that buyers of the model usually get, or 20
         tokens/s where that is not known or not reached (:mod:`inference_econ.answers.price`). ``Targets()`` promises
@@ -387,6 +401,8 @@ def price(
         Instances [1]; the fewest that keep the promises if not given. Given ones may be saturated: the sheet says so.
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals [1].
+    utilization : float
+        Largest load of a replica over what it completes, above 0 and at most 1; without a rate, this load [1].
     progress : callable, optional
         Told the share of the work done.
 
@@ -405,11 +421,13 @@ def price(
     """
     if replicas is not None and not (replicas >= 1 and float(replicas).is_integer()):
         raise InputError(f"replicas must be a whole number from 1 on, got {replicas:g}")
+    margin = Margin(utilization=1.0 if utilization is None else utilization)
+    filled = FILLED if utilization is None else utilization
     candidates = as_candidates(offers)
     arrival_scv = arrivals_of(candidates[0].services.requests, arrival_scv).scv
 
     def priced(promised: Targets) -> Sheet:
-        bill = _priced(candidates, requests_per_second, promised, replicas, arrival_scv, progress)
+        bill = _priced(candidates, requests_per_second, promised, replicas, arrival_scv, filled, margin, progress)
         return replace(bill, targets=promised)
 
     if targets is not None:
@@ -419,7 +437,7 @@ def price(
     kept = " at this speed" if usual else " within the SLOs" if cheapest.targets.given else ""
     some = "" if replicas is None else f" of {replicas:g} instances"
     rule = (
-        f"the cheapest at {100 * FILLED:g} % of what the instance, or group of pools, of the cheapest tokens has{kept}"
+        f"the cheapest at {100 * filled:g} % of what the instance or group with the cheapest tokens has{kept}"
         if requests_per_second is None
         else f"the cheapest fleet{some} that serves this rate{kept}"
     )
@@ -432,15 +450,19 @@ def _priced(
     targets: Targets,
     replicas: int | None,
     arrival_scv: float,
+    filled: float,
+    margin: Margin,
     progress: Progress | None,
 ) -> Sheet:
     """The bill of the cheapest deployment; see :func:`price`."""
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     if rate is None:
         alike = [candidate for candidate in candidates if candidate.pools is None] if replicas else candidates
-        rate = (replicas or 1) * natural_rate(alike or candidates, targets)
+        rate = (replicas or 1) * natural_rate(alike or candidates, targets, filled)
     if replicas is None:
-        first = recommend(candidates, rate, targets, arrival_scv=arrival_scv, most=1, progress=progress)[0]
+        first = recommend(candidates, rate, targets, arrival_scv=arrival_scv, most=1, margin=margin, progress=progress)[
+            0
+        ]
         if first.fleet is not None:
             return fleet_sheet(first.fleet)
         return sheet(first.service, rate, replicas=first.replicas, load=first.load)
@@ -475,7 +497,7 @@ def price_record(sheet: Sheet, api: Mapping[str, float] | None = None) -> dict[s
     """Prices as plain data; infinite latencies are null."""
     if sheet.fleet is None:
         served: dict[str, object] = {
-            "serving": "together",
+            "serving": "aggregated",
             **service_record(sheet.service, sheet.replicas, sheet.load),
             **bounded_load(sheet.service, sheet.load, sheet.replicas, sheet.targets),
         }

@@ -444,7 +444,8 @@ def _chance(instances: Instances, quantity: Quantity, slack: float) -> float | N
 
 def chances_record(chances: Chances) -> dict[str, float | None]:
     """Probabilities as plain data; null where nothing is promised or nobody knows, 0.05 and 0.95 stand for beyond."""
-    return {f"probability_{name}": value for name, value in chances._asdict().items()}
+    names = {"capacity": "p_capacity_sufficient"}
+    return {names.get(name, f"p_{name}_met"): value for name, value in chances._asdict().items()}
 
 
 #: Load of an instance that is nearly idle, and of one that never serves two requests at a time, over what it completes

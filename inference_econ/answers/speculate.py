@@ -64,7 +64,7 @@ class Speculated(Shown):
         Best draft length of the batches of the second; 0 where plain decoding is fastest [1].
     tokens : ndarray
         Expected tokens of a round of that length [1].
-    propose_seconds : ndarray
+    draft_seconds : ndarray
         Proposing one token for every sequence of these batches [s]; ``inf`` where no layout of a draft model fits.
     """
 
@@ -77,7 +77,7 @@ class Speculated(Shown):
     state: Steady
     drafted: Indices
     tokens: Array
-    propose_seconds: Array
+    draft_seconds: Array
 
     @property
     def dollars_per_accelerator_hour(self) -> float:
@@ -110,7 +110,7 @@ class Speculated(Shown):
             state=self.speculating.at(concurrency),
             drafted=self.drafted[chosen],
             tokens=self.tokens[chosen],
-            propose_seconds=self.propose_seconds[chosen],
+            draft_seconds=self.draft_seconds[chosen],
         )
 
     def subjects(self) -> tuple[Instances]:
@@ -158,7 +158,7 @@ class Speculated(Shown):
             "ttft_seconds": fast.ttft_seconds,
             "draft_tokens": shown.drafted,
             "tokens_per_round": shown.tokens,
-            "propose_seconds": shown.propose_seconds,
+            "draft_seconds": shown.draft_seconds,
             "speedup": shown.speedup,
             "plain_dollars_per_million_output_tokens": shown.dollars(plain),
             "dollars_per_million_output_tokens": shown.dollars(fast),
@@ -246,9 +246,9 @@ def speculate(setup: Setup, requests: Requests, speculation: Speculation, pins: 
     state = fast.at(concurrency)
     series = rounds(setup, replace(plans, batch=state.batch), speculation)
     length = series.best().length
-    propose_seconds = series.propose_seconds
+    draft_seconds = series.draft_seconds
     return Speculated(
-        plain, fast, concurrency, plain.at(concurrency), state, length, series.tokens[length], propose_seconds
+        plain, fast, concurrency, plain.at(concurrency), state, length, series.tokens[length], draft_seconds
     )
 
 

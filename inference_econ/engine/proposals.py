@@ -305,7 +305,7 @@ class Speculation:
     def record(self) -> dict[str, object]:
         """Return it as plain data."""
         return {
-            "proposer": self.proposer,
+            "method": self.proposer,
             "draft_model": None if self.model is None else self.model.name,
             "draft_weights": self.weights,
             "acceptance": list(self.acceptance),
@@ -322,7 +322,7 @@ def recorded_speculation(record: Mapping[str, Any]) -> Speculation:
         If it cannot be.
     """
     rates = tuple(float(rate) for rate in record["acceptance"])
-    return Speculation(record["proposer"], rates, None, record["draft_weights"], int(record["shortest_draft"]))
+    return Speculation(record["method"], rates, None, record["draft_weights"], int(record["shortest_draft"]))
 
 
 def _check_proposer(name: str) -> None:

@@ -216,7 +216,7 @@ class SpeculationRounds:
     ----------
     verify_seconds : ndarray, shape (..., k + 1)
         The target over the proposals and the token before them [s]; ``inf`` for drafts that are no choice.
-    propose_seconds : ndarray, shape (...)
+    draft_seconds : ndarray, shape (...)
         Proposing one token for every sequence [s]; ``inf`` where no layout of a draft model fits.
     tokens : ndarray, shape (k + 1,)
         Expected tokens that a sequence gains [1].
@@ -225,14 +225,14 @@ class SpeculationRounds:
     """
 
     verify_seconds: Array
-    propose_seconds: Array
+    draft_seconds: Array
     tokens: Array
     shortest: int = 0
 
     @property
     def seconds(self) -> Array:
         """A whole round, shape (..., k + 1) [s]."""
-        return formulas.round_seconds(self.verify_seconds, self.propose_seconds)
+        return formulas.round_seconds(self.verify_seconds, self.draft_seconds)
 
     def best(self) -> BestDraft:
         """The draft length with the shortest time per token; 0 where plain decoding has it and is a choice.
@@ -242,7 +242,7 @@ class SpeculationRounds:
         touch all experts anyway, where launches of the proposer weigh less beside longer steps, or where collectives
         change their protocol.
         """
-        return formulas.best_draft_length(self.verify_seconds, self.propose_seconds, self.tokens, self.shortest)
+        return formulas.best_draft_length(self.verify_seconds, self.draft_seconds, self.tokens, self.shortest)
 
 
 def rounds(

@@ -329,10 +329,27 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _models_in(argument)
 
 
+#: Words of people for parts of field names.
+_WORDS = {
+    "bandwidth": "bytes_per_second",
+    "flops": "flops_per_second",
+    "memory": "hbm_bytes",
+    "power": "watts",
+    "tdp": "watts",
+    "vram": "hbm_bytes",
+}
+#: Names that a hint lists at most [1].
+_MOST_NAMES = 4
+
+
 def _nearest(key: str, allowed: list[str], moved: Mapping[str, str]) -> str:
     best = difflib.get_close_matches(key, [*allowed, *(name for name in moved if name not in allowed)], n=2)
     if best:
         return f"did you mean {' or '.join(_names(moved.get(name, name)) for name in best)}?"
+    words = [_WORDS.get(word, word) for word in key.lower().split("_") if len(word) > 2]
+    alike = [name for name in allowed if any(word in name for word in words)][:_MOST_NAMES]
+    if alike:
+        return f"did you mean {' or '.join(map(_names, alike))}?"
     return f"allowed: {', '.join(allowed)}"
 
 

@@ -58,7 +58,12 @@ GridName = Literal["paper", "whole"]
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 
 
-ArrangementName = Literal["both", "together", "apart"]
+#: Names that arrangements had before 0.2.0; they work until 0.3.0.
+_OLD_ARRANGEMENTS = {"together": "aggregated", "apart": "disaggregated"}
+ArrangementName = Annotated[
+    Literal["both", "aggregated", "disaggregated"],
+    BeforeValidator(lambda name: _OLD_ARRANGEMENTS.get(name, name) if isinstance(name, str) else name),
+]
 ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
 #: Settings that say who proposes tokens.
 PROPOSERS: tuple[ProposerName, ...] = get_args(ProposerName)

@@ -30,6 +30,26 @@ _ROWS = {
     "rollout": "runs",
     "speculate": "rows",
 }
+#: Names that keys of records and options had in development versions of 0.2.0, and the values of one of them.
+_OLD_KEYS = {
+    "apart": "disaggregated",
+    "autoscaled_kept_share": "autoscaled_slo_met_share",
+    "in_flight_per_instance": "concurrency_per_replica",
+    "kept_share": "slo_met_share",
+    "pay": "pricing",
+    "planned_kept_share": "planned_slo_met_share",
+    "played": "is_simulated",
+    "practice": "recipe",
+    "probability_capacity": "p_capacity_sufficient",
+    "probability_e2e": "p_e2e_met",
+    "probability_tpot": "p_tpot_met",
+    "probability_ttft": "p_ttft_met",
+    "promises": "slos",
+    "propose_seconds": "draft_seconds",
+    "proposer": "method",
+    "together": "aggregated",
+}
+_OLD_SERVING = {"apart": "disaggregated", "together": "aggregated"}
 #: How files are written that :func:`load_answer` reads, and those that can be asked again.
 _ANY = "write one with .save('answer.json'), or on the command line with -o answer.json"
 _AGAIN = "write one with 'inference-econ frontier ... -o answer.json' (or another command that answers a question)"
@@ -153,6 +173,18 @@ def load_answer(path: str | Path) -> SavedAnswer:
     return _answer(record, head, str(path))
 
 
+def _current(value: Any) -> Any:
+    """Data of a saved answer with the names of today."""
+    if isinstance(value, list):
+        return [_current(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    renamed = {_OLD_KEYS.get(key, key): _current(item) for key, item in value.items()}
+    if renamed.get("serving") in _OLD_SERVING:
+        renamed["serving"] = _OLD_SERVING[renamed["serving"]]
+    return renamed
+
+
 def question(path: str) -> SavedAnswer:
     """Read an answer of any command, with what it was asked.
 
@@ -221,4 +253,6 @@ def of_command(record: object, origin: str, how: str) -> SavedAnswer:
 def _answer(record: Mapping[str, Any], head: Mapping[str, Any], origin: str) -> SavedAnswer:
     kind, options = str(head.get("kind") or head.get("command")), head.get("options")
     rest = {key: value for key, value in record.items() if key not in (_SAVED, _QUESTION)}
-    return SavedAnswer(kind, str(head.get("version")), rest, head.get("rows"), options or {}, origin)
+    return SavedAnswer(
+        kind, str(head.get("version")), _current(rest), head.get("rows"), _current(options or {}), origin
+    )

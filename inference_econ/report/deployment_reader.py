@@ -157,9 +157,9 @@ def _entry(entries: Sequence[Record], number: int | None, origin: str) -> Record
 def _at_rate(entry: Record) -> tuple[Sequence[ChosenPart], float]:
     """Parts of a deployment under a rate, and requests in flight in those that decode [1]."""
     chip = entry["hardware"]
-    if entry.get("serving") != "apart":
+    if entry.get("serving") != "disaggregated":
         replicas = entry["replicas"]
-        return (ChosenPart(chip, entry["layout"], replicas),), entry["in_flight_per_instance"] * replicas
+        return (ChosenPart(chip, entry["layout"], replicas),), entry["concurrency_per_replica"] * replicas
     refuse_chain("chain" in entry["prefill_layout"])
     prefill = entry.get("prefill_hardware", chip), entry["prefill_layout"], entry["prefill_instances"]
     decode = ChosenPart(chip, entry["decode_layout"], entry["decode_instances"], "decode", entry["decode_slots"])

@@ -5,6 +5,7 @@ from . import places as places
 from . import prices as prices
 from . import subject as subject
 from . import tables as tables
+from . import words as words
 from . import workload as workload
 from .request import Host as Host
 from .request import Invocation as Invocation

@@ -142,7 +142,8 @@ def _options(command: Command) -> dict[str, Parameter]:
     for parameter in command.parameters.values():
         spelled = [request_name(text) for text in parameter.spelled if text.startswith("--")]
         found |= dict.fromkeys((argument(parameter), parameter.name, *spelled), parameter)
-    return found
+    synonyms = {name: parameter for parameter in command.parameters.values() for name in parameter.synonyms}
+    return {**synonyms, **found}
 
 
 def _given(command: Command, args: Sequence[Any], options: Mapping[str, Any]) -> Iterator[tuple[Parameter, Any]]:

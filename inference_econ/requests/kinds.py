@@ -454,6 +454,24 @@ def _chain(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((chips.read(name), COUNT.read(number)) for name, _, number in parts)
 
 
+def _times(text: str) -> float:
+    """A factor of at least 1: ``3x`` or ``3``."""
+    factor = _bare(text.strip().lower().removesuffix("x"))
+    if factor is None or not 1.0 <= factor < math.inf:
+        raise InputError(f"{text!r} is no factor of at least 1; write for example 3x")
+    return factor
+
+
+def _percent(text: str) -> float:
+    """A number of percent; a share such as 0.3 is rejected because it could mean 30 or 0.3 %."""
+    number = _bare(text.strip().removesuffix("%"))
+    if number is None or not 0.0 <= number < math.inf:
+        raise InputError(f"{text!r} is no percentage; write for example 30")
+    if 0.0 < number < 1.0 and not text.strip().endswith("%"):
+        raise InputError(f"{text} could be a share; write {100.0 * number:g} for {100.0 * number:g} %, or '{text}%'")
+    return number
+
+
 def _confidence(text: str) -> float:
     """The probability that a promise is kept: ``80``, ``80 %`` or ``0.8`` [1]."""
     from inference_econ.engine import check_confidence
@@ -499,6 +517,7 @@ _KINDS: Mapping[str, ValueKind] = {
     "non_negative": NON_NEGATIVE,
     "number": Number(),
     "number_from_1": Number(1),
+    "percent": Parsed("PERCENT", _percent),
     "percentile": Parsed("MEAN|PN", _percentile, "percentile: ", json=str),
     "picture": PlaceKind(partial(check_picture, endings=PICTURES)),
     "place": PlaceKind(),
@@ -516,6 +535,7 @@ _KINDS: Mapping[str, ValueKind] = {
     "switch": Flag(negative=True),
     "tiers": ValueKind("NAME|PATH"),
     "time": TIME,
+    "times": Parsed("FACTOR", _times),
     "tpot": TPOT,
     "traffic": Name("traffic"),
     "ttft": TTFT,

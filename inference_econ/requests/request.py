@@ -181,6 +181,13 @@ class Request:
     request_rate: float | None = None
     throughput: float | None = None
     max_tokens_per_second: float | None = None
+    concurrency: float | None = None
+    users: float | None = None
+    think_time: float | None = None
+    headroom: float | None = None
+    burst: float | None = None
+    spare: int | None = None
+    most_utilization: float | None = None
     arrival_scv: float = 1.0
     agents: int | None = None
     router: str | None = None
@@ -203,8 +210,8 @@ class Request:
     price: Rate | Mapping[str, Rate] | None = None
     rent: Literal["gpu", "node"] = "gpu"
     engine: tuple[str, ...] = ()
-    together: bool = False
-    apart: bool = False
+    aggregated: bool = False
+    disaggregated: bool = False
     decode_on: str | None = None
     transfer: str = "layers"
     prefill_chain: tuple[int, ...] = ()

@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 _PROPOSERS: tuple[inputs.ProposerName, ...] = ("draft", "mtp", "eagle", "ngram")
 _DETAILS = [option.name for option in GROUPS["Speculation"] if option.name not in (*_PROPOSERS, "no_speculation")]
 #: Options that one setup, its layouts and its proposer are made of, as they are.
-_RESOLVED = [option.name for group in ("Model, chip and price", "Layout", "Speculation") for option in GROUPS[group]]
+_RESOLVED = [option.name for group in ("Model, GPU and price", "Layout", "Speculation") for option in GROUPS[group]]
 #: Options that say how every instance is laid out or filled, which pools are not.
 _OF_ONE_LAYOUT = ("tp", "pp", "dp", "ep", "dcp", "instance_gpus", "slots")
 #: Options that pools alone have.
@@ -281,17 +281,20 @@ def arrangement(request: Request) -> Arrangement:
         If only the one and only the other is asked for, or something of pools and no pools, or pools of instances
         whose layout is pinned.
     """
-    if request.together and request.apart:
+    if request.aggregated and request.disaggregated:
         raise InputError(
-            "give either --together or --apart; without them the better of the two answers", option="together"
+            "give either --aggregated or --disaggregated; without them the better of the two answers",
+            option="aggregated",
         )
     pinned = next((name for name in _OF_ONE_LAYOUT if getattr(request, name) is not None), None)
-    asked = next((name for name in OF_POOLS if request.is_given(name)), "apart" if request.apart else None)
-    if asked is not None and (request.together or pinned is not None):
-        option = "--together" if request.together else as_option(str(pinned), getattr(request, str(pinned)))
+    asked = next(
+        (name for name in OF_POOLS if request.is_given(name)), "disaggregated" if request.disaggregated else None
+    )
+    if asked is not None and (request.aggregated or pinned is not None):
+        option = "--aggregated" if request.aggregated else as_option(str(pinned), getattr(request, str(pinned)))
         text = f"{{}} contradicts {option}, which is said of instances that read prompts and decode; leave one out"
         refuse([asked], text)
-    return "together" if request.together else "apart" if request.apart else "both"
+    return "aggregated" if request.aggregated else "disaggregated" if request.disaggregated else "both"
 
 
 def candidates_on_chips(request: Request, requests: Requests, chips: Sequence[str] | None = None) -> list[Candidate]:
@@ -368,8 +371,8 @@ def shared_settings(request: Request) -> dict[str, Any]:
         *_DETAILS,
         "no_speculation",
         "any_layout",
-        "together",
-        "apart",
+        "aggregated",
+        "disaggregated",
         "price",
         "y",
     }

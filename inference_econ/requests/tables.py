@@ -7,15 +7,13 @@ says of the same name holds.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from inference_econ._named import named
-from inference_econ.errors import InputError
 from inference_econ.inputs.options import GROUPS, OPTIONS, request_name, rows
 from inference_econ.requests import kinds
 
@@ -34,8 +32,17 @@ SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "plot", "rooflin
 #: Options by heading of the help; all others are what a command has for itself.
 HEADINGS: Mapping[str, tuple[str, ...]] = {
     **{heading: tuple(option.name for option in group) for heading, group in GROUPS.items()},
-    "Output": ("plot", "form", "as_json", "as_csv", "output", "path", "why", "quiet", "yes", "help"),
+    "Disaggregation": ("decode_on", "transfer", "prefill_chain"),
+    "Output": ("plot", "form", "as_json", "as_csv", "output", "path", "why", "quiet", "yes", "help", "help_all"),
 }
+#: Most options of the short help beside --help and --help-all, and how many of them only the command has [1].
+_MOST_IN_HELP, _OWN_IN_HELP = 18, 5
+#: Options of the short help in the order of their importance; the first are always there.
+_ALWAYS = ("output", "path", "form", "plot")
+_USUAL = (
+    *("isl", "osl", "request_rate", "gpus", "ttft", "tpot", "weights", "engine", "price", "tp", "traffic", "kv", "e2e"),
+    *("cached", "why", "aggregated", "disaggregated", "budget", "percentile", "quiet"),
+)
 #: Options that say where an answer goes, as they are typed; functions of Python lack them.
 OUTPUT = ("--format", "--json", "--csv", "--output", "--why", "--quiet", "--plot", "--roofline")
 #: Options that requests of others lack: these, and files of the machine that a command runs on.
@@ -81,6 +88,12 @@ class Parameter:
     def field(self) -> str:
         """Name in requests of others."""
         return "model" if isinstance(self.kind, kinds.AnswerKind) else request_name(self.typed)
+
+    @property
+    def synonyms(self) -> list[str]:
+        """Other names in requests: those of other tools, and old ones."""
+        others = {**OPTION_SYNONYMS, **OLD_OPTIONS}.items()
+        return [request_name(word) for word, spelled in others if spelled in self.spelled]
 
     @property
     def group(self) -> str:
@@ -175,6 +188,16 @@ class Command:
         return {parameter.name: parameter for parameter in _parameters(self.options, (self.name,))}
 
     @property
+    def short_help(self) -> list[str]:
+        """Options of the short help, those that most people need; with --help and --help-all at most 20."""
+        shared = {name for names in HEADINGS.values() for name in names}
+        options = [name for name, parameter in self.parameters.items() if parameter.spelled]
+        own = [name for name in options if name not in shared]
+        ranked = [*own[:_OWN_IN_HELP], *(name for name in _USUAL if name in options), *own, *options]
+        always = [name for name in _ALWAYS if name in options]
+        return list(dict.fromkeys([*always, *ranked]))[:_MOST_IN_HELP]
+
+    @property
     def asked(self) -> list[Parameter]:
         """Options that requests of others may have, those first that are required."""
         others = [parameter for parameter in self.parameters.values() if parameter.typed not in LEFT_OUT]
@@ -205,6 +228,12 @@ class Command:
         paragraph = " ".join(self.description.strip().partition("\n\n")[0].split())
         first, end, _ = paragraph.partition(". ")
         return first + end.strip()
+
+    def spelling(self, option: str) -> str:
+        """Spelling of the command for an option that people may know by another one; the same if there is none."""
+        other = {**OPTION_SYNONYMS, **OLD_OPTIONS}.get(option, option)
+        spelled = {word for parameter in self.parameters.values() for word in parameter.spelled}
+        return other if option not in spelled and other in spelled else option
 
     def typed(self, values: Mapping[str, Any]) -> list[str]:
         """Words to type behind the command for some values of its options; usual ones are left out."""
@@ -300,65 +329,18 @@ COMMANDS: Mapping[str, Command] = {
 
 #: Summaries of groups of commands, by their first word.
 GROUPS_OF_COMMANDS: Mapping[str, str] = _DOCUMENT["groups"]
+#: Commands that the help does not list: frontier takes several models, GPUs or settings, too.
+HIDDEN = ("compare",)
 #: Old names of commands, with the words to type instead; after ``|`` those for an old name with an argument.
-_OLD_NAMES: Mapping[str, str] = _DOCUMENT["old_names"]
+OLD_NAMES: Mapping[str, str] = _DOCUMENT["old_names"]
 #: Other names that people type, with the words that they stand for.
-_SYNONYMS: Mapping[str, str] = _DOCUMENT["synonyms"]
+SYNONYMS: Mapping[str, str] = _DOCUMENT["synonyms"]
+#: Other spellings of options.
+OPTION_SYNONYMS: Mapping[str, str] = _DOCUMENT["option_synonyms"]
+#: Old spellings of options, with the new ones.
+OLD_OPTIONS: Mapping[str, str] = _DOCUMENT["old_options"]
 #: Names that people guess, with the command that does it.
-_GUESSED: Mapping[str, str] = _DOCUMENT["guessed"]
-
-
-def current_words(words: Sequence[str], tell: Callable[[str], None]) -> list[str]:
-    """Replace an old name of a command, or a synonym, by the words of today.
-
-    Parameters
-    ----------
-    words : sequence of str
-        A command line without the name of the program, at least one word.
-    tell : callable
-        Gets one sentence if the name is old.
-
-    Raises
-    ------
-    InputError
-        If there is no such command, with what to type.
-    """
-    first, *rest = words
-    if advice := gone(first, ""):
-        raise InputError(f"there is no {first} any more: {advice}")
-    if first in _SYNONYMS:
-        return [*_SYNONYMS[first].split(), *rest]
-    if first in _OLD_NAMES:
-        plain, _, named_one = _OLD_NAMES[first].partition(" | ")
-        chosen = named_one if named_one and rest and not rest[0].startswith("-") else plain
-        tell(f"note: '{first}' is now '{chosen}'; the old name works until 0.3.0")
-        now = chosen.split()
-        options = next((at for at, word in enumerate(now) if word.startswith("-")), len(now))
-        return [*now[:options], *(() if now[options:] and now[options] in rest else now[options:]), *rest]
-    known = dict.fromkeys(name.split()[0] for name in COMMANDS)
-    if first not in known and not first.startswith("-"):
-        if first in _GUESSED:
-            raise InputError(f"there is no command {first!r}; type 'inference-econ {_GUESSED[first]}'")
-        near = get_close_matches(first, [*known, *_SYNONYMS, *_OLD_NAMES, *_GUESSED], 1)
-        near = [_OLD_NAMES.get(name, _GUESSED.get(name, name)).partition(" | ")[0] for name in near]
-        meant = f"did you mean '{near[0]}'? " if near else ""
-        raise InputError(f"there is no command {first!r}; {meant}'inference-econ --help' lists all")
-    return list(words)
-
-
-def is_command(word: str) -> bool:
-    """Return whether a command line may begin with a word."""
-    return word in {*(name.split()[0] for name in COMMANDS), *_SYNONYMS, *_OLD_NAMES, *_GUESSED}
-
-
-def command_of(words: Sequence[str], tell: Callable[[str], None]) -> tuple[Command, list[str]]:
-    """Find the command of a command line, and the words behind its name; see :func:`current_words`."""
-    now = current_words(words, tell)
-    count = 2 if " ".join(now[:2]) in COMMANDS else 1
-    name = " ".join(now[:count])
-    if name not in COMMANDS:
-        raise InputError(f"{name} is a group of commands; 'inference-econ {name} --help' lists them")
-    return COMMANDS[name], now[count:]
+GUESSED: Mapping[str, str] = _DOCUMENT["guessed"]
 
 
 def launch_writer(form: str) -> Callable[..., str]:

@@ -8,16 +8,20 @@ from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
 from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC, counted_by, request_name
-from inference_econ.requests.request import Request, refuse
+from inference_econ.requests.request import Request, refuse, spelled
 
 if TYPE_CHECKING:
+    from inference_econ.answers.deployments.margin import Margin
+    from inference_econ.answers.deployments.recommend import Users
     from inference_econ.answers.resource_limit import Means
     from inference_econ.answers.slo import Targets
     from inference_econ.inputs import Requests
 
 #: Options that say how large a fleet is.
-_SIZES = ("request_rate", "throughput", "agents", "gpus", "budget", "power_budget")
+_SIZES = ("request_rate", "throughput", "concurrency", "users", "agents", "gpus", "budget", "power_budget")
 _MEANS = ("gpus", "budget", "power_budget")
+#: Time between an answer and the next request of a user where none is given [s].
+_THINK_SECONDS = 30.0
 #: What a traffic says in place of these options.
 _OF_TRAFFIC = (*SAID_BY_TRAFFIC, "arrival_scv")
 #: Options that mean something for services only, and for decode steps alone only.
@@ -166,10 +170,48 @@ def check_sizes(request: Request) -> None:
     named = [name for name in _SIZES if getattr(request, name) is not None]
     if len(named) > 1 and set(_MEANS) & set(named):
         raise InputError(
-            f"give only one of {', '.join(OPTIONS[name].spelled for name in named)}: a rate asks for the cheapest "
+            f"give only one of {', '.join(map(spelled, named))}: a rate asks for the cheapest "
             "fleet, and so do agents; chips, a budget or power ask for the most traffic",
             option=named[0],
         )
+
+
+def users(request: Request) -> Users | None:
+    """Return the users of --concurrency or --users; None if neither is given.
+
+    Raises
+    ------
+    InputError
+        If they are given together, or with a rate, or --think-time comes without --users.
+    """
+    from inference_econ.answers.deployments.recommend import Users
+
+    given = [name for name in ("request_rate", "throughput", "concurrency", "users") if request.is_given(name)]
+    if len(given) > 1 and {"concurrency", "users"} & set(given):
+        raise InputError(f"give only one of {', '.join(map(spelled, given))}", option=given[-1])
+    if request.think_time is not None and request.users is None:
+        raise InputError("--think-time goes with --users", option="think_time")
+    if request.concurrency is not None:
+        return Users(request.concurrency)
+    pause = _THINK_SECONDS if request.think_time is None else request.think_time
+    return None if request.users is None else Users(request.users, pause)
+
+
+def margin(request: Request) -> Margin:
+    """Return the capacity beyond the load, of --headroom [%] or --burst [1], --spare [1] and --utilization [%].
+
+    Raises
+    ------
+    InputError
+        If --headroom and --burst are given together.
+    """
+    from inference_econ.answers.deployments.margin import Margin
+
+    if request.headroom is not None and request.burst is not None:
+        raise InputError("give either --headroom or --burst, not both: 3x is a headroom of 200 %", option="burst")
+    headroom = (request.headroom or 0.0) / 100.0 if request.burst is None else request.burst - 1.0
+    used = 100.0 if request.most_utilization is None else request.most_utilization
+    return Margin(headroom, request.spare or 0, used / 100.0)
 
 
 def means(request: Request) -> Means | None:

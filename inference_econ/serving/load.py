@@ -305,7 +305,7 @@ def loaded(service: Service, requests_per_second: float, *, arrivals: ArrivalPro
     )
 
 
-def kept_share(
+def slo_met_share(
     service: Service,
     requests_per_second: float,
     *,

@@ -429,7 +429,7 @@ def _usual_table(curves: Sequence[Curve]) -> TableSpec:
         "tokens_per_second_per_user": "tokens/s per user",
         "dollars_per_million_output_tokens": "$/M output tokens",
         "accelerators": "GPUs",
-        **({"concurrency": "in flight", "ttft_milliseconds": "TTFT ms"} if services else {"batch": "batch"}),
+        **({"concurrency": "concurrency", "ttft_milliseconds": "TTFT ms"} if services else {"batch": "batch"}),
     }
     titled = [{"key": key, "title": title} for key, title in columns.items()]
     return TableSpec.model_validate({"point": "preferred", "columns": titled})

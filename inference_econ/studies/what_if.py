@@ -157,7 +157,7 @@ class WhatIf(Shown):
         names = (*HEAD, "weights", "activations", "kv")
         if isinstance(front, ServiceFrontier):
             subject = facts(front.setup, *names, "isl", "osl", requests=front.requests)
-            subject |= {"promises": front.promises.record()}
+            subject |= {"slos": front.promises.record()}
         else:
             subject = facts(front.setup, *names, "context")
         return {

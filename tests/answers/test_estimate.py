@@ -14,7 +14,7 @@ from inference_econ.inputs import Requests
 @pytest.fixture(scope="module")
 def candidates() -> tuple[Candidate, ...]:
     setup = ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm")
-    return market(setup, Requests(1000, 200), arrangement="together", speculation=None)
+    return market(setup, Requests(1000, 200), arrangement="aggregated", speculation=None)
 
 
 def test_concurrent_requests_follow_from_rate_and_latency(candidates: tuple[Candidate, ...]) -> None:

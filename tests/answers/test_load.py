@@ -15,7 +15,7 @@ from inference_econ.answers.price import sheet
 from inference_econ.answers.slo import Targets
 from inference_econ.errors import InputError
 from inference_econ.report.questions.load import LoadPage, load_charts, loads_under
-from inference_econ.serving import kept_share, needs_simulation
+from inference_econ.serving import needs_simulation, slo_met_share
 from tests.offered import offer_of, service_of
 
 PROMISED = Targets(ttft_seconds=0.1, tpot_seconds=0.02)
@@ -44,7 +44,7 @@ def test_a_point_is_a_priced_load() -> None:
         assert point.sheet.dollars_per_million_tokens == again.dollars_per_million_tokens
         hourly = 3600.0 * point.completed_per_second * 200.0
         assert point.sheet.dollars_per_million_output_tokens == pytest.approx(1e6 * 2.0 / hourly)
-        kept = kept_share(service, point.requests_per_second, ttft_seconds=0.1, tpot_seconds=0.02)
+        kept = slo_met_share(service, point.requests_per_second, ttft_seconds=0.1, tpot_seconds=0.02)
         assert point.kept is not None
         assert point.kept == (pytest.approx(kept, abs=0.1) if point.load.played else kept)
         assert point.good_per_second == pytest.approx(point.kept * point.completed_per_second)

@@ -65,7 +65,7 @@ def test_nobody_serves_as_the_mean_of_all_engines() -> None:
 
 def test_recipes_give_the_cache_and_the_proposer() -> None:
     """TensorRT-LLM's recipes on B200: a narrow cache without proposals, a wide one with EAGLE."""
-    found = candidates("gpt_oss_120b", "b200", engine="trtllm", arrangement="together", space=ie.Space(ie.Pins(tp=2)))
+    found = candidates("gpt_oss_120b", "b200", engine="trtllm", arrangement="aggregated", space=ie.Space(ie.Pins(tp=2)))
     assert [(candidate.setup.precision.kv, candidate.practice) for candidate in found] == [
         ("fp8", "fp8 cache"),
         ("bf16", "bf16 cache, EAGLE 3"),
@@ -74,11 +74,13 @@ def test_recipes_give_the_cache_and_the_proposer() -> None:
     assert found[1].speculation is not None and found[1].speculation.longest == 3
 
 
-@pytest.mark.parametrize(("arrangement", "apart"), [("together", {False}), ("apart", {True}), ("both", {False, True})])
+@pytest.mark.parametrize(
+    ("arrangement", "apart"), [("aggregated", {False}), ("disaggregated", {True}), ("both", {False, True})]
+)
 def test_arrangements(arrangement: Any, apart: set[bool]) -> None:
     found = candidates(engine="sglang", arrangement=arrangement)
     assert {candidate.pools is not None for candidate in found} == apart
-    with pytest.raises(InputError, match=r"arrangement: got 'beside'; allowed: both, together, apart"):
+    with pytest.raises(InputError, match=r"arrangement: got 'beside'; allowed: both, aggregated, disaggregated"):
         candidates(arrangement="beside")
 
 
@@ -123,13 +125,13 @@ def test_an_engine_that_hands_no_cache_on_serves_together_only() -> None:
 
 
 def test_chips_without_engines_are_served_by_no_engine() -> None:
-    found = candidates("llama_3_8b", "tpu_v5e", arrangement="together")
+    found = candidates("llama_3_8b", "tpu_v5e", arrangement="aggregated")
     assert engines(found) == {""}
     assert [candidate.label for candidate in found] == ["deployable (bf16 cache)"]
 
 
 def test_any_layout_is_tried_under_every_profile() -> None:
-    found = candidates(engine="any", arrangement="together", speculation=None)
+    found = candidates(engine="any", arrangement="aggregated", speculation=None)
     assert [candidate.label for candidate in found] == [
         f"profiles/{engine.name}_hopper (bf16 cache)" for engine in able()
     ]
@@ -140,7 +142,7 @@ def test_any_layout_is_tried_under_every_profile() -> None:
 
 def test_what_ifs_of_assumptions_hold_under_every_profile() -> None:
     half, usual = (
-        candidates(changes=[f"assumptions.chip.product_efficiency={share}"], arrangement="together")
+        candidates(changes=[f"assumptions.chip.product_efficiency={share}"], arrangement="aggregated")
         for share in (0.4, 0.8)
     )
     assert {candidate.engine for candidate in half} == {engine.label for engine in able()}
@@ -149,21 +151,21 @@ def test_what_ifs_of_assumptions_hold_under_every_profile() -> None:
     for slow, quick in zip(half, usual, strict=True):
         assert slow.label == quick.label
         assert slow.metrics.tpot_seconds[0, 0] > 1.2 * quick.metrics.tpot_seconds[0, 0]
-    versions = candidates(changes=["assumptions.capacity.usable_memory=0.5"], engine="vllm", arrangement="together")
+    versions = candidates(changes=["assumptions.capacity.usable_memory=0.5"], engine="vllm", arrangement="aggregated")
     assert {candidate.setup.assumptions.capacity.usable_memory for candidate in versions} == {0.5}
 
 
 def test_assumptions_that_are_given_are_those_of_the_only_candidate() -> None:
-    (both,) = candidates(assumptions="profiles/hopper", arrangement="together")
+    (both,) = candidates(assumptions="profiles/hopper", arrangement="aggregated")
     assert both.setup.assumptions.name == "profiles/hopper"
     assert (both.engine, both.speculation) == ("", None)
-    (own,) = candidates(assumptions="profiles/hopper", engine="vllm", arrangement="together")
+    (own,) = candidates(assumptions="profiles/hopper", engine="vllm", arrangement="aggregated")
     assert own.label == "vllm 0.33.0 (bf16 cache)"
 
 
 def test_a_cache_that_is_given_is_that_of_all() -> None:
-    usual = candidates("gpt_oss_120b", "b200", arrangement="together", space=ie.Space(ie.Pins(tp=1)))
-    wide = candidates("gpt_oss_120b", "b200", kv="bf16", arrangement="together", space=ie.Space(ie.Pins(tp=1)))
+    usual = candidates("gpt_oss_120b", "b200", arrangement="aggregated", space=ie.Space(ie.Pins(tp=1)))
+    wide = candidates("gpt_oss_120b", "b200", kv="bf16", arrangement="aggregated", space=ie.Space(ie.Pins(tp=1)))
     assert {candidate.setup.precision.kv for candidate in usual} == {"bf16", "fp8"}
     assert {candidate.setup.precision.kv for candidate in wide} == {"bf16"}
 
@@ -191,14 +193,14 @@ def test_only_those_of_some_labels() -> None:
 def test_without_open_degrees_and_slots_there_are_no_pools(settings: dict[str, Any]) -> None:
     assert {candidate.pools for candidate in candidates(**settings)} == {None}
     with pytest.raises(NothingFitsError, match=r"^no pools that prefill and decode apart can serve Llama 3\.1 8B on"):
-        candidates(arrangement="apart", **settings)
+        candidates(arrangement="disaggregated", **settings)
 
 
 def test_an_answer_of_one_token_needs_no_pools() -> None:
     requests = Requests.build({"isl": 1000, "osl": 1}, origin="test")
     assert {candidate.pools for candidate in candidates(requests=requests)} == {None}
     with pytest.raises(InputError, match=r"^an answer of 1 token needs no decode pool; give answers \(osl\) of 2"):
-        candidates(arrangement="apart", requests=requests)
+        candidates(arrangement="disaggregated", requests=requests)
 
 
 def test_slots_limit_every_candidate() -> None:
@@ -220,7 +222,7 @@ def test_instances_stay_on_one_machine_but_pools_that_a_recipe_names() -> None:
 
 def test_a_model_of_several_machines_is_served_on_the_fewest() -> None:
     """671 GB of weights on chips of 80 GB: two machines of eight."""
-    (both,) = candidates("deepseek_v3", engine="sglang", space=None, speculation=None, arrangement="together")
+    (both,) = candidates("deepseek_v3", engine="sglang", space=None, speculation=None, arrangement="aggregated")
     assert set(both.plans.accelerators.tolist()) == {16.0}
 
 
@@ -249,7 +251,7 @@ def test_load_of_what_is_recommended_says_the_same(model: str, chip: str, engine
     setup, requests = ie.Setup.of(model, chip, engine=engine), ie.Requests(isl=2000, osl=500)
     usual = practices(engine, setup.model, setup.hardware)[0].kv or "bf16"
     assert setup.precision.kv == usual
-    offers = ie.market(setup, requests, speculation=None, arrangement="together")
+    offers = ie.market(setup, requests, speculation=None, arrangement="aggregated")
     (choice, *_) = ie.recommend(offers, 10.0, ie.Targets(), play=False).choices
     tp, dp, pp, ep = (int(layout_of(choice.service)[name]) for name in ("tp", "dp", "pp", "ep"))
     same = ie.offer(setup, requests, ie.Space(ie.Pins(tp=tp, dp=dp, pp=pp, ep=ep)))

@@ -22,7 +22,7 @@ def setup(chip: str, price: float) -> ie.Setup:
 
 
 @cache
-def mixed(arrangement: Arrangement = "apart") -> tuple[Candidate, ...]:
+def mixed(arrangement: Arrangement = "disaggregated") -> tuple[Candidate, ...]:
     """Prompts on H100s of 2 dollars, answers on H200s of 5."""
     pooling = ie.Pooling(setup("h200_sxm", 5.0))
     return ie.market(setup("h100_sxm", 2.0), REQUESTS, SPACE, arrangement=arrangement, pooling=pooling)
@@ -62,14 +62,14 @@ def test_a_recommendation_has_them_beside_instances_that_do_both() -> None:
     found = ie.recommend(mixed("both"), 40.0, ie.Targets(0.2, 0.02), most=20)
     pooled = [choice for choice in found if choice.fleet is not None]
     assert 0 < len(pooled) < len(found)
-    entry = next(entry for entry in found.records() if entry["serving"] == "apart")
+    entry = next(entry for entry in found.records() if entry["serving"] == "disaggregated")
     chips = entry["prefill_instances"] * entry["prefill_accelerators_per_instance"]
     assert entry["dollars_per_hour"] == pytest.approx(2.0 * chips + 5.0 * (entry["accelerators"] - chips))
     assert (entry["prefill_hardware"][:11], entry["hardware"][:11]) == ("NVIDIA H100", "NVIDIA H200")
 
 
 def test_a_frontier_is_of_one_pair_of_chips() -> None:
-    with pytest.raises(InputError, match="a frontier is of one kind of chip, or of pools of the same two kinds"):
+    with pytest.raises(InputError, match="a frontier is for one kind of GPU, or for prefill and decode pools"):
         service_frontier(mixed("both"))
 
 
@@ -81,7 +81,7 @@ def test_what_is_asked_of_pools_is_refused_where_there_are_none() -> None:
 def test_a_cache_that_is_sent_whole_arrives_later() -> None:
     for kept, layers in ((True, 32), (False, 1)):
         pooling = ie.Pooling(layer_by_layer=kept)
-        first = ie.market(setup("h100_sxm", 2.0), REQUESTS, SPACE, arrangement="apart", pooling=pooling)[0]
+        first = ie.market(setup("h100_sxm", 2.0), REQUESTS, SPACE, arrangement="disaggregated", pooling=pooling)[0]
         assert first.pools is not None
         moved = first.pools.pools.transfer
         assert moved.exposed_seconds.min() == pytest.approx(moved.seconds.min() / layers)

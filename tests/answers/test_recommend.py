@@ -298,7 +298,7 @@ def test_at_equal_cost_the_likelier_comes_first() -> None:
     """Against the probability of each row, asked by itself; only then the quicker."""
     targets = Targets(1.0, 0.04)
     for rate in (2.0, 8.0, 20.0):
-        for arrangement in ("together", "both"):
+        for arrangement in ("aggregated", "both"):
             found = recommend(candidates(arrangement), rate, targets)
             rows = [(round(each.dollars_per_hour, 6), -least_chance(each.chances(targets))) for each in found]
             assert rows == sorted(rows)
@@ -342,7 +342,9 @@ def test_what_a_chip_does_is_the_same_whatever_else_competes() -> None:
 
 def test_pools_are_below_their_limit_with_the_whole_of_their_machines() -> None:
     """Six chips of MI300X are rented as eight, and cost as much."""
-    offers = market(ie.Setup.of("gpt_oss_120b", "mi300x", engine="sglang"), Requests(2000, 500), arrangement="apart")
+    offers = market(
+        ie.Setup.of("gpt_oss_120b", "mi300x", engine="sglang"), Requests(2000, 500), arrangement="disaggregated"
+    )
     targets = Targets(tpot_seconds=0.02, tpot_percentile="mean")
     (best,) = fleets(offers, 30.0, targets, math.inf, 1.0)
     assert sum(best.accelerators) < sum(best.rented)
@@ -354,13 +356,13 @@ def test_pools_that_are_hardly_cheaper_are_no_choice() -> None:
     found = recommend(candidates(), 0.05, Targets(tpot_seconds=0.05))
     assert all(choice.fleet is None for choice in found)
     assert found[0].accelerators == 1
-    assert recommend(candidates("apart"), 0.05, Targets(tpot_seconds=0.05))[0].accelerators == 2
+    assert recommend(candidates("disaggregated"), 0.05, Targets(tpot_seconds=0.05))[0].accelerators == 2
 
 
 @pytest.mark.parametrize(
     ("arrangement", "targets", "rate"),
     [
-        ("together", Targets(1.0, 0.04), 40.0),
+        ("aggregated", Targets(1.0, 0.04), 40.0),
         ("both", Targets(1.0, 0.04), 8.0),
         ("both", Targets(tpot_seconds=0.02), 40.0),
     ],
@@ -407,7 +409,7 @@ def test_a_price_without_a_rate_is_near_the_cheapest_that_any_rate_has() -> None
 
 
 def test_where_only_pools_compete_what_they_cannot_is_said() -> None:
-    pooled = candidates("apart")
+    pooled = candidates("disaggregated")
     e2e, soon = Targets(e2e_seconds=20.0), Targets(ttft_seconds=1e-4)
     last = "--e2e: of pools that prefill and decode apart only the mean time to the last token is known"
     for answer in (
@@ -434,7 +436,7 @@ def test_what_neither_keeps_is_said_of_instances_that_do_both() -> None:
         recommend(candidates(), 5.0, Targets(ttft_seconds=1e-4))
     # Of all engines together the best.
     idle = [
-        loaded(one, 1e-6) for each in candidates("together") for one in map(each.services.service, range(len(each)))
+        loaded(one, 1e-6) for each in candidates("aggregated") for one in map(each.services.service, range(len(each)))
     ]
     soonest = 1e3 * min(load.ttft_seconds["p90"] for load in idle)
     assert str(caught.value).endswith(f"Best reachable: NVIDIA H100 SXM5 80GB: TTFT {soonest:.4g} ms on 2 accelerators")
@@ -447,7 +449,7 @@ def test_bounds_come_last_however_cheap_they_are() -> None:
     offers = [
         candidate
         for chip, price in (("tpu_v7", 0.5), ("h200_sxm", 10.0))
-        for candidate in market(ie.Setup.of("llama_3_8b", chip, price=price), REQUESTS, SPACE, arrangement="together")
+        for candidate in market(ie.Setup.of("llama_3_8b", chip, price=price), REQUESTS, SPACE, arrangement="aggregated")
     ]
     by_rate = recommend(offers, 5.0, Targets(1.0, 0.04))
     by_chips = most_traffic(offers, ie.Means(4), Targets(1.0, 0.04))

@@ -266,7 +266,7 @@ def test_pools_of_twice_the_chips_are_noticeably_faster() -> None:
         fastest = max(front.tokens_per_second[:index][smaller], default=0.0)
         assert front.tokens_per_second[index] >= 1.02 * fastest * (1 - 1e-9)
     # What does both keeps every state that nothing beats.
-    together = ie.frontier(ie.Setup.of("llama_3_8b", "b200"), arrangement="together")
+    together = ie.frontier(ie.Setup.of("llama_3_8b", "b200"), arrangement="aggregated")
     assert (np.diff(together.tokens_per_second) > 0).all()
     faster = together.tokens_per_second[1:] < 1.02 * together.tokens_per_second[:-1]
     assert faster.any()
@@ -355,7 +355,7 @@ def test_parts_add_up_to_the_time_per_token(assumptions: str | None) -> None:
 
 def test_with_one_request_in_flight_there_are_no_prompts_of_others() -> None:
     setup = ie.Setup.of("llama_3_8b", "h100_sxm")
-    front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), EIGHT, speculation=None, arrangement="together")
+    front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), EIGHT, speculation=None, arrangement="aggregated")
     alone = front.batch <= 1.0
     assert alone.any()
     assert not alone.all()

@@ -259,4 +259,4 @@ def test_pools_do_not_compete_for_bursts() -> None:
     space = ie.Space(max_accelerators=1)
     assert all(candidate.pools is None for candidate in ie.market(setup, requests, space, speculation=None))
     with pytest.raises(ie.InputError, match="pools are not played, and closed forms know nothing"):
-        ie.market(setup, requests, space, speculation=None, arrangement="apart")
+        ie.market(setup, requests, space, speculation=None, arrangement="disaggregated")

@@ -54,7 +54,7 @@ def _market(*parts: tuple[Sequence[float], Sequence[float], bool]) -> costs.Mark
     """Candidates of one layout each: speeds, tokens/s of a chip, and whether they speculate."""
 
     def market(asked: Combination, assumptions: str | None, arrangement: Arrangement) -> list[Curves]:
-        assert (assumptions, arrangement) == (None, "together")
+        assert (assumptions, arrangement) == (None, "aggregated")
         plain = default_market(asked, assumptions, arrangement)[0]
         made = []
         for speeds, rates, speculates in parts:
@@ -125,7 +125,7 @@ def test_every_best_server_is_compared_with_the_least_cost_at_its_speed() -> Non
         assert points[name].log_error == pytest.approx(-math.log(ratio), abs=1e-12)
     assert points["fastest"].predicted is None
     assert not points["fastest"].out_of_reach, "only those below the fastest are"
-    assert [points[name].series for name in ("fast", "drafted")] == ["together", "together, speculating"]
+    assert [points[name].series for name in ("fast", "drafted")] == ["aggregated", "together, speculating"]
     assert points["fast"].tried, "tp1 ran one to nine requests"
     assert points["fast"].answer.startswith("tp1 by ")
     assert points["drafted"].answer.endswith(", NGRAM 3)")
@@ -187,7 +187,7 @@ def test_pools_are_compared_in_the_layout_of_theirs_that_decodes() -> None:
         ttft_seconds=8.8,
     )  # fmt: skip
     (point,) = costs._points(asked, [row], "profile", lambda *_: [curves])
-    assert point.series == "apart"
+    assert point.series == "disaggregated"
     least = costs._least([alone], point.tokens_per_second)
     assert least is not None
     assert point.own == least.dollars
@@ -242,7 +242,7 @@ def test_a_combination_that_nobody_can_answer_says_why() -> None:
 def test_the_market_of_default_answers_is_compared() -> None:
     """All that frontiers choose from: every engine, plain and speculating, together and apart."""
     asked = Combination("deepseek_v3", "h200_sxm", None, 1000.0, 100.0)
-    together = default_market(asked, None, "together")
+    together = default_market(asked, None, "aggregated")
     assert {(each.speculates, each.apart) for each in together} == {(False, False), (True, False)}
     assert {each.label.partition(" ")[0] for each in together} == {"sglang", "trtllm", "vllm"}
     curves = default_market(ASKED, None)
@@ -254,7 +254,7 @@ def test_the_market_of_default_answers_is_compared() -> None:
         assert least is not None
         # Between two batches something can be cheaper than at either.
         assert 0.9 < least.dollars / point.dollars_per_million_output_tokens < 1.0 + 1e-6
-    (llama,) = default_market(ASKED, "deployable", "together")
+    (llama,) = default_market(ASKED, "deployable", "aggregated")
     assert llama.services.setup.assumptions.name == "deployable"
 
 

@@ -47,6 +47,6 @@ def test_services_are_asked_for_as_in_frontier(command: Command) -> None:
     (series,) = json.loads(outcome.out)["series"]
     (again,) = (record(command, "frontier", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, *asked),)
     assert series["points"] == again["points"]
-    assert series["promises"] == again["promises"]
+    assert series["slos"] == again["slos"]
     assert max(point["concurrency"] for point in series["points"]) <= 16 * (1 + 1e-6)
-    assert (series["cached"], series["promises"]["tpot_seconds"]) == (1000.0, pytest.approx(0.009))
+    assert (series["cached"], series["slos"]["tpot_seconds"]) == (1000.0, pytest.approx(0.009))

@@ -142,7 +142,7 @@ def test_what_the_scheduler_is_told_and_the_rent_count_without_a_file_too(comman
 def test_what_carries_the_most_traffic_can_be_started(command: Command, refused: Command, tmp_path: Path) -> None:
     path, means = tmp_path / "most.json", ("--gpus", "8", "--ttft", "2 s", "--tpot", "50 ms")
     subject = ("llama_3_70b", "h100_sxm", "--weights", "fp8", "--max-instance-gpus", "8")
-    asked = (*subject, "--engine", "vllm", "--together", *means)
+    asked = (*subject, "--engine", "vllm", "--aggregated", *means)
     assert command("recommend", *asked, "--choices", "2", "-o", path).code == 0
     choices = json.loads(path.read_text())["choices"]
     for number, choice in enumerate(choices, 1):
@@ -248,8 +248,8 @@ def test_an_eagle_head_that_is_named_is_started(command: Command, to: str) -> No
 
 POOLS = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--engine", "sglang")
 SAVED_POOLS = [
-    ("recommend", *POOLS, "--apart", "--request-rate", "20", "--ttft", "500"),
-    ("frontier", *POOLS, "--apart"),
+    ("recommend", *POOLS, "--disaggregated", "--request-rate", "20", "--ttft", "500"),
+    ("frontier", *POOLS, "--disaggregated"),
 ]
 
 
@@ -275,7 +275,7 @@ def test_decode_instances_are_started_with_the_slots_that_keep_the_tpot(
 ) -> None:
     """Fewer than memory holds; instances that read prompts are not limited."""
     path = tmp_path / "answer.json"
-    asked = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--apart", "--engine", to)
+    asked = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--disaggregated", "--engine", to)
     promised = ("--request-rate", "100", "--ttft", "3000", "--tpot", "10")
     assert command("recommend", *asked, *promised, "-o", path).code == 0
     choices = json.loads(path.read_text())["choices"]
@@ -293,7 +293,7 @@ def test_the_cache_and_the_drafts_of_a_recipe_are_started(command: Command, tmp_
     asked = ("deepseek_v3", "h200_sxm", "--request-rate", "1", "--tp", "8", "--dp", "1", "--ep", "4")
     assert command("recommend", *asked, "--engine", "trtllm", "-o", path).code == 0
     choice = json.loads(path.read_text())["choices"][0]
-    assert (choice["kv"], choice["speculation"]["proposer"]) == ("fp8", "mtp")
+    assert (choice["kv"], choice["speculation"]["method"]) == ("fp8", "mtp")
     text = command("launch", path, "--to", "trtllm").out
     assert "kv_cache_config: {dtype: fp8}" in text
     drafts = len(choice["speculation"]["acceptance"])
@@ -411,7 +411,9 @@ def test_an_answer_that_somebody_has_changed_is_refused(
 
 def test_slots_that_no_engine_takes_are_refused(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
-    assert command("recommend", *POOLS, "--apart", "--request-rate", "20", "--ttft", "500", "-o", path).code == 0
+    assert (
+        command("recommend", *POOLS, "--disaggregated", "--request-rate", "20", "--ttft", "500", "-o", path).code == 0
+    )
     record = json.loads(path.read_text())
     for slots, said in ((0, "0 slots"), (2.5, "2.5 slots"), ("many", "'many' slots")):
         record["choices"][0]["decode_slots"] = slots

@@ -32,7 +32,7 @@ def apart(tmp_path: Path, command: Command) -> Callable[[str], Path]:
     def answer(engine: str) -> Path:
         path = tmp_path / "apart.json"
         if engine not in _SAVED:
-            asked = (*DEEPSEEK, "--osl", "1000", "--no-pipeline", "--max-instance-gpus", "8", "--apart")
+            asked = (*DEEPSEEK, "--osl", "1000", "--no-pipeline", "--max-instance-gpus", "8", "--disaggregated")
             told = ("--engine", engine, "--ttft", "4 s", "--tpot", "60 ms", "-o", path)
             assert command("recommend", *asked, *told).code == 0
             _SAVED[engine] = path.read_text()

@@ -26,7 +26,7 @@ def test_an_engine_that_cannot_serve_is_named_and_the_others_answer(command: Com
 def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Command) -> None:
     """Engines reserve different shares of the memory: at this size the weights leave room under one of both only."""
     chip = ("--set", "hardware.hbm_bytes=22 GB")
-    words = ("frontier", *SMALL, "--together", "--engine", "sglang", "--engine", "vllm", *chip)
+    words = ("frontier", *SMALL, "--aggregated", "--engine", "sglang", "--engine", "vllm", *chip)
     alone = command(*words[:-4], *chip, "--engine", "sglang")
     found = record(command, *words)
     assert alone.code == 1
@@ -36,7 +36,7 @@ def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Com
 
 
 APART = (
-    *("recommend", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200, "--apart"),
+    *("recommend", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200, "--disaggregated"),
     *("--engine", "vllm", "--no-speculation"),
 )
 
@@ -63,7 +63,19 @@ def test_power_of_the_facility_buys_a_fleet(command: Command) -> None:
 
 
 CHAINS = (
-    *("llama_3_8b", "l40s", "--max-instance-gpus", 4, "--isl", 16000, "--osl", 300, "--engine", "sglang", "--apart"),
+    *(
+        "llama_3_8b",
+        "l40s",
+        "--max-instance-gpus",
+        4,
+        "--isl",
+        16000,
+        "--osl",
+        300,
+        "--engine",
+        "sglang",
+        "--disaggregated",
+    ),
     *("--ttft", 800, "--tpot", 50),
 )
 
@@ -83,4 +95,4 @@ def test_chains_keep_what_single_instances_do_not(command: Command, refused: Com
 
 
 def test_a_command_that_is_gone_says_what_to_type(refused: Command) -> None:
-    assert "there is no disaggregate any more: write 'recommend ... --apart'" in refused("disaggregate").err
+    assert "there is no disaggregate any more: write 'recommend ... --disaggregated'" in refused("disaggregate").err

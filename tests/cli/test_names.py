@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from inference_econ.requests import COMMANDS
-from inference_econ.requests.tables import current_words
+from inference_econ.requests.tables import HIDDEN
+from inference_econ.requests.words import current_words
 from tests.commands import Command
 
 #: Old command lines, and what they are now.
@@ -29,8 +32,23 @@ def test_an_old_name_is_the_new_one_and_says_so_once(old: str) -> None:
     assert [text.split("'")[1] for text in told] == [old.split()[0]]
 
 
-def test_at_most_28_names_are_typed_first() -> None:
-    assert len({name.split()[0] for name in COMMANDS}) <= 28
+def test_at_most_27_names_are_listed() -> None:
+    assert len({name.split()[0] for name in COMMANDS if name not in HIDDEN}) <= 27
+
+
+@pytest.mark.parametrize(
+    ("words", "compared"),
+    [
+        ("llama_3_8b h100 h200 --tp 1", "llama_3_8b --on h100 --on h200 --tp 1"),
+        ("llama_3_8b qwen3_32b h100_sxm", "llama_3_8b qwen3_32b --on h100_sxm"),
+        ("llama_3_8b h100_sxm --kv bf16 --kv fp8", "llama_3_8b --on h100_sxm --kv bf16 --kv fp8"),
+        ("llama_3_8b h100_sxm --speed 50", "llama_3_8b --on h100_sxm --speed 50"),
+        ("llama_3_8b h100_sxm --engine vllm --engine sglang --set hardware.watts=1", None),
+    ],
+)
+def test_a_frontier_of_several_is_a_comparison(words: str, compared: str | None) -> None:
+    now = ["frontier", *words.split()] if compared is None else ["compare", *compared.split()]
+    assert current_words(["frontier", *words.split()], pytest.fail) == now
 
 
 def test_an_old_name_answers_with_a_note(command: Command) -> None:
@@ -72,6 +90,29 @@ def test_an_entry_is_shown_by_its_name_alone(command: Command) -> None:
 def test_groups_list_their_commands(command: Command) -> None:
     assert "reproduce" in command("paper", "--help").out
     assert "gpus" in command("list", "--help").out
+
+
+def test_options_have_the_spellings_of_other_tools(command: Command) -> None:
+    subject = ("price", "llama_3_8b", "h100_sxm", "--tp", 1)
+    theirs = ("--input-len", 1000, "--output-len=200", "--quantization", "fp8", "--backend", "vllm", "--rps", 2)
+    ours = ("--isl", 1000, "--osl", 200, "--weights", "fp8", "--engine", "vllm", "--request-rate", 2)
+    assert command(*subject, *theirs).out == command(*subject, *ours).out
+
+
+def _options(text: str) -> int:
+    """Options that a help lists under its headings."""
+    return len(re.findall(r"^  -", re.split(r"^\w[\w, ]*:\n", text, maxsplit=1, flags=re.MULTILINE)[1], re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_short_help_has_at_most_20_options_and_the_other_all(command: Command, name: str) -> None:
+    count = sum(bool(parameter.spelled) for parameter in COMMANDS[name].parameters.values())
+    short = command(*name.split(), "--help").out
+    assert _options(short) <= 20
+    if "--help-all" in short:
+        assert _options(command(*name.split(), "--help-all").out) == count + 2
+    else:
+        assert _options(short) == count + 1
 
 
 def test_plan_is_recommend(command: Command) -> None:

@@ -70,7 +70,7 @@ def test_slots_bind_in_every_service_question(command: Command) -> None:
     assert (quicker["slots"], quicker["replicas"]) == (8, 1)
     # Of pools that prefill and decode apart nobody says whose slots are meant.
     most = record(command, "recommend", *ONE[:2], "--max-instance-gpus", 1, "--gpus", 2, *few)["choices"]
-    assert {(each["serving"], each["slots"]) for each in most} == {("together", 8)}
+    assert {(each["serving"], each["slots"]) for each in most} == {("aggregated", 8)}
     points = record(command, "frontier", *ONE, *few)["points"]
     assert max(point["concurrency"] for point in points) == pytest.approx(8, rel=0.01)
 

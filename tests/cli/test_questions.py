@@ -72,7 +72,7 @@ def test_settings_reach_the_question(command: Command) -> None:
         "--range", "0.9,1.1", "--set", "model.layers=16", "--slots", 64,
     )  # fmt: skip
     assert (answer["isl"], answer["osl"], answer["weights"], answer["range"]) == (500, 100, "fp8", [0.9, 1.1])
-    assert (answer["layout"]["tp"], answer["promises"]["ttft_seconds"]) == (1, 0.5)
+    assert (answer["layout"]["tp"], answer["slos"]["ttft_seconds"]) == (1, 0.5)
     (price,) = [each for each in answer["inputs"] if each["input"] == "price"]
     assert price["values"][0] == pytest.approx(1.8)
     assert all(one["concurrency"] <= 64 for one in answer["answers"])
@@ -81,7 +81,7 @@ def test_settings_reach_the_question(command: Command) -> None:
 def test_decode_steps_alone(command: Command) -> None:
     answer = record(command, *VARIED, "--decode-only", "--context", 500)
     assert answer["range"] == [0.8, 1.25]
-    assert (answer["context"], "isl" in answer, "promises" in answer) == (500, False, False)
+    assert (answer["context"], "isl" in answer, "slos" in answer) == (500, False, False)
     assert "room_to_ttft" not in answer["inputs"][0]["elasticities"]
 
 
@@ -94,7 +94,7 @@ def test_promises_are_kept_with_the_confidence_that_is_asked_for(command: Comman
     found = record(command, *asked)
     assert found["targets"]["confidence"] == 0.8
     for choice in found["choices"]:
-        for name in ("probability_ttft", "probability_tpot", "probability_capacity"):
+        for name in ("p_ttft_met", "p_tpot_met", "p_capacity_sufficient"):
             assert 0.8 <= choice[name] <= 0.95
 
 

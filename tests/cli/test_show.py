@@ -58,7 +58,7 @@ def test_a_form_that_is_given_must_not_contradict_the_name(command: Command, ref
     message = "result.csv: --format json contradicts .csv, which is csv; change one of them"
     assert message in refused(*SUBJECT, "--format", "json", "-o", "result.csv").err
     message = ": results are written as .csv, .json, .md and .txt (a table), not {}; end the name so"
-    assert "a.pdf" + message.format(".pdf") in refused(*SUBJECT, "-o", "a.pdf").err
+    assert "a.docx" + message.format(".docx") in refused(*SUBJECT, "-o", "a.docx").err
     assert "a.xlsx" + message.format(".xlsx") in refused(*SUBJECT, "--csv", "-o", "a.xlsx").err
     said = command("frontier", "--help").said
     assert "[default: as the name after -o ends: .json, .csv, .md; else table]" in said
@@ -78,6 +78,12 @@ def test_the_picture_is_no_part_of_the_result(command: Command, tmp_path: Path) 
     with_picture = command(*SUBJECT, "--format", "json", "--plot", "a.pdf")
     assert with_picture.out == command(*SUBJECT, "--format", "json").out
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_picture_after_o_is_drawn_as_by_plot(command: Command, tmp_path: Path) -> None:
+    outcome = command(*SUBJECT, "-o", "a.png")
+    assert outcome.out == command(*SUBJECT, "--plot", "b.png").out
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
 def test_what_numbers_rest_on_is_said_when_it_is_asked_for(command: Command, tmp_path: Path) -> None:

@@ -87,13 +87,13 @@ def test_a_round_without_proposals_is_a_step() -> None:
     found = rounds(setup(), plans, PROPOSALS["eagle"])
     np.testing.assert_allclose(found.verify_seconds[:, 0], prefill.fastest_cut(setup(), plans), rtol=1e-12)
     np.testing.assert_allclose(found.verify_seconds[:, 3], prefill.fastest_cut(setup(), plans.verifying(4)), rtol=1e-12)
-    np.testing.assert_allclose(found.seconds[:, 2], found.verify_seconds[:, 2] + 2 * found.propose_seconds, rtol=1e-12)
+    np.testing.assert_allclose(found.seconds[:, 2], found.verify_seconds[:, 2] + 2 * found.draft_seconds, rtol=1e-12)
 
 
 def test_free_and_certain_proposals_give_one_token_more_than_there_are() -> None:
     found = rounds(setup(), layout(8), Speculation.of("ngram", 1.0, 7))
     assert found.tokens.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert not found.propose_seconds.any()
+    assert not found.draft_seconds.any()
     small = found.best().length[0]
     assert small == 7
     assert found.best().speedup[0] == pytest.approx(8 * found.verify_seconds[0, 0] / found.verify_seconds[0, 7])
@@ -172,7 +172,7 @@ def test_a_draft_model_is_cut_as_far_as_its_heads_divide() -> None:
     plans = layout(8, [2.0, 64.0])
     found = rounds(setup(), plans, drafted_by("qwen2_5_7b"))
     helper = asking.setup("qwen2_5_7b", "h100_sxm", 2250.0, assumptions="deployable")
-    np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(4, [1.0, 32.0])), rtol=1e-12)
+    np.testing.assert_allclose(found.draft_seconds, prefill.fastest_cut(helper, layout(4, [1.0, 32.0])), rtol=1e-12)
     weights = needed_memory(setup(), plans, drafted_by("qwen2_5_7b")).weight_bytes
     alone = capacity.weight_bytes(helper.model, helper.precision)
     assert (weights - setup().memory(plans).weight_bytes).tolist() == [2 * alone]
@@ -182,7 +182,7 @@ def test_groups_of_data_parallel_attention_draft_for_themselves() -> None:
     plans = layout(1, [4.0, 64.0], dp=8, ep=8)
     found = rounds(rich(), plans, drafted_by("qwen3_0_6b"))
     helper = asking.setup("qwen3_0_6b", "b200", 2048.0, assumptions="deployable", kv="fp8")
-    np.testing.assert_allclose(found.propose_seconds, prefill.fastest_cut(helper, layout(1, [1.0, 8.0])), rtol=1e-12)
+    np.testing.assert_allclose(found.draft_seconds, prefill.fastest_cut(helper, layout(1, [1.0, 8.0])), rtol=1e-12)
 
 
 def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
@@ -193,9 +193,9 @@ def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
     helper = asking.setup("qwen3_8b", "h100_sxm", 2250.0, assumptions="deployable")
     helper = replace(helper, assumptions=helper.assumptions.changed({"host.step_overhead": 0.0}))
     best = np.minimum.reduce([prefill.fastest_cut(helper, layout(tp, [8.0, 64.0], dp=8 // tp)) for tp in (1, 2, 4, 8)])
-    np.testing.assert_allclose(rounds(target, plans, draft).propose_seconds, best, rtol=1e-12)
+    np.testing.assert_allclose(rounds(target, plans, draft).draft_seconds, best, rtol=1e-12)
     # Steady states have fractions of sequences, and groups of the draft a part of them.
-    between = rounds(target, layout(2, [63.5], dp=4), draft).propose_seconds
+    between = rounds(target, layout(2, [63.5], dp=4), draft).draft_seconds
     assert best[0] < float(between[0]) < best[1]
     # Held once, not once per group.
     more = needed_memory(target, plans, draft).weight_bytes - target.memory(plans).weight_bytes
@@ -205,16 +205,16 @@ def test_a_draft_model_may_have_a_layout_of_its_own() -> None:
 def test_a_draft_model_without_room_for_any_layout_is_left_out() -> None:
     own = catalog.assumptions("deployable", changes=["serving.draft_placement=own_layout"])
     found = rounds(replace(setup(), assumptions=own), layout(1, [1.0, 1000.0]), drafted_by("llama_3_8b"))
-    assert np.isfinite(found.propose_seconds[0])
-    assert np.isinf(found.propose_seconds[1])
+    assert np.isfinite(found.draft_seconds[0])
+    assert np.isinf(found.draft_seconds[1])
     assert (found.best().length > 0).tolist() == [True, False]
     assert np.isfinite(found.best().seconds).all()
 
 
 def test_a_head_runs_on_one_stage_of_a_pipeline() -> None:
     eagle = PROPOSALS["eagle"]
-    staged = rounds(setup(), layout(4, [16.0], pp=2), eagle).propose_seconds
-    np.testing.assert_allclose(staged, rounds(setup(), layout(4, [16.0]), eagle).propose_seconds)
+    staged = rounds(setup(), layout(4, [16.0], pp=2), eagle).draft_seconds
+    np.testing.assert_allclose(staged, rounds(setup(), layout(4, [16.0]), eagle).draft_seconds)
 
 
 def test_the_format_of_a_head_is_its_own() -> None:
@@ -346,7 +346,7 @@ def test_rounds_of_one_length_are_the_longest_whether_they_pay_or_not() -> None:
     """By hand: three proposals that give 2.4 tokens; a user waits for a round over 2.4."""
     plans, mtp = layout(8, [1.0, 64.0]), Speculation.fixed("mtp", 3, 2.4, weights="bf16")
     series = rounds(rich(), plans, mtp)
-    seconds = series.verify_seconds[:, 3] + 3.0 * series.propose_seconds
+    seconds = series.verify_seconds[:, 3] + 3.0 * series.draft_seconds
     found = steady.steady(rich(), plans, requests(1024, 1024), mtp)
     np.testing.assert_allclose(found.decode_seconds, seconds / 2.4, rtol=1e-12)
     # Alone no prompt of others comes between.

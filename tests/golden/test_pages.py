@@ -39,7 +39,7 @@ def _tried(key: str) -> object:
     return pytest.param(key, marks=[pytest.mark.long] if key in LONG else [])
 
 
-@pytest.mark.parametrize("key", map(_tried, pages.COMMANDS))
+@pytest.mark.parametrize("key", [*map(_tried, pages.COMMANDS)])
 def test_a_command_shows_its_golden_page(key: str) -> None:
     answer = pages.ask(pages.COMMANDS[key])
     text, digests = pages.golden(answer)

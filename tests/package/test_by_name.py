@@ -110,3 +110,9 @@ def test_type_checkers_see_what_is_wrong(tmp_path: Path) -> None:
     wrong = {int(line) for line in re.findall(r"program\.py:(\d+): error", checked.stdout)}
     lines = program.read_text(encoding="utf-8").splitlines()
     assert wrong == {number for number, line in enumerate(lines, 1) if line.endswith("# wrong")}, checked.stdout
+
+
+def test_options_have_the_names_of_other_tools() -> None:
+    theirs: dict[str, Any] = {"input_len": 1000, "output_len": 100, "quantization": "fp8"}
+    ours = ie.fits("llama_3_8b", "h100", isl=1000, osl=100, weights="fp8", tp=1)
+    assert ie.fits("llama_3_8b", "h100", tp=1, **theirs).to_dict() == ours.to_dict()

@@ -279,3 +279,14 @@ def test_an_answer_launches_what_it_chose(ask: Callable[[], Shown]) -> None:
 def test_a_frontier_launches_its_preferred_point_by_its_own_engine() -> None:
     sglang = ie.Setup.of("llama_3_8b", "h100_sxm", engine="sglang")
     assert "sglang.launch_server" in ie.frontier(sglang, TRAFFIC, SPACE).launch()
+
+
+def test_keys_of_development_versions_are_read_as_those_of_today(tmp_path: Path) -> None:
+    head = {"program": "inference-econ", "version": "0.2.0", "command": "recommend", "options": {"apart": True}}
+    choice = {"serving": "apart", "played": True, "in_flight_per_instance": 3.0, "probability_ttft": 0.7}
+    (tmp_path / "old.json").write_text(json.dumps({"asked": head, "choices": [choice]}), encoding="utf-8")
+    kept = ie.load_answer(tmp_path / "old.json")
+    assert kept.options == {"disaggregated": True}
+    assert kept.to_dict()["choices"] == [
+        {"serving": "disaggregated", "is_simulated": True, "concurrency_per_replica": 3.0, "p_ttft_met": 0.7}
+    ]

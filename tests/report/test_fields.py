@@ -66,14 +66,14 @@ def test_a_table_is_a_view_of_records() -> None:
         "Two", RECORDS, ("accelerators", "layout", ("mine", ("a", "b")), "utilization", "ttft_seconds.p90"),
         notes=["note"], least=("utilization", "ttft_seconds.p90", "mine"),
     )  # fmt: skip
-    assert shown.columns == ("GPUs", "layout", "mine", "busy %", "TTFT p90 ms")
+    assert shown.columns == ("GPUs", "layout", "mine", "util. %", "TTFT p90 ms")
     assert shown.rows == (("8", "tp4pp2", "a", "46", "123"), ("2", "tp4pp2", "b", "0", "grows"))
-    assert (shown.notes, shown.least) == (("note",), ("busy %", "TTFT p90 ms", "mine"))
+    assert (shown.notes, shown.least) == (("note",), ("util. %", "TTFT p90 ms", "mine"))
 
 
 def test_a_kind_of_record_may_say_something_else() -> None:
     assert field("utilization", "tier").meaning != field("utilization").meaning
-    assert column([{"utilization": 0.12345}], "utilization", "tier") == ("busy %", ["12"])
+    assert column([{"utilization": 0.12345}], "utilization", "tier") == ("util. %", ["12"])
     with pytest.raises(KeyError):
         field("utilisation_of_nobody")
 

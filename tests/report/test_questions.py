@@ -25,7 +25,7 @@ def test_a_fleet_that_is_idle_for_the_sake_of_a_promise_is_said_to_be(busy: floa
     choice = recommend([offer_of(most=1)], 5.0, targets, most=1)[0]
     assert choice.fleet is None
     idle = replace(choice, binding=binding, load=replace(choice.load, utilization=busy))
-    text = "The first fleet is 1 % busy: the TTFT SLO is all but that of an idle server"
+    text = "The first fleet is 1 % utilized: the TTFT SLO is all but that of an idle server"
     assert any(note.startswith(text) for note in recommend_table([idle], targets).notes) is said
 
 

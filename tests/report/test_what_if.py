@@ -22,7 +22,7 @@ from tests import charted
 def answer() -> ie.WhatIf:
     return ie.what_if(
         "llama_3_70b", "h100_sxm", weights="fp8", speeds=30, inputs=["nic", "hbm_bandwidth", "price", "kv_heads"],
-        engine="sglang", arrangement="together",
+        engine="sglang", arrangement="aggregated",
     )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_costs_that_are_flat_at_both_ends_are_said_once(answer: ie.WhatIf) -> No
 
 
 def test_of_pools_the_chips_of_both_are_said() -> None:
-    pools: dict[str, Any] = {"arrangement": "apart", "engine": "vllm", "max_instance_gpus": 4}
+    pools: dict[str, Any] = {"arrangement": "disaggregated", "engine": "vllm", "max_instance_gpus": 4}
     answer = ie.what_if("qwen3_32b", "h100_sxm", inputs=["price"], isl=8000, osl=200, speeds=40, **pools)
     readers, decoders = (float(answer.layout[f"{name}_instances"]) for name in ("prefill", "decode"))
     reading = {"tp1": 1, "tp2": 2, "tp4": 4}[str(answer.layout["prefill"])]

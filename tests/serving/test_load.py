@@ -29,7 +29,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference_econ.errors import InputError
-from inference_econ.serving import Gamma, Loaded, Service, kept_share, loaded
+from inference_econ.serving import Gamma, Loaded, Service, loaded, slo_met_share
 from inference_econ.serving.lengths import new_tokens
 from inference_econ.serving.simulation.simulator import rehearse, rehearsing, server
 from tests.offered import EIGHT_CHIPS, ONE_CHIP, service_of
@@ -150,14 +150,14 @@ def test_the_share_that_keeps_promises(name: str, share: float, first: float, ea
     found = at(one, share)
     rate = found.requests_per_second
     ttft, tpot = found.ttft_seconds["p50"] * 10.0**first, max(found.tpot_seconds["p50"], 1e-6) * 10.0**each
-    both = kept_share(one, rate, ttft_seconds=ttft, tpot_seconds=tpot)
-    alone = [kept_share(one, rate, ttft_seconds=ttft), kept_share(one, rate, tpot_seconds=tpot)]
+    both = slo_met_share(one, rate, ttft_seconds=ttft, tpot_seconds=tpot)
+    alone = [slo_met_share(one, rate, ttft_seconds=ttft), slo_met_share(one, rate, tpot_seconds=tpot)]
     # Some states stand for all, and not for the same ones where some do not count.
     assert 0.0 <= both <= min(*alone, 1.0) + 1e-3
     assert max(alone) <= 1.0 + 1e-12
     # Looser promises are kept more often, and so are those of an emptier service.
-    assert both <= kept_share(one, rate, ttft_seconds=2 * ttft, tpot_seconds=2 * tpot) + 1e-12
-    assert both <= kept_share(one, rate / 2.0, ttft_seconds=ttft, tpot_seconds=tpot) + 0.03
+    assert both <= slo_met_share(one, rate, ttft_seconds=2 * ttft, tpot_seconds=2 * tpot) + 1e-12
+    assert both <= slo_met_share(one, rate / 2.0, ttft_seconds=ttft, tpot_seconds=tpot) + 0.03
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -165,26 +165,26 @@ def test_the_share_that_keeps_promises(name: str, share: float, first: float, ea
 def test_a_percentile_is_kept_by_its_share(name: str, statistic: str) -> None:
     one = service(name)
     found, share = at(one, 0.7), float(statistic[1:]) / 100.0
-    kept = kept_share(one, found.requests_per_second, ttft_seconds=found.ttft_seconds[statistic])
+    kept = slo_met_share(one, found.requests_per_second, ttft_seconds=found.ttft_seconds[statistic])
     assert share - 1e-9 <= kept <= share + 0.05 or kept == pytest.approx(1.0, abs=0.02)
-    kept = kept_share(one, found.requests_per_second, tpot_seconds=found.tpot_seconds[statistic] + 1e-15)
+    kept = slo_met_share(one, found.requests_per_second, tpot_seconds=found.tpot_seconds[statistic] + 1e-15)
     assert kept >= share - 1e-9
 
 
 def test_what_is_not_promised_is_kept() -> None:
     one = service("short")
-    assert kept_share(one, 1.0) == pytest.approx(1.0)
+    assert slo_met_share(one, 1.0) == pytest.approx(1.0)
     most = 2.0 * one.most_requests_per_second
-    assert kept_share(one, most, ttft_seconds=1e9) == 0.0
-    assert kept_share(one, most, tpot_seconds=1e9) == pytest.approx(1.0)
-    assert kept_share(one, most, tpot_seconds=1e-9) == 0.0
-    assert kept_share(one, most) == pytest.approx(1.0)
+    assert slo_met_share(one, most, ttft_seconds=1e9) == 0.0
+    assert slo_met_share(one, most, tpot_seconds=1e9) == pytest.approx(1.0)
+    assert slo_met_share(one, most, tpot_seconds=1e-9) == 0.0
+    assert slo_met_share(one, most) == pytest.approx(1.0)
 
 
 @pytest.mark.rows
 def test_impossible_promises(promise: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        kept_share(service("short"), 1.0, **promise)  # type: ignore[arg-type]
+        slo_met_share(service("short"), 1.0, **promise)  # type: ignore[arg-type]
 
 
 # Against the simulation
@@ -303,7 +303,7 @@ def test_goodput_against_the_simulation() -> None:
         trace = rehearse(one, rate, count=15_000, seed=1)
         for ttft, tpot in ((0.4, 0.03), (1.0, 0.05), (0.2, 0.1)):
             kept = float(np.mean((trace.ttft <= ttft) & (trace.tpot <= tpot)))
-            assert kept_share(one, rate, ttft_seconds=ttft, tpot_seconds=tpot) == pytest.approx(kept, abs=0.12)
+            assert slo_met_share(one, rate, ttft_seconds=ttft, tpot_seconds=tpot) == pytest.approx(kept, abs=0.12)
 
 
 def test_a_saturated_service_in_the_simulation() -> None:

@@ -28,7 +28,7 @@ BOUND: dict[str, Any] = {
 
 
 #: One practice: instances that do both, under the profile of the chip.
-TOGETHER: dict[str, Any] = {"assumptions": "profiles/hopper", "arrangement": "together"}
+TOGETHER: dict[str, Any] = {"assumptions": "profiles/hopper", "arrangement": "aggregated"}
 
 
 def _front(settings: Settings) -> ServiceFrontier:

@@ -124,7 +124,7 @@ class Deployment:
         service = self.service
         if self.fleet is None:
             return {
-                "serving": "together",
+                "serving": "aggregated",
                 **service_record(service, self.replicas, self.load),
                 "dollars_per_hour": self.dollars_per_hour,
                 "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
@@ -135,7 +135,7 @@ class Deployment:
             }
         named = ("weights", "kv", "isl", "osl", "cached", "shared_prefix")
         return {
-            "serving": "apart",
+            "serving": "disaggregated",
             **facts(service.setup, *HEAD, *named, requests=service.requests),
             **bound(*self.setups),
             **self.fleet.pools.prefill_chip,
@@ -144,5 +144,5 @@ class Deployment:
             "replicas": 1,
             "binding": self.binding,
             **fleet_record(self.fleet, targets),
-            "in_flight_per_instance": self.instance_load.in_flight,
+            "concurrency_per_replica": self.instance_load.in_flight,
         }

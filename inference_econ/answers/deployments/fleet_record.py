@@ -8,6 +8,9 @@ from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import Targets, chances_record
 from inference_econ.engine import bounds
 
+#: Keys of one instance that have another name for all of them.
+_OF_ALL = {"concurrency_per_replica": "in_flight"}
+
 
 def fleet_record(fleet: PooledFleet, targets: Targets) -> dict[str, object]:
     """A fleet as plain data, with the ends of each latency by the errors of the pool that it comes from."""
@@ -45,7 +48,7 @@ def fleet_record(fleet: PooledFleet, targets: Targets) -> dict[str, object]:
         "link": "fast link" if moved.fast[pair] else "network",
         "transfer_seconds": float(moved.seconds[pair]),
         "transfer_exposed_seconds": float(moved.exposed_seconds[pair]),
-        **{name.removesuffix("_per_instance"): value for name, value in load.items()},
+        **{_OF_ALL.get(name, name.removesuffix("_per_instance")): value for name, value in load.items()},
         **fleet_power(fleet),
         **chances_record(fleet.chances(targets)),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar, overload
 
@@ -15,6 +15,7 @@ from inference_econ._answer import Shown
 from inference_econ._types import Progress
 from inference_econ.answers.deployments.aggregated import cheapest, rank
 from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.margin import Margin, at_rate, with_margin
 from inference_econ.answers.deployments.service_record import finite, layout_of
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated.load import NOTICED, DisaggregationTerms, PooledFleet
@@ -106,7 +107,7 @@ def burstiness_record(compared: Burstiness) -> dict[str, object]:
             {
                 "arrival_scv": scv,
                 "saturated": load.saturated,
-                "played": load.played,
+                "is_simulated": load.played,
                 "ttft_seconds": finite(load.ttft_seconds),
                 "tpot_seconds": finite(load.tpot_seconds),
             }
@@ -118,7 +119,42 @@ def burstiness_record(compared: Burstiness) -> dict[str, object]:
 #: Fleets within this factor cost the same [1]; from this probability on a promise is likely to be kept [1].
 _EQUAL, _LIKELY = 1.001, 0.5
 
+_NO_MARGIN = Margin()
+#: Deployments that are compared where a margin is wanted [1].
+_COMPARED = 20
+#: Rounds in which the rate of users is found at most, and the change that is none [1].
+_ROUNDS, _SAME_RATE = 6, 0.01
+#: E2E latency that stands for a queue without end [s].
+_ENDLESS = 1e6
+
 DeploymentT = TypeVar("DeploymentT", bound=Deployment)
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """Users who each send a request, think after its answer, and send the next one.
+
+    Raises
+    ------
+    InputError
+        If their number is not positive, or the time is negative.
+    """
+
+    number: float
+    """Users at a time [1]."""
+    think_seconds: float = 0.0
+    """Time between an answer and the next request [s]; 0 for requests that are always in flight."""
+
+    def __post_init__(self) -> None:
+        """Reject values out of range."""
+        if not 0.0 < self.number < math.inf:
+            raise InputError(f"users are a positive number, got {self.number:g}", option="users")
+        if not 0.0 <= self.think_seconds < math.inf:
+            raise InputError(f"think_time is 0 s or more, got {self.think_seconds:g} s", option="think_time")
+
+    def requests_per_second(self, e2e_seconds: float) -> float:
+        """Return the rate of their requests at a mean E2E latency, by Little's law [1/s]."""
+        return self.number / (e2e_seconds + self.think_seconds)
 
 
 @dataclass(frozen=True, repr=False)
@@ -137,6 +173,10 @@ class Recommendation(Shown, Sequence[Deployment]):
         Squared coefficient of variation of the times between arrivals, as assumed [1].
     startable : Deployment or None
         Beside layouts that no engine can start, the cheapest deployment that one can, if that is compared.
+    margin : Margin
+        Capacity beyond the stated load.
+    users : Users or None
+        Who sends the requests, if their number was given in place of a rate.
     """
 
     page = "report.questions.recommend:RecommendationPage"
@@ -146,6 +186,8 @@ class Recommendation(Shown, Sequence[Deployment]):
     layouts: int
     arrival_scv: float
     startable: Deployment | None = field(default=None, kw_only=True)
+    margin: Margin = field(default=Margin(), kw_only=True)
+    users: Users | None = field(default=None, kw_only=True)
 
     @property
     def setups(self) -> Sequence[Setup]:
@@ -175,6 +217,10 @@ class Recommendation(Shown, Sequence[Deployment]):
         record = recommend_record(self, self.targets)
         if self.bursts is not None:
             record["burstiness"] = burstiness_record(self.bursts)
+        if self.margin:
+            record["margin"] = self.margin.record()
+        if self.users is not None:
+            record |= {"users": self.users.number, "think_seconds": self.users.think_seconds}
         if self.startable is not None:
             record["startable"] = {
                 "layout": layout_of(self.startable.service),
@@ -196,6 +242,7 @@ def recommend(
     arrival_scv: float = 1.0,
     most: int = 5,
     play: bool = True,
+    margin: Margin = _NO_MARGIN,
     progress: Progress | None = None,
 ) -> Recommendation:
     """The cheapest deployments that keep some promises, best first.
@@ -217,6 +264,8 @@ def recommend(
         Choices wanted, of instances that do both shared evenly among the kinds of chips [1].
     play : bool
         Play what closed forms choose where they are not proven, and correct it; otherwise closed forms count.
+    margin : Margin
+        Capacity beyond that load. Costs and latencies are those of the stated load on the larger deployment.
     progress : callable, optional
         Told the share of the work done.
 
@@ -240,6 +289,9 @@ def recommend(
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     rate = natural_rate(candidates, targets) if requests_per_second is None else requests_per_second
     check_rate(rate)
+    stated, rate, shown = rate, rate * (1.0 + margin.headroom), most
+    # Of spare instances small ones cost less, so that the order changes.
+    most = _COMPARED if margin else most
     choices: list[Deployment] = []
     failure: Exception | None = None
     try:
@@ -259,39 +311,87 @@ def recommend(
     if not choices:
         assert failure is not None
         raise failure
-    ranked = some_of_each_chip(sorted(choices, key=partial(_rank, targets)), most)
-    return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv)
+    if margin:
+        choices = [
+            with_margin(choice, stated, margin, targets, arrival_scv=arrival_scv, play=play) for choice in choices
+        ]
+    ranked = some_of_each_chip(sorted(choices, key=partial(_rank, targets)), shown)
+    return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, margin=margin)
 
 
-def natural_rate(candidates: Sequence[Candidate], targets: Targets) -> float:
-    """Rate that fills an instance, or the smallest group of pools, whose requests are the cheapest, as planned [1/s].
+def recommend_for_users(
+    offers: Sequence[Candidate | Services], users: Users, targets: Targets, **options: Any
+) -> Recommendation:
+    """The cheapest deployments for a number of users; see :func:`recommend` for the other parameters.
+
+    The rate is that of the users on the first deployment, by its mean E2E latency. Other deployments are compared at
+    the same rate.
+
+    Raises
+    ------
+    InputError, NothingFitsError
+        See :func:`recommend`.
+    """
+    scv = options.get("arrival_scv", 1.0)
+    first = recommend(offers, None, targets, most=1, play=False, arrival_scv=scv)[0]
+    rate = users.requests_per_second(first.load.e2e_seconds["mean"])
+    for _ in range(_ROUNDS):
+        found = recommend(offers, rate, targets, **options)
+        before, rate = rate, _rate_of_users(users, found[0], targets, scv)
+        if abs(rate / before - 1.0) < _SAME_RATE:
+            break
+    return replace(found, users=users)
+
+
+def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arrival_scv: float) -> float:
+    """Rate of some users on a deployment, at most what it completes [1/s]: users over E2E latency and think time."""
+
+    def excess(rate: float) -> float:
+        """Users whom the rate takes, over those who are there, as a logarithm."""
+        loaded = at_rate(deployment, rate, targets=targets, arrival_scv=arrival_scv).load
+        e2e_seconds = min(loaded.e2e_seconds["mean"], _ENDLESS)
+        return math.log(rate / users.requests_per_second(e2e_seconds))
+
+    low = high = deployment.requests_per_second
+    while excess(low) > 0.0:
+        low /= 2.0
+    while excess(high) < 0.0:
+        high *= 1.5
+    while high / low > 1.0 + _SAME_RATE / 2.0:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if excess(middle) > 0.0 else (middle, high)
+    return low
+
+
+def natural_rate(candidates: Sequence[Candidate], targets: Targets, filled: float = FILLED) -> float:
+    """Rate that fills an instance, or the smallest group of pools, whose requests are the cheapest, to a share [1/s].
 
     Pools have to be cheaper by 5 %. Where nothing keeps the promises, it is said of any rate.
     """
-    usual = [_naturally_filled(candidate, targets) for candidate in candidates]
+    usual = [_naturally_filled(candidate, targets, filled) for candidate in candidates]
     rate, per_dollar = max(usual, key=lambda filled: filled[1])
-    return rate if per_dollar > 0.0 else FILLED
+    return rate if per_dollar > 0.0 else filled
 
 
-def _naturally_filled(candidate: Candidate, targets: Targets) -> tuple[float, float]:
+def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> tuple[float, float]:
     """Rate planned for the layout whose requests are the cheapest within promises, and that over its price.
 
     In requests per second [1/s], and [1/s per USD/h]; 0 if no layout keeps them. Pools keep them as a mean.
     """
     layouts, handicap = candidate.services, 1.0
     if candidate.pools is None:
-        rates, chips = FILLED * promised_rates(layouts, targets), layouts.plans.accelerators
+        rates, chips = filled * promised_rates(layouts, targets), layouts.plans.accelerators
     else:
         kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.metrics, 1.0 + NOTICED
         if not kept.any():
             return 0.0, 0.0
-        rates, chips = FILLED * seen.requests_per_second[kept], candidate.paid_chips[kept]
+        rates, chips = filled * seen.requests_per_second[kept], candidate.paid_chips[kept]
     per_dollar = rates / layouts.setup.dollars_per_hour_in_bulk(chips) / handicap
     index = int(np.argmax(per_dollar))
     rate = float(rates[index])
     if candidate.pools is None:
         # What states promise is a bound: crowds at the slots take a little of it.
-        rate = min(rate, FILLED * layouts.service(index).most_requests_per_second)
+        rate = min(rate, filled * layouts.service(index).most_requests_per_second)
     return rate, float(per_dollar[index])
 
 

@@ -73,9 +73,9 @@ def load_record(load: Loaded, replicas: int, targets: Targets) -> dict[str, obje
         "completed_requests_per_second": load.completed_per_second * replicas,
         "utilization": load.utilization,
         "saturated": load.saturated,
-        "in_flight_per_instance": load.in_flight,
+        "concurrency_per_replica": load.in_flight,
         "probability_of_waiting": load.waiting,
-        "played": load.played,
+        "is_simulated": load.played,
         **{f"{name}_seconds": finite(statistics(load, name, targets)) for name in NAMES},
         "e2e_seconds_per_output_token": finite(load.e2e_seconds_per_output_token),
     }

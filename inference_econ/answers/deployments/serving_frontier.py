@@ -90,7 +90,7 @@ class ServicePoint:
     layout : dict
         Degrees, and the engines that can start it; of pools those of instances that decode, and ``prefill``,
         ``prefill_instances`` and ``decode_instances``.
-    practice : str
+    recipe : str
         The format of the cache, and who proposes tokens.
     kv : str
         The format of the cache.
@@ -113,7 +113,7 @@ class ServicePoint:
     concurrency: float
     batch: float
     layout: Mapping[str, float | str]
-    practice: str = ""
+    recipe: str = ""
     kv: str = ""
     speculation: Mapping[str, object] | None = None
 
@@ -451,7 +451,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
             ServicePoint(
                 **(none | dict(zip(columns, row, strict=True))),
                 layout=layouts[index],
-                practice=candidate.practice,
+                recipe=candidate.practice,
                 kv=candidate.setup.precision.kv,
                 speculation=None if candidate.speculation is None else candidate.speculation.record(),
             )
@@ -478,7 +478,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
             **bound(*self.candidate(self.preferred_index()).setups),
             "dollars_per_accelerator_hour": self.dollars_per_accelerator_hour,
             "speculation": None if self.speculation is None else self.speculation.record(),
-            "promises": self.promises.record(),
+            "slos": self.promises.record(),
             "calibration": {instances.label: calibration_record(instances, SERVED) for instances in self.subjects()},
             "summary": self.summary_record(),
             "points": [record for record, _ in self.bounded_points()],
@@ -612,7 +612,7 @@ def frontier(
         Which instances are tried; by default every whole-number one.
     speculation : Speculation, None or 'recipe'
         Who proposes tokens, on the same chips; nobody if None; by default as engines' recipes have it.
-    arrangement : {'both', 'together', 'apart'}
+    arrangement : {'both', 'aggregated', 'disaggregated'}
         Whether instances read prompts and decode, or pools do one of both.
     pooling : Pooling, optional
         What is asked of prefill and decode pools; other chips for decoding only with ``apart``.
@@ -703,9 +703,9 @@ def service_frontier(
         raise InputError(f"osl must be more than 1 token for a speed, got {requests.osl.mean:g}")
     if len({tuple(setup.hardware.name for setup in candidate.setups) for candidate in candidates}) > 1:
         raise InputError(
-            "a frontier is of one kind of chip, or of pools of the same two kinds; add --apart, or ask 'recommend' for "
-            "the cheapest of several",
-            option="apart",
+            "a frontier is for one kind of GPU, or for prefill and decode pools of the same two kinds; add "
+            "--disaggregated, or ask 'recommend' for the cheapest of several",
+            option="disaggregated",
         )
     promised = check_mean(promises)
     seen = [candidate.means(promised.given) for candidate in candidates]

@@ -246,7 +246,7 @@ def _degrees(setup: Setup, plans: Plans, rows: Indices) -> list[dict[str, float 
 
 
 #: Whether instances read prompts and decode, or pools do one of both, or either.
-Arrangement = Literal["both", "together", "apart"]
+Arrangement = Literal["both", "aggregated", "disaggregated"]
 #: Who proposes tokens: somebody, nobody, or whom recipes of engines have.
 RECIPE: Literal["recipe"] = "recipe"
 Proposer = Speculation | Literal["recipe"] | None
@@ -265,7 +265,7 @@ class Pooling:
 
 
 #: Whether pools serve, in every way that an arrangement allows.
-_WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "together": (False,), "apart": (True,)}
+_WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "aggregated": (False,), "disaggregated": (True,)}
 
 
 def market(
@@ -294,7 +294,7 @@ def market(
         Which instances are tried. Degrees that are pinned mean instances that do both.
     speculation : Speculation, None or 'recipe'
         Who proposes tokens to all; nobody if None; by default as recipes have it, and nobody as well.
-    arrangement : {'both', 'together', 'apart'}
+    arrangement : {'both', 'aggregated', 'disaggregated'}
         Whether instances read prompts and decode, or pools do one of both.
     pooling : Pooling, optional
         What is asked of prefill and decode pools.
@@ -322,22 +322,22 @@ def market(
     Examples
     --------
     >>> setup, requests = Setup.of("llama_3_8b", "h100_sxm"), Requests(isl=1000, osl=200)
-    >>> together = market(setup, requests, Space(max_accelerators=2), speculation=None, arrangement="together")
+    >>> together = market(setup, requests, Space(max_accelerators=2), speculation=None, arrangement="aggregated")
     >>> [candidate.label for candidate in together]
     ['sglang 0.5.23 (bf16 cache)', 'trtllm 1.3.0rc20 (bf16 cache)', 'vllm 0.33.0 (bf16 cache)']
     """
     if arrangement not in _WAYS:
         raise InputError(f"arrangement: got {arrangement!r}; allowed: {', '.join(_WAYS)}")
     requests = Requests.of(traffic)
-    only_pools = arrangement == "apart" or (pooling or Pooling()) != Pooling()
+    only_pools = arrangement == "disaggregated" or (pooling or Pooling()) != Pooling()
     if not requests.is_simple and only_pools:
         raise InputError(
             f"pools are not played, and closed forms know nothing of the arrivals and lengths of {requests.traffic}; "
-            "give lengths and --arrival-scv, or leave --apart out"
+            "give lengths and --arrival-scv, or leave --disaggregated out"
         )
     tried, skipped = Space() if space is None else space, []
     if not requests.is_simple and arrangement == "both":
-        arrangement = "together"
+        arrangement = "aggregated"
         if not tried.pins.given() and slots is None:
             skipped = [f"pools that prefill and decode apart, which are not played, under {requests.traffic}"]
     reasons: dict[str, InputError | NothingFitsError] = {}

@@ -542,7 +542,7 @@ class DisaggregationTerms:
         if "e2e" in self.targets.given:
             raise InputError(
                 "--e2e: of pools that prefill and decode apart only the mean time to the last token is known; promise "
-                "--ttft and --tpot, or ask 'recommend --together'",
+                "--ttft and --tpot, or ask 'recommend --aggregated'",
                 option="e2e",
             )
         if not 0.0 < self.fullest <= FULLEST:

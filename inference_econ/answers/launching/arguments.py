@@ -161,7 +161,7 @@ def _of_role(engine: LaunchEngine, role: Role, limits: InstanceLimits) -> Writte
         ahead = {"disable_overlap_scheduler": True} if role == "prefill" else {}
         transfer = {"backend": "DEFAULT", "max_tokens_in_buffer": limits.tokens}
         return {}, {**ahead, "cache_transceiver_config": transfer}
-    raise InputError(f"there are no servers of this engine that only {role}; ask again with --together")
+    raise InputError(f"there are no servers of this engine that only {role}; ask again with --aggregated")
 
 
 def _format(engine: LaunchEngine, service: Service, *, own_weights: bool) -> str | None:

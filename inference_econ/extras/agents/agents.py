@@ -252,7 +252,7 @@ class AgentMarket:
 
     def _group(self, candidate: int, group: PlayedGroup) -> PlayedGroup:
         """Group of pools as before, if there was one of its layouts."""
-        before = self._played.setdefault(("apart", candidate, group.layouts), group)
+        before = self._played.setdefault(("disaggregated", candidate, group.layouts), group)
         assert isinstance(before, PlayedGroup)
         return before.with_instances(*group.instances)
 

@@ -63,6 +63,8 @@ def _settings(request: Request, usual: Mapping[str, float] = USUAL) -> dict[str,
 
 def recommend(request: Request, most: int) -> Shown:
     """The cheapest deployments for a number of agents, or those that serve the most agents with some means."""
+    stray = ("concurrency", "users", "think_time", "burst", "headroom", "spare", "most_utilization")
+    refuse(request.named(stray), "{} is not for a traffic with sessions, whose load is --agents")
     workload.check_sizes(request)
     sessions, means = _sessions(request), workload.means(request)
     chips = tuple(dict.fromkeys((*request.chips, *filter(None, [request.decode_on]))))
@@ -73,9 +75,12 @@ def recommend(request: Request, most: int) -> Shown:
     return sessions.most_agents(offers, means, most=most, **_settings(request))
 
 
-def price(request: Request, replicas: int | None) -> Shown:
+def price(request: Request, replicas: int | None, input_price: float | None) -> Shown:
     """Price of tasks, agent hours and tokens."""
+    refuse(request.named(["most_utilization"]), "--utilization is not for sessions, whose load is --agents")
     sessions = _sessions(request)
+    if input_price is not None:
+        raise InputError("--input-price is not for sessions, whose tasks have a price", option="input_price")
     if replicas is not None:
         raise InputError("--replicas follow from --agents where a traffic has sessions", option="replicas")
     return sessions.price(subject.candidates_on_chips(request, sessions.requests), request.agents, **_settings(request))
@@ -109,13 +114,13 @@ def cache(request: Request, replicas: int | None, routing: Routing | None) -> Of
     return sessions.offload(layouts, places, requests_per_second=request.request_rate)
 
 
-def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pay: tuple[Way, ...]) -> Shown:
+def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pricing: tuple[Way, ...]) -> Shown:
     """API offers, rented and owned fleets for the agents, month by month."""
     from inference_econ.extras.fleets.buy import MONTHLY
 
     sessions = _sessions(request, allowed=("api_prices",))
     offers, api = market_of_chips(request, sessions.requests, chips), offers_of(api_prices, request.model)
-    return sessions.buy(offers, api, request.agents, ways=pay or MONTHLY, **_settings(request))
+    return sessions.buy(offers, api, request.agents, ways=pricing or MONTHLY, **_settings(request))
 
 
 def fleet(
@@ -123,7 +128,7 @@ def fleet(
     rates: Numbers,
     agents: Numbers,
     stock: tuple[str, ...],
-    pay: tuple[Way, ...],
+    pricing: tuple[Way, ...],
     policy: Policy,
     target: float | None,
     min_replicas: int,
@@ -141,7 +146,7 @@ def fleet(
             subject.candidates_on_chips(request, sessions.requests),
             hours,
             stock=stock_of(stock),
-            ways=pay or WAYS,
+            ways=pricing or WAYS,
             policy=policy,
             target=target,
             min_replicas=min_replicas,

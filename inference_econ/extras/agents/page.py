@@ -45,7 +45,7 @@ from inference_econ.report.service import chances_column, fleet_label, fleet_nam
 
 #: What all tables say of agents, and which of it a narrow page leaves out.
 _UNITS = ("hit_rate", "tasks_per_hour", "dollars_per_task", "dollars_per_agent_hour")
-_LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "in_flight_per_instance")
+_LEAST = ("task_seconds", "tasks_per_hour", "agents_per_megawatt", "concurrency_per_replica")
 #: How pools treat answers.
 _REREAD = (
     "P: instances that read prompts and keep them, and read again what was answered; D: instances that decode, "
@@ -64,8 +64,8 @@ class AgentCurvePage(AnswerPage[AgentCurve]):
         bill, use = answer.points[0].sheet, answer.points[0].use
         shown = [f"{name}_seconds.{which}" for name in ("ttft", "tpot") for which in _percentiles(name, targets)]
         columns = (
-            "agents", "request_rate", "in_flight_per_instance", *_UNITS, "task_seconds", *shown,
-            *(("kept_share",) if targets.given else ()),
+            "agents", "request_rate", "concurrency_per_replica", *_UNITS, "task_seconds", *shown,
+            *(("slo_met_share",) if targets.given else ()),
         )  # fmt: skip
         subjects = under_load((point.sheet.service, point.load) for point in answer.points)
         notes = [

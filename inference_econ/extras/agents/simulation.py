@@ -503,7 +503,7 @@ def point_of(
     """A played number of agents, or sessions that begin at a rate [1/s], with its bill."""
     load = instance.load(trace, together)
     limits = targets.predicted(instance.service)
-    kept = trace.kept_share(*limits.every.values()) if targets.given else None
+    kept = trace.slo_met_share(*limits.every.values()) if targets.given else None
     if rate:
         flight = float(trace.e2e.mean()) * trace.requests_per_second
         number = round(float(instance.work.agents(trace.requests_per_second, flight)) * replicas / together)

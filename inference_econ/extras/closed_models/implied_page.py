@@ -34,7 +34,7 @@ class ImpliedHourPage(AnswerPage[ImpliedHour]):
             *([("80 % of measured servers imply", ends)] if ends else []),
             ("revenue, $/M output, its input included", dollars(implied.revenue)),
             ("chips, layout", f"{point.accelerators:g}, {layout_label(point.layout)}"),
-            ("in flight", amount(point.concurrency)),
+            ("concurrency", amount(point.concurrency)),
             ("tokens/s per user", amount(point.tokens_per_second_per_user)),
         )
         setup = implied.front.setup

@@ -41,7 +41,7 @@ class InferencePage(AnswerPage[Inferred]):
                     f"{100 * served.stray:.0f}",
                 )
             )
-        heads = ("offer", "chip", "weights", "speculates %", "in flight", "price over cost", "stray %")
+        heads = ("offer", "chip", "weights", "speculates %", "concurrency", "price over cost", "stray %")
         why = (
             "In flight: requests of an instance. Price over cost: what tokens are sold for over what they cost, idle "
             "time included. Both from 10 to 90 %. A stray says nothing of the model.",

@@ -38,7 +38,7 @@ class Played:
         Of all that is rented, starting or not [h, USD].
     kept : ndarray, shape (hours,)
         Share of the requests that come while the fleet can keep the promises; 1 where nobody comes [1].
-    kept_share : float
+    slo_met_share : float
         The same of all requests of the day [1].
     most_accelerators : int
         Rented at once [1].
@@ -50,7 +50,7 @@ class Played:
     gpu_hours: Array
     dollars: Array
     kept: Array
-    kept_share: float
+    slo_met_share: float
     most_accelerators: int
     fewest: Array
     most: Array

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _USUAL = ("h100_sxm", "h200_sxm", "b200", "mi300x")
 
 
-def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pay: tuple[Way, ...]) -> Shown:
+def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pricing: tuple[Way, ...]) -> Shown:
     """Buy tokens, rent machines or own them: dollars a month over traffic, and where they cross.
 
     API offers of the last recorded day beside fleets of every chip, those of 'recommend' within the SLOs; of the usual
@@ -34,7 +34,7 @@ def buy(request: Request, chips: tuple[str, ...], api_prices: str | None, pay: t
 
     offers, api = market_of_chips(request, workload.requests(request), chips), offers_of(api_prices, request.model)
     targets, scv, rate = workload.usual_targets(request), request.arrival_scv, request.request_rate
-    return ie.buy(offers, api, targets, ways=pay or MONTHLY, arrival_scv=scv, request_rate=rate)
+    return ie.buy(offers, api, targets, ways=pricing or MONTHLY, arrival_scv=scv, request_rate=rate)
 
 
 def market_of_chips(request: Request, requests: ie.Requests, chips: Sequence[str]) -> list[Candidate]:
@@ -77,7 +77,7 @@ def fleet(
     request: Request,
     rates: tuple[float, ...] | None,
     stock: tuple[str, ...],
-    pay: tuple[Way, ...],
+    pricing: tuple[Way, ...],
     policy: Policy,
     target: float | None,
     min_replicas: int,
@@ -88,7 +88,7 @@ def fleet(
     """The cheapest fleet of a day: chips, reserved, on demand and spot, and what an autoscaler makes of it.
 
     A mixture of chips is found for traffic by hour that is known before, proven to be the cheapest, and played beside
-    an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --together': instances
+    an autoscaler that does not know it. Replicas and their capacity are those of 'recommend --aggregated': instances
     that do both; what the day would cost with pools is said where that is less.
     """
     from inference_econ.extras.fleets.capacity_blocks import WAYS
@@ -107,7 +107,7 @@ def fleet(
             targets,
             arrival_scv=request.arrival_scv,
             stock=stock_of(stock),
-            ways=pay or WAYS,
+            ways=pricing or WAYS,
             elasticity=rules,
             progress=request.progress,
             policy=policy,
@@ -199,7 +199,7 @@ def rollout(
     # What a traffic says of arrivals and of its cache is not that of a batch.
     requests = type(requests)(requests.isl, requests.osl)
     offers = subject.candidates_on_chips(
-        replace(request, price=prices.prices_of_chips(request.price, request.chips), together=True), requests
+        replace(request, price=prices.prices_of_chips(request.price, request.chips), aggregated=True), requests
     )
     return ie.rollout(
         offers,

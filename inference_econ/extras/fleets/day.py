@@ -123,7 +123,7 @@ class DayOfFleet(Shown):
             | {
                 f"{name}_{field}": float(values[hour])
                 for name, run in runs.items()
-                for field, values in (("gpus", run.gpu_hours), ("dollars", run.dollars), ("kept_share", run.kept))
+                for field, values in (("gpus", run.gpu_hours), ("dollars", run.dollars), ("slo_met_share", run.kept))
             }
             for hour, rate in enumerate(self.rates)
         ]
@@ -156,7 +156,7 @@ class DayOfFleet(Shown):
                 "most_accelerators": day.most_accelerators,
                 "dollars_per_day": float(day.dollars.sum()),
                 **self.unit_cost(float(day.dollars.sum())),
-                "kept_share": day.kept_share,
+                "slo_met_share": day.slo_met_share,
             }
             for run, day in self.runs.items()
         ]
@@ -297,8 +297,8 @@ def planned(
 
     # The cheapest day of those that keep enough promises; else the one that keeps most.
     days = [(share, autoscaled(share)) for share in (TARGETS if target is None else (target,))]
-    enough = min(KEPT, max(day_played.kept_share for _, day_played in days))
-    kept = [tried for tried in days if tried[1].kept_share >= enough]
+    enough = min(KEPT, max(day_played.slo_met_share for _, day_played in days))
+    kept = [tried for tried in days if tried[1].slo_met_share >= enough]
     share, best = min(kept, key=lambda tried: float(tried[1].dollars.sum()))
 
     def fixed(counts: Array) -> Played:
@@ -373,7 +373,9 @@ def check_day(
     if min_replicas < 0 or min_replicas != int(min_replicas):
         raise InputError(f"min_replicas: a whole number from 0 on is needed, got {min_replicas}", option="min_replicas")
     if not ways or set(ways) - set(EVERY_WAY):
-        raise InputError(f"pay: got {', '.join(ways) or 'nothing'}; allowed: {', '.join(EVERY_WAY)}", option="pay")
+        raise InputError(
+            f"pricing: got {', '.join(ways) or 'nothing'}; allowed: {', '.join(EVERY_WAY)}", option="pricing"
+        )
 
 
 def _stock(stock: Mapping[str, int], offers: Sequence[Candidate | Services]) -> dict[str, int]:

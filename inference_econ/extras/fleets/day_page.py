@@ -60,7 +60,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
             (
                 *("run", "gpu_hours", "most_accelerators", "dollars_per_day"),
                 *self.answer.unit_cost(1.0),
-                "kept_share",
+                "slo_met_share",
             ),
             kind="fleet_run",
             notes=(self._saved(), self._scaled()),
@@ -68,7 +68,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
         )
         columns = (
             "hour", answer.counted, "planned_gpus", "planned_dollars", "autoscaled_gpus", "autoscaled_dollars",
-            "autoscaled_kept_share",
+            "autoscaled_slo_met_share",
         )  # fmt: skip
         least = ("planned_dollars", "autoscaled_dollars")
         return mixture, runs, view("The day by hour", answer.records(), columns, least=least)
@@ -151,7 +151,7 @@ class FleetPage(AnswerPage[DayOfFleet]):
         day = self.answer.runs["autoscaled"]
         return (
             f"Autoscaled it takes {amount(float(day.gpu_hours.sum()))} GPU-hours and ${day.dollars.sum():,.2f}, and "
-            f"{100 * day.kept_share:.4g} % of the requests come while it meets the SLOs. {self._saved()}",
+            f"{100 * day.slo_met_share:.4g} % of the requests come while it meets the SLOs. {self._saved()}",
         )
 
 

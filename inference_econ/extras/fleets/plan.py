@@ -180,7 +180,7 @@ def _too_few(
     if all(lot.way == "spot" for lot in lots) and elasticity.spot_share < 1.0:
         return (
             f"only spot machines are allowed, and at most {100 * elasticity.spot_share:g} % of the capacity may be "
-            "spot: allow another way to pay (--pay), or --spot-share 1"
+            "spot: allow another way to pay (--pricing), or --spot-share 1"
         )
     carried, replicas = 0.0, 0
     for chip, chips in stock.items():

@@ -337,7 +337,7 @@ def _of_round(reading: RoundReading, settings: Settings) -> float:
 
 
 def _of_pools(_: PoolsReading, settings: Settings) -> float:
-    together, apart = (shared_frontier(settings.replace(arrangement=way)) for way in ("together", "apart"))
+    together, apart = (shared_frontier(settings.replace(arrangement=way)) for way in ("aggregated", "disaggregated"))
     assert isinstance(together, ServiceFrontier) and isinstance(apart, ServiceFrontier)
     fastest_both = min(together.tokens_per_second[-1], apart.tokens_per_second[-1])
     speeds = np.concatenate([together.tokens_per_second, apart.tokens_per_second])

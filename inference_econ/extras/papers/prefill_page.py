@@ -61,7 +61,8 @@ class PrefillPage(AnswerPage[PrefillWays]):
 
     def charts(self) -> Mapping[str, charts.AnyChart]:
         """Speed-ups over the prompt, or over the number of chips if there is one prompt."""
-        return {"prefill": charts.line_charts(speed_up_plots(self.answer), title(self.answer))}
+        asked = f"How much faster is one prompt on several GPUs?\n{title(self.answer)}"
+        return {"prefill": charts.line_charts(speed_up_plots(self.answer), asked)}
 
     def question(self) -> str:
         """Question about the fastest way."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from inference_econ.extras.web.questions import Fields, RefusedError
 from inference_econ.requests import Command, Parameter
@@ -23,7 +24,8 @@ class _Request(BaseModel):
 
 def request_model(question: Command) -> type[BaseModel]:
     """The model of a question's requests."""
-    fields: dict[str, Any] = {option.field: (_annotation(option), _field(option)) for option in question.asked}
+    taken = {option.field for option in question.asked}
+    fields: dict[str, Any] = {option.field: (_annotation(option), _field(option, taken)) for option in question.asked}
     name = "".join(part.capitalize() for part in question.slug.split("-"))
     model = create_model(f"{name}Question", __base__=_Request, **fields)
     model.__doc__ = question.text
@@ -38,10 +40,11 @@ def _annotation(option: Parameter) -> Any:
     return kind if option.required or option.json_default is not None else kind | None
 
 
-def _field(option: Parameter) -> Any:
+def _field(option: Parameter, taken: Collection[str]) -> Any:
     extra = {"x-group": option.group} | ({"x-catalogue": option.kind.catalog} if option.kind.catalog else {})
     default = ... if option.required else option.json_default
-    return Field(default, description=option.help, json_schema_extra=dict(extra))
+    names = AliasChoices(option.field, *(name for name in option.synonyms if name not in taken))
+    return Field(default, description=option.help, json_schema_extra=dict(extra), validation_alias=names)
 
 
 def brief_schema(model: type[BaseModel]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from inference_econ.requests import Command
 
 #: Who may propose tokens, and whether pools may serve: flags of questions.
 _PROPOSERS = ("mtp", "eagle", "ngram", NOBODY)
-_ARRANGEMENTS = ("together", "apart")
+_ARRANGEMENTS = ("aggregated", "disaggregated")
 #: Kinds of prices.
 _PRICES = ("on_demand", "reserved", "tco", "spot", "index", "owned")
 #: Percentiles that are proposed for promises; others can be typed.

@@ -14,7 +14,8 @@ from inference_econ.errors import InputError
 from inference_econ.records import saved
 from inference_econ.records.plain import json_text
 from inference_econ.requests import COMMANDS, Command, Request
-from inference_econ.requests.tables import SHOWN, command_of, is_command
+from inference_econ.requests.tables import SHOWN
+from inference_econ.requests.words import command_of, is_command
 
 if TYPE_CHECKING:
     from inference_econ.extras.web import document

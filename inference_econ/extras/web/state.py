@@ -23,7 +23,7 @@ _SHARED: Mapping[str, str] = dict.fromkeys(_EMPTY, "") | {
     "osl": "500",
     "request_rate": "5",
     "percentile": "p90",
-    "arrangement": "together",
+    "arrangement": "aggregated",
     "chosen": "0",
 }
 

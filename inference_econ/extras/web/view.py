@@ -89,7 +89,7 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
             "engine": layout.get("engine", ""),
             "kv": record["kv"],
             **_proposed(record["speculation"]),
-            **({"apart": "true"} if "prefill" in layout else {}),
+            **({"disaggregated": "true"} if "prefill" in layout else {}),
         },
     }
 
@@ -98,7 +98,7 @@ def _proposed(speculation: Mapping[str, Any] | None) -> Mapping[str, object]:
     """Flags of questions for who proposes how many tokens."""
     if speculation is None:
         return {"speculation": NOBODY}
-    return {"speculation": speculation["proposer"], "draft_length": len(speculation["acceptance"])}
+    return {"speculation": speculation["method"], "draft_length": len(speculation["acceptance"])}
 
 
 def _title(specification: Mapping[str, object]) -> str:

@@ -115,7 +115,7 @@ def _header(path: Path, changed: int, size: int) -> tuple[dict[str, Any], frozen
     """Metadata, of arrays their length, and names of tensors; a file that changed is read again."""
     del changed, size
     with path.open("rb") as stream:
-        reader = _Reader(stream, path)
+        reader = _HeaderReader(stream, path)
         if stream.read(4) != b"GGUF":
             raise SpecError([f"{path}: not a GGUF file: it does not begin with 'GGUF'"])
         version = reader.number("I")
@@ -135,7 +135,7 @@ def _header(path: Path, changed: int, size: int) -> tuple[dict[str, Any], frozen
         return metadata, frozenset(names)
 
 
-class _Reader:
+class _HeaderReader:
     """Reads the header of a file, and nothing behind the most bytes that a header may have."""
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:

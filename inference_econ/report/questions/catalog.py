@@ -277,7 +277,7 @@ class OffersPage(Page):
 
 
 _RECIPES = {
-    "engine": "engine", "practice": "cache and proposals", "layouts": "instances", "pools": "prefill + decode",
+    "engine": "engine", "recipe": "cache and proposals", "layouts": "instances", "pools": "prefill + decode",
     "date": "date", "ref": "source", "where": "where",
 }  # fmt: skip
 _OF_RECIPES = (
@@ -307,7 +307,7 @@ class RecipesPage(Page):
             pools = (f"{_degrees(pair.prefill.counts)} + {_degrees(pair.decode.counts)}" for pair in practice.pools)
             row = {
                 "engine": practice.engine,
-                "practice": practice.text,
+                "recipe": practice.text,
                 "layouts": ", ".join(map(_degrees, practice.layouts)) or None,
                 "pools": ", ".join(pools) or None,
                 "date": practice.date or None,
@@ -321,7 +321,7 @@ class RecipesPage(Page):
         return [
             {
                 "engine": practice.engine,
-                "practice": practice.text,
+                "recipe": practice.text,
                 **attributes(practice, "kv proposer draft_length head"),
                 "options": dict(practice.options),
                 "layouts": [dict(layout) for layout in practice.layouts],

@@ -101,7 +101,7 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
     by_label = {curve.label: curve for curve in result.curves}
     fronts = {label: curve.front for label, curve in by_label.items()}
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
-    last = ("in flight", "TTFT ms") if services else ("batch",)
+    last = ("concurrency", "TTFT ms") if services else ("batch",)
     columns = (
         "series", *(f"$ at {speed:g}" for speed in speeds),
         *(f"{what} at ${cost:g}" for cost in costs for what in ("tok/s", "GPUs")),

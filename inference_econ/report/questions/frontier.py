@@ -180,7 +180,7 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
         least=least,
     )
     table = with_engines(table, [point.layout for point in points], setups)
-    return with_recipes(table, [point.practice for point in points]) if isinstance(front, ServiceFrontier) else table
+    return with_recipes(table, [point.recipe for point in points]) if isinstance(front, ServiceFrontier) else table
 
 
 def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
@@ -190,13 +190,25 @@ def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
     name = f"Pareto frontier of {'services' if services else 'decode steps'}"
     line = speed_cost.curve_line(name, (speed, metric), front.ends(), details, y)
     preferred = PlotSeries("largest speed³ / cost", [float(speed[best])], [float(metric[best] * factor)], points=True)
+    shown: Sequence[Any] = front.points()
+    apart = [index for index, point in enumerate(shown) if "prefill" in point.layout]
+    groups = [
+        PlotSeries(
+            "disaggregated points",
+            [float(speed[index]) for index in apart],
+            [float(metric[index] * factor) for index in apart],
+            points=True,
+            beside=name,
+            details={key: [values[index] for index in apart] for key, values in details.items()},
+        )
+    ] * (0 < len(apart) < len(front))
     # What measured servers drew is not recorded.
     comparable = AXES[y].good and y != "joules" if services else y == "cost"
     measured = speed_cost.measured_lines({name: front} if comparable else {}, y)
     head = AXES[y].head
     if y == "cost":
         head = f"{head}, prefill included" if services else "Cost of decode steps"
-    plots = [speed_cost.speed_cost_chart(head, (line, preferred, *measured), [front.setup], y)]
+    plots = [speed_cost.speed_cost_chart(head, (line, preferred, *measured, *groups), [front.setup], y)]
     if isinstance(front, ServiceFrontier):
         ttft = (1e3 * front.ttft_seconds).tolist()
         waits = PlotSeries("TTFT of its points", speed.tolist(), ttft, points=True, beside=name, details=details)
@@ -217,8 +229,8 @@ def point_details(front: AnyFront) -> dict[str, list[float | str]]:
     if isinstance(front, ServiceFrontier):
         both = list(zip(points, front.ends_each(), strict=True))
         details |= {
-            "recipe": [point.practice for point in points],
-            "in flight": [point.concurrency for point in points],
+            "recipe": [point.recipe for point in points],
+            "concurrency": [point.concurrency for point in points],
             "batch": [point.batch for point in points],
             "TTFT ms": [between(1e3 * point.ttft_seconds, end["ttft_seconds"]) for point, end in both],
             "TPOT ms": [between(1e3 * point.tpot_seconds, end["tpot_seconds"]) for point, end in both],

@@ -116,9 +116,9 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
     shown = [(name, which) for name in NAMES for which in in_order(_PERCENTILES[name] | _promised_of(name, targets))]
     chances = [point.chances for point in points]
     columns: list[Column] = [
-        *("request_rate", "utilization", "in_flight_per_instance"),
+        *("request_rate", "utilization", "concurrency_per_replica"),
         *(f"{name}_seconds.{which}" for name, which in shown),
-        *(("kept_share", "good_requests_per_second") if promised else ()),
+        *(("slo_met_share", "good_requests_per_second") if promised else ()),
         *chances_column(targets, chances),
         *("dollars_per_million_tokens", "dollars_per_million_output_tokens"),
         *power_columns([points[0].sheet.service.setup]),
@@ -138,7 +138,7 @@ def load_table(points: Sequence[LoadPoint], targets: Targets) -> Table:
             notes.append(f"SLO met, goodput/s: with {100 * targets.confidence:g} % predictions are that much better.")
     why += grounds([setup], subjects, SEEN)
     least = (
-        *("board_watts", "joules_per_output_token", "in_flight_per_instance", "good_requests_per_second"),
+        *("board_watts", "joules_per_output_token", "concurrency_per_replica", "good_requests_per_second"),
         "dollars_per_million_output_tokens",
         *(f"{name}_seconds.{which}" for name, which in _LEAST if which not in _promised_of(name, targets)),
     )
@@ -206,7 +206,7 @@ def simulation_table(points: Sequence[LoadPoint]) -> Table:
     """The closed forms beside the simulation, one row per load that was simulated."""
     columns = (
         "requests/s",
-        "in flight",
+        "concurrency",
         "sim.",
         *("TTFT", "sim.", "±", "p99", "sim."),
         *("TPOT", "sim.", "±", "p99", "sim."),

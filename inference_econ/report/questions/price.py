@@ -52,7 +52,7 @@ class PricePage(AnswerPage[Sheet]):
         setup, chosen = sheet.service.setup, picked(sheet.service, sheet.pick)
         if sheet.fleet is not None and sheet.pick is not None:
             rule = f"{sheet.pick.rule[0].upper()}{sheet.pick.rule[1:]}"
-            chosen = [f"{rule}, of {sheet.pick.layouts} layouts; --together takes instances that do both."]
+            chosen = [f"{rule}, of {sheet.pick.layouts} layouts; --aggregated takes instances that do both."]
         notes = [
             *chosen,
             *kept_with(sheet.chances(sheet.targets), sheet.targets),
@@ -61,6 +61,7 @@ class PricePage(AnswerPage[Sheet]):
             *power_notes(setup, sheet.power()),
             *([] if sheet.offer is None else [offer_label(sheet.offer)]),
             *([] if api is None else [break_even(sheet, api)]),
+            *([] if sheet.input_price is None else [_output_price(sheet, sheet.input_price)]),
             *doubts([setup], sheet.subjects()),
         ]
         why = [
@@ -130,6 +131,14 @@ def offer_label(offer: Offer) -> str:
 def usual_speed_label(usual: UsualSpeed) -> str:
     """Reference speed with its source."""
     return f"{usual.tokens_per_second:.3g} is {'usual' if usual.offered else 'taken'} ({usual.source})"
+
+
+def _output_price(sheet: Sheet, input_price: float) -> str:
+    """Sentence on the price of output tokens that covers the bill, at a price of input tokens [USD per 1e6 tokens]."""
+    price = sheet.break_even_output_price or 0.0
+    if price <= 0.0:
+        return f"At ${input_price:g} per million input tokens, input tokens alone cover the bill."
+    return f"At ${input_price:g} per million input tokens, ${dollars(price)} per million output tokens covers the bill."
 
 
 def price_title(sheet: Sheet) -> str:

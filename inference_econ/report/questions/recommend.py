@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.deployments.margin import Margin
 from inference_econ.answers.deployments.most_traffic import MostTraffic, output_record
-from inference_econ.answers.deployments.recommend import Recommendation, first_before_second
+from inference_econ.answers.deployments.recommend import Recommendation, Users, first_before_second
 from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.deployments.serving_options import practice_of
 from inference_econ.answers.launching.plan import Start
@@ -37,6 +39,8 @@ from inference_econ.report.service import (
     with_recipes,
 )
 
+#: End of the name of a GPU that says its memory.
+_LENGTHY = re.compile(r" \d+ ?GB.*$")
 #: Instances that are less busy than that are idle for people [1].
 _IDLE = 0.05
 
@@ -56,8 +60,12 @@ class RecommendationPage(AnswerPage[Recommendation]):
         kept = "meet the SLOs" if targets.given else f"are at most {100 * targets.fullest:g} % full"
         notes.append(
             f"Of {self.answer.layouts} layouts, each with the fewest instances that serve this rate and {kept}, the "
-            "cheapest (--tp, --pp, --dp and --ep take others); binding: what one instance less would break."
+            "cheapest (--tp, --pp, --dp and --ep take others); limited by: what one replica less would break."
         )
+        if self.answer.margin:
+            notes.append(_margin_note(self.answer.margin))
+        if self.answer.users is not None:
+            notes.append(_users_note(self.answer.users, self.answer[0]))
         if self.answer.bursts is not None:
             notes.append(burstiness_note(self.answer.bursts, targets, promised=True))
         return (with_notes(recommend_table(self.answer, targets), notes),)
@@ -94,6 +102,25 @@ class RecommendationPage(AnswerPage[Recommendation]):
         return start_of(self.answer[0], self.answer.targets, "the first row")
 
 
+def _margin_note(margin: Margin) -> str:
+    """Sentence on the capacity beyond the load."""
+    parts = [
+        *([f"{100 * margin.headroom:g} % headroom"] if margin.headroom else ()),
+        *([f"{margin.spare} spare replica{'s' * (margin.spare > 1)}"] if margin.spare else ()),
+        *([f"at most {100 * margin.utilization:g} % utilization"] if margin.utilization < 1.0 else ()),
+    ]
+    return f"Replicas include {', '.join(parts)}; costs and latencies are those of the stated load."
+
+
+def _users_note(users: Users, best: Deployment) -> str:
+    """Sentence on the rate that follows from users."""
+    seconds, rate = best.load.e2e_seconds["mean"], best.requests_per_second
+    if not users.think_seconds:
+        return f"{users.number:g} concurrent requests of {seconds:.3g} s each are {rate:.4g} requests/s."
+    pause = f"a think time of {users.think_seconds:g} s and a mean E2E latency of {seconds:.3g} s"
+    return f"{users.number:g} users with {pause} send {rate:.4g} requests/s."
+
+
 def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     """Choices, the cheapest first."""
     ttft, tpot, e2e = (f"{name}_seconds.{targets.percentile_of(name)}" for name in NAMES)
@@ -101,8 +128,8 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     best, setups = choices[0], [setup for choice in choices for setup in choice.setups]
     columns = (
         *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
-        "dollars_per_million_output_tokens", *power_columns(setups), "utilization", ttft, tpot, e2e,
-        *chances_column(targets, kept), "binding",
+        "dollars_per_million_output_tokens", *power_columns(setups), "concurrency_per_replica", "utilization", ttft,
+        tpot, e2e, *chances_column(targets, kept), "binding",
     )  # fmt: skip
     notes, why = planned_notes(targets, kept), list[str]()
     chance, place = first_before_second(choices)
@@ -112,8 +139,8 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     if best.binding in NAMES and best.load.utilization < _IDLE:
         notes.insert(
             0,
-            f"The first fleet is {100 * best.load.utilization:.2g} % busy: the {best.binding.upper()} SLO is all but "
-            "that of an idle server, and a slightly longer one takes far fewer GPUs.",
+            f"The first fleet is {100 * best.load.utilization:.2g} % utilized: the {best.binding.upper()} SLO is all "
+            "but that of an idle server, and a slightly longer one takes far fewer GPUs.",
         )
     if played := [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]:
         which = f"Row{'s' if len(played) > 1 else ''} {', '.join(played)}" if len(played) < len(choices) else "Loads"
@@ -135,6 +162,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
             "dollars_per_million_output_tokens",
             "utilization",
             "accelerators_rented",
+            "concurrency_per_replica",
             e2e,
             "binding",
         ),
@@ -159,9 +187,17 @@ def choices_table(
     setups = [choice.service.setup for choice in choices]
     subjects = under_load((choice.service, choice.instance_load) for choice in choices)
     noted, grounded = (*notes, *doubts(setups, subjects)), (*why, *grounds(setups, subjects, SEEN))
-    table = view(title, records, columns, notes=noted, why=grounded, least=least)
+    short = _short_names({str(record["hardware"]) for record in records if "hardware" in record})
+    shown = [{**record, "hardware": short.get(record.get("hardware", ""), "")} for record in records]
+    table = view(title, shown, columns, notes=noted, why=grounded, least=least)
     table = with_engines(table, [choice.layout() for choice in choices], setups)
     return with_recipes(table, [practice_of(choice.service.setup, choice.service.speculation) for choice in choices])
+
+
+def _short_names(names: Collection[str]) -> Mapping[str, str]:
+    """Names of GPUs without vendor and memory, where these tell them apart: H200 SXM5."""
+    short = {name: _LENGTHY.sub("", name.partition(" ")[2]) or name for name in names}
+    return short if len(set(short.values())) == len(names) else {name: name for name in names}
 
 
 def several_chips(choices: Sequence[Deployment]) -> Sequence[str]:
@@ -182,7 +218,7 @@ def shown_record(choice: Deployment, targets: Targets) -> dict[str, Any]:
         "replicas": instances_label(choice),
         "layout": layout,
         "engine": layout.get("engine", ""),
-        "practice": practice_of(choice.service.setup, choice.service.speculation),
+        "recipe": practice_of(choice.service.setup, choice.service.speculation),
     }
 
 
@@ -201,7 +237,7 @@ def recommend_title(choices: Sequence[Deployment], targets: Targets) -> str:
 
 #: What hovering over a deployment says.
 _HOVER = (
-    *("accelerators", "replicas", "layout", "engine", "practice", "dollars_per_million_output_tokens"),
+    *("accelerators", "replicas", "layout", "engine", "recipe", "dollars_per_million_output_tokens"),
     *("utilization", "binding"),
 )
 #: What users wait for: in promises, and on an axis.
@@ -209,23 +245,24 @@ _WAITS = {"ttft": "Time to first token", "tpot": "Time per output token"}
 
 
 def recommend_charts(choices: Sequence[Deployment], targets: Targets) -> list[Plot]:
-    """Dollars per hour over each latency: the cheapest by itself, the others by chip, the promises as lines."""
-    best, *others = (shown_record(choice, targets) for choice in choices)
-    kinds = {f"the cheapest: {choice_label(choices[0])}": [best]}
-    for record in others:
-        kinds.setdefault(f"further: {record['hardware']}", []).append(record)
+    """Dollars per hour over each latency: a named mark for each deployment, and the SLOs as lines."""
+    records = [shown_record(choice, targets) for choice in choices]
+    kinds = {
+        f"{'the cheapest' if row == 1 else f'row {row}'}: {choice_label(choice)}": record
+        for row, (choice, record) in enumerate(zip(choices, records, strict=True), 1)
+    }
     plots = []
     for name, title in _WAITS.items():
         which, limit = targets.percentile_of(name), targets.given.get(name)
         series = tuple(
             PlotSeries(
                 label,
-                [1e3 * record[f"{name}_seconds"][which] for record in records],
-                [record["dollars_per_hour"] for record in records],
+                [1e3 * record[f"{name}_seconds"][which]],
+                [record["dollars_per_hour"]],
                 points=True,
-                details=details(records, _HOVER),
+                details=details([record], _HOVER),
             )
-            for label, records in kinds.items()
+            for label, record in kinds.items()
         )
         marks = {} if limit is None else {f"{name.upper()} SLO {which}: {1e3 * limit:.6g} ms": 1e3 * limit}
         plots.append(Plot(title, f"{name.upper()} {which} [ms]", "US dollars per hour", series, marks=marks))
@@ -270,7 +307,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             ),
             why=(
                 "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
-                "instances) the fuller pool binds; binding: what a little more would break. "
+                "instances) the fuller pool limits; limited by: what a little more would break. "
                 f"Assumptions: {assumptions_label(self.setups())}.",
             ),
             least=(

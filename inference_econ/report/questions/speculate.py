@@ -46,7 +46,7 @@ class SpeculationPage(AnswerPage[Speculated]):
         why.append(
             f"All slots taken: ${dollars(without)}/M output tokens without speculation, ${dollars(full)} with it."
         )
-        proposal_ms = 1e3 * float(speculated.propose_seconds[0])
+        proposal_ms = 1e3 * float(speculated.draft_seconds[0])
         if 0.0 < proposal_ms < np.inf:
             why.append(f"Proposing a token takes {proposal_ms:.3g} ms with one request in flight.")
         drafted = "drafted is its best number of proposals, 0 where plain decoding is quickest"

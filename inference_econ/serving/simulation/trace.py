@@ -127,7 +127,7 @@ class Trace:
         names = ("in_flight", "waiting", "requests_per_second", "tokens_per_second")
         return replace(self, **{name: getattr(self, name) / instances for name in names}) if instances > 1 else self
 
-    def kept_share(self, ttft_seconds: float, tpot_seconds: float, e2e_seconds: float) -> float:
+    def slo_met_share(self, ttft_seconds: float, tpot_seconds: float, e2e_seconds: float) -> float:
         """Share of the measured requests that keep three promises [s]; a request of one token has no TPOT to break."""
         slow = np.nan_to_num(self.tpot) > tpot_seconds
         return float(np.mean(~slow & (self.ttft <= ttft_seconds) & (self.e2e <= e2e_seconds)))

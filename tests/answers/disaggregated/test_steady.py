@@ -204,7 +204,7 @@ def test_faster_links_do_not_ask_for_a_dearer_group() -> None:
             ie.Setup.of("llama_2_7b", "a100_sxm_80", engine="sglang", price=2.0, changes=changed),
             requests,
             ie.Space(max_accelerators=4),
-            arrangement="apart",
+            arrangement="disaggregated",
         )
         for changed in ((), changes)
     )
@@ -261,6 +261,6 @@ def test_prompts_that_find_nobody_are_read_in_time() -> None:
     # What cannot be promised is looked for without the limit, so that the shortest time can be told.
     (unlimited,) = market(
         ie.Setup.of("qwen3_32b", "h100_sxm", engine="vllm"), REQUESTS, ie.Space(max_accelerators=4),
-        arrangement="apart", ttft_seconds=quickest / 2.0,
+        arrangement="disaggregated", ttft_seconds=quickest / 2.0,
     )  # fmt: skip
     assert unlimited.pools is not None and unlimited.pools.longest_seconds == np.inf

@@ -286,5 +286,5 @@ def test_what_engines_of_desks_cannot_be_told(engine: str, degrees: list[int], m
     service = _service(setup, 1, 1, slots=4)
     runner = plan.engine(engine)
     limits = InstanceLimits.of(service, runner, "prefill")
-    with pytest.raises(InputError, match="no servers of this engine that only prefill; ask again with --together"):
+    with pytest.raises(InputError, match="no servers of this engine that only prefill; ask again with --aggregated"):
         written(runner, service, limits, Weights("m/x", own=True), "prefill")

@@ -271,7 +271,7 @@ def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     answers = work.means.answers.mean() / work.means.prompts.mean()
     assert sum(trace.hit_rates.values()) < trace.known_share - 0.5 * answers
     record = found.to_dict()["choices"][0]
-    assert record["serving"] == "apart" and record["prefill_instances"] == readers
+    assert record["serving"] == "disaggregated" and record["prefill_instances"] == readers
     assert record["agent_use"]["agents"] == 100 and record["accelerators"] == best.accelerators
     # An hour with a tenth of them needs a tenth of the instances, whole ones of either kind.
     day, writers = PooledDay.shared(best.fleet, (0.1, 1.0), "--agents 100"), best.fleet.decode_instances
@@ -294,7 +294,7 @@ RENTED: tuple[Way, ...] = ("on_demand",)
 
 @pytest.mark.parametrize(
     ("model", "chip", "arrangement", "number"),
-    [("llama_3_8b", "l40s", "both", 20), ("llama_3_8b", "h100_sxm", "apart", 100)],
+    [("llama_3_8b", "l40s", "both", 20), ("llama_3_8b", "h100_sxm", "disaggregated", 100)],
 )
 def test_questions_about_agents_choose_the_same_fleet(
     model: str, chip: str, arrangement: Arrangement, number: int, monkeypatch: pytest.MonkeyPatch
@@ -318,8 +318,8 @@ def test_questions_about_agents_choose_the_same_fleet(
     assert lot["dollars_per_hour"] == pytest.approx(lot["accelerators"] * lot["dollars_per_accelerator_hour"])
     most = work.most_agents(offers, Means(dollars_per_hour=best.dollars_per_hour), kept)[0]
     assert isinstance(most, AgentDeployment) and most.use.agents >= 0.95 * number
-    if arrangement == "apart":
-        assert lot["accelerators"] == best.accelerators and lot["serving"] == "apart"
+    if arrangement == "disaggregated":
+        assert lot["accelerators"] == best.accelerators and lot["serving"] == "disaggregated"
         # Whoever pays for tokens pays for those who read and those who write: all of the bill.
         assert sum(bill.average[kind] * bill.tokens_per_hour[kind] for kind in bill.average) / 1e6 == pytest.approx(
             best.dollars_per_hour
@@ -350,7 +350,7 @@ def test_a_day_of_agents_is_planned_and_played(monkeypatch: pytest.MonkeyPatch) 
     for run, played in day.runs.items():
         (row,) = [row for row in record["runs"] if row["run"] == run]
         assert row["dollars_per_agent_hour"] == pytest.approx(played.dollars.sum() / sum(hours))
-    assert day.runs["constant"].kept_share == 1.0 and day.runs["autoscaled"].kept_share > 0.95
+    assert day.runs["constant"].slo_met_share == 1.0 and day.runs["autoscaled"].slo_met_share > 0.95
     with pytest.raises(InputError, match="policy: got 'utilization'; allowed: in_flight, rate"):
         work.fleet(offers, hours, kept, policy="utilization")
     with pytest.raises(InputError, match="agents by hour must be agents from 0 to 1e9"):

@@ -66,7 +66,7 @@ def test_python_answers_as_the_command_line(command: Command, helpers: str, monk
 def test_tokens_or_machines_for_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     kept = ("--tpot", 8, "--traffic", helpers, "--slots", 16, "--engine", "vllm")
-    words = ("buy", *ONE, *kept, "--api-prices", "input=0.06,cached_input=0.01,output=0.2", "--pay", "on_demand")
+    words = ("buy", *ONE, *kept, "--api-prices", "input=0.06,cached_input=0.01,output=0.2", "--pricing", "on_demand")
     (row,) = record(command, *words, "--agents", 200)["crossovers"]
     bill = row["agent_bill"]
     # The offer: mean turns of 500 + 200 + 260 x 2.5 tokens, of which the 200 are new to it.
@@ -139,12 +139,12 @@ def test_pools_for_agents_are_shown_saved_and_started(
 ) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     words = ("llama_3_8b", "h100_sxm", "--engine", "vllm", "--traffic", helpers, "--agents", 200)
-    asked = (*words, "--max-instance-gpus", 1, "--apart", "--tpot", 20)
+    asked = (*words, "--max-instance-gpus", 1, "--disaggregated", "--tpot", 20)
     outcome = command("recommend", *asked, "-o", tmp_path / "plan.json", "--plot", tmp_path / "plan.svg")
     assert outcome.code == 0, outcome.err
     choice = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["choices"][0]
     readers, writers = choice["prefill_instances"], choice["decode_instances"]
-    assert choice["serving"] == "apart" and choice["agent_use"]["agents"] == 200
+    assert choice["serving"] == "disaggregated" and choice["agent_use"]["agents"] == 200
     assert choice["tpot_seconds"]["p90"] <= 0.02 and choice["ttft_seconds"]["p90"] <= 10.0
     assert choice["accelerators"] == readers + writers
     said = command("launch", tmp_path / "plan.json")
@@ -153,11 +153,11 @@ def test_pools_for_agents_are_shown_saved_and_started(
     shown = command("price", *asked)
     assert f"{readers}P{writers}D" in shown.out and "read again what was answered" in shown.said
     bill = record(command, "price", *asked)
-    assert bill["dollars_per_hour"] == choice["dollars_per_hour"] and bill["serving"] == "apart"
+    assert bill["dollars_per_hour"] == choice["dollars_per_hour"] and bill["serving"] == "disaggregated"
     assert bill["agent_use"] == choice["agent_use"]
 
 
-DAY = ("--rates", "1,4,2", "--pay", "on_demand", "--target", 0.8)
+DAY = ("--rates", "1,4,2", "--pricing", "on_demand", "--target", 0.8)
 
 
 def test_a_day_of_agents(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:

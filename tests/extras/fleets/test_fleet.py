@@ -102,7 +102,7 @@ def test_a_known_day_is_played_for_what_it_was_planned_for(layouts: Services) ->
     answer = fleet([layouts], DAY, TARGETS, elasticity=CALM, target=0.8)
     known = answer.runs["planned"]
     assert known.dollars.sum() == pytest.approx(answer.plan.dollars)
-    assert known.kept_share == 1.0 and answer.runs["constant"].kept_share == 1.0
+    assert known.slo_met_share == 1.0 and answer.runs["constant"].slo_met_share == 1.0
     assert answer.plan.dollars < answer.runs["constant"].dollars.sum()
     # What starts counts beside what still serves.
     assert all(day.most_accelerators >= day.gpu_hours.max() - 1e-9 for day in answer.runs.values())
@@ -124,7 +124,7 @@ def _played(offered: Sequence[CapacityBlock], rate: float, target: float = 0.8, 
         return rate * (1.0 + seconds / 3600.0)
 
     day = play(rising, 2, some, autoscaler("rate", target, some), some.wanted(rate / target), target=target)
-    return day.kept_share
+    return day.slo_met_share
 
 
 def test_late_replicas_break_promises_and_room_keeps_them(offered: Sequence[CapacityBlock]) -> None:
@@ -163,7 +163,7 @@ def test_what_cannot_be_is_refused(layouts: Services) -> None:
         ({"policy": "moon"}, r"policy: got 'moon'; allowed: in_flight, rate, utilization"),
         ({"target": 1.5}, r"a share above 0 and at most 1 is needed, got 1.5"),
         ({"min_replicas": -1}, r"a whole number from 0 on is needed, got -1"),
-        ({"ways": ["lease"]}, r"pay: got lease; allowed: reserved, on_demand, spot, owned"),
+        ({"ways": ["lease"]}, r"pricing: got lease; allowed: reserved, on_demand, spot, owned"),
         ({"stock": {"b200": 8}}, r"stock: b200 is not among the hardware: NVIDIA H100 .*add it with --on"),
         ({"stock": {"h100_sxm": -8}}, r"stock: h100_sxm: a whole number from 0 on is needed, got -8"),
     ):

@@ -172,7 +172,7 @@ def test_pools_cannot_save_more_than_prompts_cost() -> None:
         assumptions="profiles/blackwell",
     )
     (speeds, together), (decoding, alone) = (
-        frontier_of(each).axes() for each in (asked.replace(arrangement="together"), asked.replace(decode_only=True))
+        frontier_of(each).axes() for each in (asked.replace(arrangement="aggregated"), asked.replace(decode_only=True))
     )
     reached = speeds < 0.9 * speeds.max()
     most = (together[reached] / alone[np.searchsorted(decoding, speeds[reached])]).max()

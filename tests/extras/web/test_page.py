@@ -89,19 +89,21 @@ TOGETHER = {"tp": "2", "dp": "1", "pp": "1", "ep": "1", "batch": "8", "engine": 
 
 @pytest.mark.parametrize("question", ["compare", "frontier"])
 def test_controls_say_who_competes(question: str) -> None:
-    asked = _asked(question, [("arrangement", "apart"), ("speculation", "no_speculation"), ("acceptance", "0.5")], {})
-    assert (asked["apart"], asked["no_speculation"]) == ("true", "true")
-    assert "together" not in asked
+    asked = _asked(
+        question, [("arrangement", "disaggregated"), ("speculation", "no_speculation"), ("acceptance", "0.5")], {}
+    )
+    assert (asked["disaggregated"], asked["no_speculation"]) == ("true", "true")
+    assert "aggregated" not in asked
     assert "acceptance" not in asked
 
 
 def test_panels_ask_of_the_recipe_that_was_chosen() -> None:
     """Its degrees mean instances that do both, so that nothing is said of pools."""
     point = {**TOGETHER, "speculation": "eagle", "draft_length": "3"}
-    asked = _asked("price", [("arrangement", "together")], point)
+    asked = _asked("price", [("arrangement", "aggregated")], point)
     assert (asked["engine"], asked["kv"], asked["tp"]) == (["vllm"], "fp8", "2")
     assert (asked["eagle"], asked["draft_length"]) == ("true", "3")
-    assert "together" not in asked
+    assert "aggregated" not in asked
     assert _asked("price", [], {**TOGETHER, "speculation": "no_speculation"})["no_speculation"] == "true"
     own = _asked("price", [("speculation", "ngram"), ("acceptance", "0.5")], point)
     assert (own["ngram"], own["acceptance"]) == ("true", "0.5")
@@ -122,10 +124,10 @@ def test_price_and_launch_keep_the_speed_that_was_chosen(typed: str, kept: str) 
 
 
 def test_panels_ask_for_pools_where_pools_were_chosen() -> None:
-    point = {**TOGETHER, "apart": "true", "speculation": "no_speculation"}
+    point = {**TOGETHER, "disaggregated": "true", "speculation": "no_speculation"}
     for question in ("price", "launch"):
         asked = _asked(question, [], point)
-        assert (asked["apart"], asked["engine"]) == ("true", ["vllm"])
+        assert (asked["disaggregated"], asked["engine"]) == ("true", ["vllm"])
         assert "tp" not in asked
     assert _asked("explain", [], point)["tp"] == "2"
     with pytest.raises(RefusedError, match="A load is put on instances that read prompts and decode; these are pools"):

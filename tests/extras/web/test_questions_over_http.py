@@ -51,9 +51,9 @@ def test_answers_are_those_of_the_command_line(client: TestClient, question: str
 def test_agents_are_answered_as_their_command_prints(
     client: TestClient, capsys: pytest.CaptureFixture[str], question: str, fields: dict[str, Any]
 ) -> None:
-    pinned = {**SUBJECT, "tp": 1, "dp": 1, "pp": 1, "engine": ["vllm"], "traffic": "rag", "together": True}
+    pinned = {**SUBJECT, "tp": 1, "dp": 1, "pp": 1, "engine": ["vllm"], "traffic": "rag", "aggregated": True}
     if question == "load":
-        del pinned["together"]
+        del pinned["aggregated"]
     reply = client.post(f"/api/v1/{question}", json={**pinned, **fields})
     assert reply.status_code == 200, reply.text
     importlib.import_module("inference_econ_cli.main").app(

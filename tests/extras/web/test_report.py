@@ -11,7 +11,7 @@ import pytest
 
 from inference_econ.records.plain import json_text
 from inference_econ.requests import COMMANDS
-from inference_econ.requests.tables import command_of
+from inference_econ.requests.words import command_of
 from tests.commands import Command
 from tests.documents import Document, read
 from tests.reading import tables
@@ -19,7 +19,7 @@ from tests.reading import tables
 #: Bytes of a report at most.
 LARGEST = 1_500_000
 FRONTIER = "frontier llama_3_8b h100_sxm --tp 1"
-POOLS = "recommend llama_3_8b h100_sxm --max-instance-gpus 1 --request-rate 5 --ttft 500 --apart"
+POOLS = "recommend llama_3_8b h100_sxm --max-instance-gpus 1 --request-rate 5 --ttft 500 --disaggregated"
 #: A small question of every command that answers one.
 QUESTIONS: dict[str, str] = tables(Path(__file__))["QUESTIONS"]
 
@@ -59,7 +59,7 @@ def test_every_question_is_one_small_file_that_loads_nothing(question: str, writ
 
 
 def test_the_script_is_that_of_launch(written: Callable[..., Document], command: Command) -> None:
-    for question in (QUESTIONS["recommend"], POOLS, QUESTIONS["apart"]):
+    for question in (QUESTIONS["recommend"], POOLS, QUESTIONS["disaggregated"]):
         assert command(*question.split(), "-o", "answer.json").code == 0
         record = json.loads(Path("answer.json").read_text(encoding="utf-8"))
         engine = record["choices"][0]["layout"]["engine"]

@@ -18,7 +18,7 @@ from inference_econ.inputs import Requests
 _OWN = "profile"
 #: Any price: the chips of both sides are alike.
 _PRICE = 1.0
-_WAYS: tuple[Arrangement, Arrangement] = ("together", "apart")
+_WAYS: tuple[Arrangement, Arrangement] = ("aggregated", "disaggregated")
 
 
 def compared(lines: Sequence[NumberedRow], names: Sequence[str]) -> Compared:

@@ -142,6 +142,7 @@ class Panel {
     this.place.classList.add("waiting");
     for (let url = ""; url !== this.wanted && this.shown !== this.wanted; ) {
       url = this.wanted;
+      this.begin();
       const result = await fetched(url).catch((/** @type {Refused} */ error) => error);
       if (url !== this.wanted) continue;
       forgive(this.question);
@@ -160,6 +161,8 @@ class Panel {
     this.place.replaceChildren(make("p", { className: "error" }, control ? "Not answered: see above." : error.message));
     byId("status").textContent = control ? "Not answered: a control says why." : error.message;
   }
+
+  begin() {} // before the question is sent
 
   /** A picture as it is drawn. @param {any} spec */
   prepared(spec) {
@@ -180,6 +183,8 @@ class Panel {
 class Frontier extends Panel {
   /** The series of the form that are shown. @type {number[]} */
   rows = [];
+
+  begin() { byId("status").textContent = "Computing ..."; }
 
   /** @returns {Series[]} */
   get series() {
