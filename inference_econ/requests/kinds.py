@@ -25,6 +25,8 @@ _BEYOND = f"cannot be meant; numbers from {_SMALLEST:g} to {_LARGEST:g} are poss
 UNCOUNTABLE = "the numbers that were given are together too large or too small to calculate with; give others"
 #: More chips, requests in flight or tokens of a step than anybody has; exact as floating-point numbers [1].
 _MOST = 1_000_000_000
+#: Numbers of a workload in a mixture [1].
+_PARTS = 3
 #: Digits of a number that a message repeats [1].
 _SHOWN = 20
 
@@ -444,6 +446,17 @@ def _mix(text: str) -> tuple[tuple[float, int], ...]:
     return tuple((NON_NEGATIVE.read(length), COUNT.read(count)) for length, _, count in parts)
 
 
+def _workloads(text: str) -> tuple[tuple[float, ...], ...]:
+    """Input tokens, output tokens and share of the requests of each workload: ``500:200:0.7,3000:300:0.3``."""
+    rows = [[_bare(part) for part in row.split(":")] for row in text.split(",")]
+    known = [tuple(part for part in row if part is not None) for row in rows]
+    if any(len(row) != len(asked) or len(row) != _PARTS for row, asked in zip(known, rows, strict=True)):
+        raise InputError(
+            f"{text!r} is no mixture; write ISL:OSL:SHARE of each workload, for example 500:200:0.7,3000:300:0.3"
+        )
+    return tuple(known)
+
+
 def _chain(text: str) -> tuple[tuple[str, int], ...]:
     """Kinds of chips in the order of a chain, and how many there are of each: ``b200=2,h100_sxm=4``."""
     parts = [part.strip().rpartition("=") for part in text.split(",") if part.strip()]
@@ -538,6 +551,7 @@ _KINDS: Mapping[str, ValueKind] = {
     "times": Parsed("FACTOR", _times),
     "tpot": TPOT,
     "traffic": Name("traffic"),
+    "workloads": Parsed("ISL:OSL:SHARE,..", _workloads),
     "ttft": TTFT,
     "watts": Parsed("WATTS", _watts),
     "what_ifs": ValueKind("KEY=VALUE"),

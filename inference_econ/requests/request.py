@@ -178,6 +178,7 @@ class Request:
     shared_prefix: float | None = None
     traffic: str | None = None
     trace: str | None = None
+    workloads: tuple[tuple[float, float, float], ...] = ()
     request_rate: float | None = None
     throughput: float | None = None
     max_tokens_per_second: float | None = None

@@ -145,7 +145,10 @@ class Parameter:
     def _text(self, value: object) -> str:
         """A value as it is typed: times with their unit, lists with commas."""
         if isinstance(value, (list, tuple)):
-            return ",".join(map(_number, value))
+            between = "x" if self.name == "contexts" else ":"
+            return ",".join(
+                between.join(map(_number, it)) if isinstance(it, (list, tuple)) else _number(it) for it in value
+            )
         return f"{_number(value)} s" if self.kind in _TIMES and isinstance(value, float) else _number(value)
 
 

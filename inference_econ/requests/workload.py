@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from inference_econ import inputs
@@ -82,19 +83,21 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
     InputError
         If both are, or what they say is said by another option, too.
     """
-    name = next((name for name in ("traffic", "trace") if getattr(request, name) is not None), None)
+    named = ("traffic", "trace", "workloads")
+    name = next((name for name in named if getattr(request, name)), None)
     if name is None:
         return None
-    other = next(
-        (option for option in (*_OF_TRAFFIC, "traffic", "trace") if option != name and request.is_given(option)), None
-    )
+    other = next((option for option in (*_OF_TRAFFIC, *named) if option != name and request.is_given(option)), None)
     if other is not None:
-        spelled = [OPTIONS[option].spelled for option in (name, other)]
-        raise InputError(f"give either {spelled[0]} or {spelled[1]}, not both: a traffic says that, too", option=name)
+        raise InputError(
+            f"give either {spelled(name)} or {spelled(other)}, not both: a traffic says that, too", option=name
+        )
 
     with of_option(name):
         if name == "traffic":
             return inputs.catalog.traffic(getattr(request, name)).requests
+        if name == "workloads":
+            return _mixture(request.workloads)
         from inference_econ.answers.traffic import trace
 
         profile, model = trace(getattr(request, name)), inputs.catalog.model(request.model)
@@ -110,6 +113,21 @@ def _recorded(request: Request, *, fitted: bool) -> Requests | None:
         for remark in remarks:
             request.tell(remark)
         return profile.traffic.requests if fitted else profile.replay
+
+
+def _mixture(workloads: Sequence[Sequence[float]]) -> Requests:
+    """Return requests of several workloads, each with its input tokens, output tokens and share.
+
+    Raises
+    ------
+    InputError
+        If a length or the sum of the shares is impossible.
+    """
+    from inference_econ.inputs.workload.traffic import Lengths
+
+    isl, osl, shares = zip(*workloads, strict=True)
+    lengths = Lengths.build({"isl": isl, "osl": osl, "shares": shares}, origin="--workloads")
+    return inputs.Requests.of_table(lengths, traffic="a mixture of workloads")
 
 
 def targets(request: Request, **usual: float) -> Targets:

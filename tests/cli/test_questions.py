@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inference_econ.requests import Invocation
 from tests.commands import Command, record
 
 
@@ -142,3 +143,13 @@ def test_loads_carry_the_bill_of_their_machines(command: Command) -> None:
     assert (by_nodes["accelerators"], by_nodes["accelerators_rented"]) == (6, 8)
     assert by_nodes["dollars_per_hour"] == pytest.approx(by_slices["dollars_per_hour"] * 8 / 6)
     assert "3 instances of 2 x NVIDIA H100 SXM5 80GB (8 rented), tp2" in command(*pinned, "--rent", "node").out
+
+
+def test_a_mixture_of_workloads_has_the_lengths_of_its_shares(command: Command) -> None:
+    mixture = "500:200:0.7,3000:300:0.3"
+    answer = record(
+        command, "load", "llama_3_8b", "h100_sxm", "--tp", 1, "--rates", 5, "--workloads", mixture, "--no-simulate"
+    )
+    assert (answer["isl"], answer["osl"]) == (1250, 230)
+    words = Invocation.of("load", {"model": "llama_3_8b", "hardware": "h100_sxm", "workloads": mixture}).words()
+    assert words[-2:] == ["--workloads", mixture]

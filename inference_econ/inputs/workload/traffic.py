@@ -543,6 +543,14 @@ class Requests(Spec):
                 f"cached must leave at least one new token of the mean prompt ({self.isl.mean:g}), got {self.cached:g}"
             )
 
+    @classmethod
+    def of_table(cls, lengths: Lengths, **fields: Any) -> Requests:
+        """Return requests whose lengths are the rows of a table, with further fields."""
+        total = math.fsum(row[3] for row in lengths.rows)
+        isl, osl = (_listed((row[column], row[3]) for row in lengths.rows) for column in (0, 1))
+        cached = math.fsum(row[2] * row[3] / total for row in lengths.rows)
+        return cls(isl, osl, cached=cached, table=lengths, **fields)
+
     @property
     def is_simple(self) -> bool:
         """Whether closed forms know all of them: lengths that do not know of each other, no bursts of a traffic."""
@@ -632,10 +640,7 @@ class TrafficSpec(SourcedSpec):
         if not rows:
             isl = Length.parse(lengths.isl)
             return Requests(isl, Length.parse(lengths.osl), cached=min(share * isl.mean, isl.mean - 1), **fields)
-        total = math.fsum(row[3] for row in rows)
-        isl, osl = (_listed((row[column], row[3]) for row in rows) for column in (0, 1))
-        cached = math.fsum(row[2] * row[3] / total for row in rows)
-        return Requests(isl, osl, cached=cached, table=lengths, **fields)
+        return Requests.of_table(lengths, **fields)
 
 
 def _listed(weighed: Iterable[tuple[float, float]]) -> Length:
