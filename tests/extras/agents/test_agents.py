@@ -103,6 +103,7 @@ def test_the_longest_turn_is_rarer_than_the_few_that_are_drawn() -> None:
     assert chat.longest < chat.requests.longest == pytest.approx(chat.spec.longest_context, abs=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("means", [Means(accelerators=6), Means(dollars_per_hour=20.0)])
 def test_most_agents_are_the_inverse_of_the_cheapest_for_some(means: Means, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 600)
@@ -258,6 +259,7 @@ def test_agentperf_is_what_servers_carry_that_read_prompts_again_or_find_them(
     assert 1 / 1.5 < _in_flight(chip, 25_000 if found else 0) / h200 / (published / 2594) < 1.5
 
 
+@pytest.mark.long
 def test_pools_carry_agents_where_a_play_of_them_keeps_the_promises() -> None:
     """MiniMax-M2.5 on H200: apart they need a tenth fewer chips, though answers are read again."""
     work, setup = Agents.of("coding_agent"), Setup.of("minimax_m2_5", "h200_sxm", engine="vllm")

@@ -35,6 +35,7 @@ def helpers(tmp_path: Path) -> str:
     return "helpers.yaml"
 
 
+@pytest.mark.long
 def test_python_answers_as_the_command_line(command: Command, helpers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     workers, setup = ie.Agents.of(helpers), ie.Setup.of("llama_3_8b", "h100_sxm", engine="vllm")
