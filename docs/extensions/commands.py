@@ -6,6 +6,8 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from inference_econ.requests import COMMANDS
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -23,13 +25,16 @@ def _write(app: Sphinx) -> None:
     """Write the pages of all commands, where they have changed."""
     folder = Path(app.srcdir) / "reference" / "commands"
     folder.mkdir(exist_ok=True)
-    program = importlib.import_module("inference_econ_cli.main").app
-    for name, command in program.commands.items():
-        page = folder / f"{name}.md"
+    main = importlib.import_module("inference_econ_cli.main")
+    for old in folder.glob("*.md"):
+        if old.stem not in {row.slug for row in COMMANDS.values()}:
+            old.unlink()
+    for row in COMMANDS.values():
+        page = folder / f"{row.slug}.md"
         # Where the page finds it: a name in this module.
-        here = name.replace("-", "_")
-        globals()[here] = command
-        text = _PAGE.format(name=name, place=f"{__name__}:{here}")
+        here = row.slug.replace("-", "_")
+        globals()[here] = main.ClickCommand(row)
+        text = _PAGE.format(name=row.name, place=f"{__name__}:{here}")
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
 
