@@ -43,7 +43,7 @@ class InferencePage(AnswerPage[Inferred]):
             )
         heads = ("offer", "chip", "weights", "speculates %", "concurrency", "price over cost", "stray %")
         why = (
-            "In flight: requests of an instance. Price over cost: what tokens are sold for over what they cost, idle "
+            "Concurrency: requests of an instance. Price over cost: what tokens are sold for over what they cost, idle "
             "time included. Both from 10 to 90 %. A stray says nothing of the model.",
         )
         offers = Table("How the offers are probably served", heads, tuple(rows), (), why, ("stray %",))

@@ -103,7 +103,7 @@ def effects_table(answer: WhatIf) -> Table:
 def _at(answer: WhatIf) -> str:
     """The answer that is varied, in words."""
     best = answer.best[0]
-    counted = "concurrency" if isinstance(answer.front, ServiceFrontier) else "decoded together"
+    counted = "concurrent requests" if isinstance(answer.front, ServiceFrontier) else "decoded together"
     return (
         f"At {amount(answer.speeds[0])} tokens/s per user: ${dollars(best.dollars)} per million output tokens, "
         f"{size(answer.accelerators)} GPUs, "
