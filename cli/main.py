@@ -156,7 +156,7 @@ def _message(error: Exception) -> str | None:
 
 def _no_such_option(error: click.NoSuchOption) -> InputError | None:
     """The message for an option that is gone, or that other commands have, with what to type; None for any other."""
-    name = {**tables.OPTION_SYNONYMS, **tables.OLD_OPTIONS}.get(error.option_name, error.option_name)
+    name = tables.OTHER_SPELLINGS.get(error.option_name, error.option_name)
     # The program itself has no options that a command could lack.
     row = error.ctx.command.row if error.ctx is not None and isinstance(error.ctx.command, ClickCommand) else None
     if row is None:

@@ -92,8 +92,7 @@ class Parameter:
     @property
     def synonyms(self) -> list[str]:
         """Other names in requests: those of other tools, and old ones."""
-        others = {**OPTION_SYNONYMS, **OLD_OPTIONS}.items()
-        return [request_name(word) for word, spelled in others if spelled in self.spelled]
+        return [request_name(word) for word, spelled in OTHER_SPELLINGS.items() if spelled in self.spelled]
 
     @property
     def group(self) -> str:
@@ -234,7 +233,7 @@ class Command:
 
     def spelling(self, option: str) -> str:
         """Spelling of the command for an option that people may know by another one; the same if there is none."""
-        other = {**OPTION_SYNONYMS, **OLD_OPTIONS}.get(option, option)
+        other = OTHER_SPELLINGS.get(option, option)
         spelled = {word for parameter in self.parameters.values() for word in parameter.spelled}
         return other if option not in spelled and other in spelled else option
 
@@ -338,10 +337,10 @@ HIDDEN = ("compare",)
 OLD_NAMES: Mapping[str, str] = _DOCUMENT["old_names"]
 #: Other names that people type, with the words that they stand for.
 SYNONYMS: Mapping[str, str] = _DOCUMENT["synonyms"]
-#: Other spellings of options.
-OPTION_SYNONYMS: Mapping[str, str] = _DOCUMENT["option_synonyms"]
 #: Old spellings of options, with the new ones.
 OLD_OPTIONS: Mapping[str, str] = _DOCUMENT["old_options"]
+#: Spellings that people may know, old ones among them, with those that commands have.
+OTHER_SPELLINGS: Mapping[str, str] = {**_DOCUMENT["option_synonyms"], **OLD_OPTIONS}
 #: Names that people guess, with the command that does it.
 GUESSED: Mapping[str, str] = _DOCUMENT["guessed"]
 

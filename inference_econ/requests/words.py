@@ -86,51 +86,41 @@ def _as_comparison(words: Sequence[str]) -> list[str] | None:
     options = {word: it for row in (compare, frontier) for it in row.parameters.values() for word in it.spelled}
     names, rest = _split([frontier.spelling(word) for word in words], options)
     given = Counter(word.partition("=")[0] for word in rest if word.startswith("--"))
-    repeated = {
-        word
-        for it in compare.parameters.values()
-        if it.repeat and not _frontier_repeats(it.name)
-        for word in it.spelled
-    }
-    only = {word for word in options if word.startswith("--") and not _has(frontier.parameters, word)}
-    if len(names) <= _ONE_OF_EACH and not any(given[word] > 1 for word in repeated) and not only & given.keys():
+    further = _repeated(compare, given) - _repeated(frontier, given)
+    only = [option for option in given if option in options and not frontier.has(option)]
+    if len(names) <= _ONE_OF_EACH and not (further or only):
         return None
-    gpus = [name for name in names if _is_gpu(name)]
-    return [*(name for name in names if name not in gpus), *(word for name in gpus for word in ("--on", name)), *rest]
+    models = [name for place, name in enumerate(names) if not place or _is_model(name)]
+    gpus = [name for name in names if name not in models]
+    return [*models, *(word for name in gpus for word in ("--on", name)), *rest]
 
 
-def _frontier_repeats(name: str) -> bool:
-    """Return whether one frontier takes an option several times."""
-    parameter = COMMANDS["frontier"].parameters.get(name)
-    return parameter is not None and parameter.repeat
+def _repeated(command: Command, given: Mapping[str, int]) -> set[str]:
+    """Return the options that are given several times, and that a command takes so."""
+    return {word for it in command.parameters.values() if it.repeat for word in it.spelled if given.get(word, 0) > 1}
 
 
-def _split(words: Sequence[str], options: Mapping[str, Parameter]) -> tuple[list[str], list[str]]:
-    """Names, and options with their values."""
-    names: list[str] = []
-    rest: list[str] = []
-    values = 0
-    for word in words:
-        if values:
-            values -= 1
-            rest.append(word)
-        elif word.startswith("-"):
-            parameter = options.get(word)
-            flag = parameter is None or isinstance(parameter.kind, kinds.Flag)
-            values = 0 if flag else 1
-            rest.append(word)
-        else:
-            names.append(word)
-    return names, rest
+def _is_model(name: str) -> bool:
+    """Return whether a name behind the first one is that of a model; a path is that of a GPU."""
+    return _has("models", name) and not _has("hardware", name)
 
 
-def _has(parameters: Mapping[str, Parameter], word: str) -> bool:
-    return any(word in parameter.spelled for parameter in parameters.values())
-
-
-def _is_gpu(name: str) -> bool:
+def _has(kind: catalog.Kind, name: str) -> bool:
+    """Return whether the catalog has an entry, or a file is there, by a name."""
     try:
-        catalog.meaning("hardware", name)
+        catalog.meaning(kind, name)
     except InputError:
         return False
     return True
+
+
+def _split(words: Sequence[str], options: Mapping[str, Parameter]) -> tuple[list[str], list[str]]:
+    """Return names, and options with their values."""
+    names: list[str] = []
+    rest: list[str] = []
+    has_value = False
+    for word in words:
+        is_option = word.startswith("-") and not has_value
+        (rest if is_option or has_value else names).append(word)
+        has_value = is_option and word in options and not isinstance(options[word].kind, kinds.Flag)
+    return names, rest
