@@ -16,7 +16,7 @@ from inference_econ.inputs import defaults
 
 #: What texts of tables say in braces: what is taken where nothing is said.
 _DEFAULTS: Mapping[str, object] = {
-    **{name: getattr(defaults, name) for name in ("DEFAULT_ISL", "DEFAULT_OSL", "MOST_DEPLOYMENTS")},
+    **{name: getattr(defaults, name) for name in ("DEFAULT_ISL", "DEFAULT_OSL", "MOST_DEPLOYMENTS", "THINK_SECONDS")},
     "MEAN_CONTEXT": f"{defaults.MEAN_CONTEXT:g}",
     "USUAL_CONSTANTS": ",".join(defaults.USUAL_CONSTANTS),
 }

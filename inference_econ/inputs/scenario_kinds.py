@@ -12,6 +12,7 @@ from inference_econ.errors import InputError
 from inference_econ.inputs import options
 from inference_econ.inputs._spec import Count, DollarsPerHour, Dtype, Seconds, Size, Spec, in_file
 from inference_econ.inputs._yaml import scalar
+from inference_econ.inputs.defaults import OLD_ARRANGEMENTS
 from inference_econ.inputs.prices import checked, in_words
 from inference_econ.inputs.workload import percentiles
 from inference_econ.inputs.workload.traffic import Mix, Tokens, check_lengths
@@ -58,11 +59,9 @@ GridName = Literal["paper", "whole"]
 Printed = Annotated[str, Field(pattern=r"^-?\d+(\.\d+)?$")]
 
 
-#: Names that arrangements had before 0.2.0; they work until 0.3.0.
-_OLD_ARRANGEMENTS = {"together": "aggregated", "apart": "disaggregated"}
 ArrangementName = Annotated[
     Literal["both", "aggregated", "disaggregated"],
-    BeforeValidator(lambda name: _OLD_ARRANGEMENTS.get(name, name) if isinstance(name, str) else name),
+    BeforeValidator(lambda name: OLD_ARRANGEMENTS.get(name, name) if isinstance(name, str) else name),
 ]
 ProposerName = Literal["draft", "mtp", "eagle", "ngram"]
 #: Settings that say who proposes tokens.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from inference_econ.errors import InputError
 from inference_econ.inputs import read_text
+from inference_econ.inputs.defaults import OLD_ARRANGEMENTS
 from inference_econ.records.plain import Frame, csv_text, flat_frame, frame_of, json_text
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _ROWS = {
 }
 #: Names that keys of records and options had in development versions of 0.2.0, and the values of one of them.
 _OLD_KEYS = {
-    "apart": "disaggregated",
     "autoscaled_kept_share": "autoscaled_slo_met_share",
     "in_flight_per_instance": "concurrency_per_replica",
     "kept_share": "slo_met_share",
@@ -47,9 +47,8 @@ _OLD_KEYS = {
     "promises": "slos",
     "propose_seconds": "draft_seconds",
     "proposer": "method",
-    "together": "aggregated",
+    **OLD_ARRANGEMENTS,
 }
-_OLD_SERVING = {"apart": "disaggregated", "together": "aggregated"}
 #: How files are written that :func:`load_answer` reads, and those that can be asked again.
 _ANY = "write one with .save('answer.json'), or on the command line with -o answer.json"
 _AGAIN = "write one with 'inference-econ frontier ... -o answer.json' (or another command that answers a question)"
@@ -180,8 +179,8 @@ def _current(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     renamed = {_OLD_KEYS.get(key, key): _current(item) for key, item in value.items()}
-    if renamed.get("serving") in _OLD_SERVING:
-        renamed["serving"] = _OLD_SERVING[renamed["serving"]]
+    if renamed.get("serving") in OLD_ARRANGEMENTS:
+        renamed["serving"] = OLD_ARRANGEMENTS[renamed["serving"]]
     return renamed
 
 

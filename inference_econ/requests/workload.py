@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from inference_econ import inputs
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL
+from inference_econ.inputs.defaults import THINK_SECONDS
 from inference_econ.inputs.options import OPTIONS, SAID_BY_TRAFFIC, counted_by, request_name
 from inference_econ.requests.request import Request, refuse, spelled
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 #: Options that say how large a fleet is.
 _SIZES = ("request_rate", "throughput", "concurrency", "users", "agents", "gpus", "budget", "power_budget")
 _MEANS = ("gpus", "budget", "power_budget")
-#: Time between an answer and the next request of a user where none is given [s].
-_THINK_SECONDS = 30.0
 #: What a traffic says in place of these options.
 _OF_TRAFFIC = (*SAID_BY_TRAFFIC, "arrival_scv")
 #: Options that mean something for services only, and for decode steps alone only.
@@ -76,12 +75,12 @@ def requests(request: Request, *, fitted: bool = False, **lengths: object) -> Re
 
 
 def _recorded(request: Request, *, fitted: bool) -> Requests | None:
-    """The requests of the traffic or trace that is named; None if none is.
+    """Return the requests of --traffic, --trace or --workloads; None if none of them is given.
 
     Raises
     ------
     InputError
-        If both are, or what they say is said by another option, too.
+        If several of them are given, or an option for what they state.
     """
     named = ("traffic", "trace", "workloads")
     name = next((name for name in named if getattr(request, name)), None)
@@ -123,10 +122,8 @@ def _mixture(workloads: Sequence[Sequence[float]]) -> Requests:
     InputError
         If a length or the sum of the shares is impossible.
     """
-    from inference_econ.inputs.workload.traffic import Lengths
-
     isl, osl, shares = zip(*workloads, strict=True)
-    lengths = Lengths.build({"isl": isl, "osl": osl, "shares": shares}, origin="--workloads")
+    lengths = inputs.Lengths.build({"isl": isl, "osl": osl, "shares": shares}, origin="--workloads")
     return inputs.Requests.of_table(lengths, traffic="a mixture of workloads")
 
 
@@ -211,7 +208,7 @@ def users(request: Request) -> Users | None:
         raise InputError("--think-time goes with --users", option="think_time")
     if request.concurrency is not None:
         return Users(request.concurrency)
-    pause = _THINK_SECONDS if request.think_time is None else request.think_time
+    pause = THINK_SECONDS if request.think_time is None else request.think_time
     return None if request.users is None else Users(request.users, pause)
 
 

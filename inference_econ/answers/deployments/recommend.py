@@ -119,6 +119,7 @@ def burstiness_record(compared: Burstiness) -> dict[str, object]:
 #: Fleets within this factor cost the same [1]; from this probability on a promise is likely to be kept [1].
 _EQUAL, _LIKELY = 1.001, 0.5
 
+#: No capacity beyond the stated load.
 _NO_MARGIN = Margin()
 #: Deployments that are compared where a margin is wanted [1].
 _COMPARED = 20
@@ -186,7 +187,7 @@ class Recommendation(Shown, Sequence[Deployment]):
     layouts: int
     arrival_scv: float
     startable: Deployment | None = field(default=None, kw_only=True)
-    margin: Margin = field(default=Margin(), kw_only=True)
+    margin: Margin = field(default=_NO_MARGIN, kw_only=True)
     users: Users | None = field(default=None, kw_only=True)
 
     @property
@@ -289,14 +290,16 @@ def recommend(
     both = [candidate.services for candidate in candidates if candidate.pools is None]
     rate = natural_rate(candidates, targets) if requests_per_second is None else requests_per_second
     check_rate(rate)
-    stated, rate, shown = rate, rate * (1.0 + margin.headroom), most
-    # Of spare instances small ones cost less, so that the order changes.
-    most = _COMPARED if margin else most
+    stated, rate = rate, rate * (1.0 + margin.headroom)
+    # Small instances cost less as spare ones, so that a margin changes the order.
+    compared = _COMPARED if margin else most
     choices: list[Deployment] = []
     failure: Exception | None = None
     try:
         if both:
-            choices += cheapest(both, rate, targets, arrival_scv=arrival_scv, most=most, play=play, progress=progress)
+            choices += cheapest(
+                both, rate, targets, arrival_scv=arrival_scv, most=compared, play=play, progress=progress
+            )
     except NothingFitsError as error:
         failure = error
     # What a chip does is asked of each by itself: the answer is the same whatever else competes.
@@ -315,7 +318,7 @@ def recommend(
         choices = [
             with_margin(choice, stated, margin, targets, arrival_scv=arrival_scv, play=play) for choice in choices
         ]
-    ranked = some_of_each_chip(sorted(choices, key=partial(_rank, targets)), shown)
+    ranked = some_of_each_chip(sorted(choices, key=partial(_rank, targets)), most)
     return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, margin=margin)
 
 
@@ -353,10 +356,12 @@ def _rate_of_users(users: Users, deployment: Deployment, targets: Targets, arriv
         return math.log(rate / users.requests_per_second(e2e_seconds))
 
     low = high = deployment.requests_per_second
-    while excess(low) > 0.0:
-        low /= 2.0
-    while excess(high) < 0.0:
-        high *= 1.5
+    if excess(low) > 0.0:
+        while excess(low := low / 2.0) > 0.0:
+            high = low
+    else:
+        while excess(high := high * 1.5) < 0.0:
+            low = high
     while high / low > 1.0 + _SAME_RATE / 2.0:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if excess(middle) > 0.0 else (middle, high)

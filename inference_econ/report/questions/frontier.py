@@ -192,23 +192,23 @@ def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
     preferred = PlotSeries("largest speed³ / cost", [float(speed[best])], [float(metric[best] * factor)], points=True)
     shown: Sequence[Any] = front.points()
     apart = [index for index, point in enumerate(shown) if "prefill" in point.layout]
-    groups = [
-        PlotSeries(
-            "disaggregated points",
-            [float(speed[index]) for index in apart],
-            [float(metric[index] * factor) for index in apart],
-            points=True,
-            beside=name,
-            details={key: [values[index] for index in apart] for key, values in details.items()},
-        )
-    ] * (0 < len(apart) < len(front))
+    groups = PlotSeries(
+        "disaggregated points",
+        [float(speed[index]) for index in apart],
+        [float(metric[index] * factor) for index in apart],
+        points=True,
+        beside=name,
+        details={key: [values[index] for index in apart] for key, values in details.items()},
+    )
+    # Where all points are disaggregated, or none is, a mark tells nothing.
+    marked = [groups] if 0 < len(apart) < len(front) else []
     # What measured servers drew is not recorded.
     comparable = AXES[y].good and y != "joules" if services else y == "cost"
     measured = speed_cost.measured_lines({name: front} if comparable else {}, y)
     head = AXES[y].head
     if y == "cost":
         head = f"{head}, prefill included" if services else "Cost of decode steps"
-    plots = [speed_cost.speed_cost_chart(head, (line, preferred, *measured, *groups), [front.setup], y)]
+    plots = [speed_cost.speed_cost_chart(head, (line, preferred, *measured, *marked), [front.setup], y)]
     if isinstance(front, ServiceFrontier):
         ttft = (1e3 * front.ttft_seconds).tolist()
         waits = PlotSeries("TTFT of its points", speed.tolist(), ttft, points=True, beside=name, details=details)
