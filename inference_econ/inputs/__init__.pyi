@@ -57,7 +57,9 @@ from .engine.recipes import Practice as Practice
 from .engine.recipes import head_of as head_of
 from .engine.recipes import practice_of as practice_of
 from .engine.recipes import practices as practices
+from .engine.recipes import PublishedGroups as PublishedGroups
 from .engine.recipes import practices_in as practices_in
+from .engine.recipes import published_groups as published_groups
 from .engine.recipes import recommended_drafts as recommended_drafts
 from .engine_specs import WIRE_BYTES_PER_ELEMENT as WIRE_BYTES_PER_ELEMENT
 from .engine_specs import Admission as Admission

@@ -17,6 +17,7 @@ from inference_econ.engine import (
     Instances,
     Setup,
     Speculation,
+    key_degrees,
     layout_keys,
     own_tokens,
     prompt_cache_bytes,
@@ -27,7 +28,7 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import collectives, money
-from inference_econ.inputs import Free, Requests
+from inference_econ.inputs import Free, PublishedGroups, Requests
 from inference_econ.serving import Services, Steady
 
 #: Numbers of prompts on an instance that are looked at [1].
@@ -230,11 +231,14 @@ class Pools:
         Layouts that decode; perhaps of another kind of chip.
     layer_by_layer : bool
         A layer's cache is sent while the next layer is computed; otherwise all of it once the prompt has been read.
+    published : PublishedGroups or None
+        The only groups that are tried; None for any.
     """
 
     prefill: PoolLayouts
     decode: PoolLayouts
     layer_by_layer: bool
+    published: PublishedGroups | None = None
 
     @property
     def requests(self) -> Requests:
@@ -322,6 +326,7 @@ def pools(
     layer_by_layer: bool = True,
     chains: Sequence[int] = (),
     largest: float = math.inf,
+    published: PublishedGroups | None = None,
 ) -> Pools:
     """Prefill and decode pools of some layouts.
 
@@ -338,6 +343,8 @@ def pools(
         :func:`inference_econ.answers.disaggregated.pools.with_chains` [1].
     largest : float
         Chips of a chain at most [1].
+    published : PublishedGroups, optional
+        The only groups that are tried; any by default.
 
     Raises
     ------
@@ -352,7 +359,8 @@ def pools(
             f"an answer of {requests.osl.mean:g} token needs no decode pool; give answers (osl) of 2 tokens or more"
         )
     prefill = _usable(reading)
-    return Pools(with_chains(prefill, chains, largest) if chains else prefill, _usable(decoding), layer_by_layer)
+    prefill = with_chains(prefill, chains, largest) if chains else prefill
+    return Pools(prefill, _usable(decoding), layer_by_layer, published)
 
 
 def _usable(every: Services) -> PoolLayouts:
@@ -395,10 +403,12 @@ def _transfer(pools: Pools) -> Transfer:
         from_each = from_chip * np.where(fast, _wired(sender, receivers / senders), 1.0)
         to_each = to_chip * np.where(fast, _wired(receiver, senders / receivers), 1.0)
         path = np.minimum(senders * from_each, receivers * to_each)
-        seconds = np.where((path > 0.0) & together, size / path, np.inf)
+        seconds = np.where((path > 0.0) & together & _published(pools), size / path, np.inf)
         # All groups send in turn; of a chain the last process.
         sending = size / (reading.services.plans.accelerators[:, None] * from_chip)
         receiving = size / (decoding.accelerators[None, :] * to_chip)
+    if not np.isfinite(seconds).any() and (path > 0.0).any():
+        raise NothingFitsError(no_published_groups(sender))
     if not np.isfinite(seconds).any():
         chips_alone = [side.hardware for side in (sender, receiver)]
         lacking = [chip.name for chip in chips_alone if chip.nic_bytes_per_second_one_way is None]
@@ -414,6 +424,24 @@ def _transfer(pools: Pools) -> Transfer:
         left = np.maximum(seconds / layers, behind)
     fast = np.broadcast_to(fast, seconds.shape)
     return Transfer(fast, seconds, left, sending, receiving, np.where(fast, 0.0, sender.assumptions.host.handover))
+
+
+def _published(pools: Pools) -> npt.NDArray[np.bool_]:
+    """Whether somebody published a group of both layouts of each pair, broadcast; all pairs where any is tried."""
+    if pools.published is None:
+        return np.ones((1, 1), dtype=bool)
+    reading, writing = (
+        [tuple(key_degrees(layout).values()) for layout in pool.layouts] for pool in (pools.prefill, pools.decode)
+    )
+    return np.array([[(reader, writer) in pools.published.shapes for writer in writing] for reader in reading])
+
+
+def no_published_groups(setup: Setup) -> str:
+    """Return that no published group serves a model on a GPU, and what to do."""
+    return (
+        f"nobody published a disaggregated deployment of {setup.model.name} on {setup.hardware.name} that fits: "
+        "add --any-group to try every one, or leave --disaggregated out"
+    )
 
 
 def _of_one_engine(reading: PoolLayouts, decoding: PoolLayouts) -> npt.NDArray[np.bool_]:

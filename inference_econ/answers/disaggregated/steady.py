@@ -18,8 +18,6 @@ from inference_econ.engine import node
 #: Chips that are deployed together at most [1]: published pools of one service have up to 320 (DeepSeek-V3's report,
 #: section 3.4), those of public measurements up to 72.
 _LARGEST_GROUP = 144
-#: Prefill instances that are busy for a smaller share of the time are not deployed apart [1].
-_IDLEST = 0.25
 #: Layouts that read prompts and are looked at for each that decodes, the cheapest ones [1].
 _READERS = 6
 #: Prefill or decode instances of a group at most, and of one kind for each of the other [1].
@@ -44,8 +42,7 @@ class SteadyPools:
     even part of one, the smallest of those that are enough and hardly dearer than the cheapest is taken: nobody deploys
     13 chips together. A group with fewer that read is taken where it is cheaper per request and no larger, or
     noticeably cheaper, and its decode instances have as many requests as those that read feed: otherwise chips that
-    decode faster would need another group, and be dearer. Pools whose prefill instances would be idle for most of the
-    time are none.
+    decode faster would need another group, and be dearer. GPUs that idle are paid for.
     """
 
     pools: Pools
@@ -73,6 +70,7 @@ class SteadyPools:
         share = np.ones(rate.shape)
         kinds = [pools.prefill.setup.hardware, pools.decode.setup.hardware]
         whole = tuple(node(kind) for kind in (kinds[1:] if kinds[0] == kinds[1] else kinds))
+        most = _LARGEST_GROUP if pools.published is None else pools.published.most
         for reader in order:
             reader_chips = pools.prefill.accelerators[reader]
             possible = np.isfinite(cost[reader, writers])[:, None] & (
@@ -81,12 +79,11 @@ class SteadyPools:
             with np.errstate(invalid="ignore"):
                 wanted = np.where(possible, rate * busy[reader, writers][:, None] / FILLED, np.inf)
             sizes = reader_chips, pools.decode.accelerators
-            readers, decoders, fed = _instances(wanted, *sizes, whole, self._relative_price)
+            readers, decoders, fed = _instances(wanted, *sizes, whole, most, self._relative_price)
             with np.errstate(divide="ignore", invalid="ignore"):
-                busy_enough = fed * wanted * decoders / readers >= _IDLEST / FILLED
                 paid = self._relative_price * readers * reader_chips[:, None] / decoders
                 paid = paid + pools.decode.accelerators[:, None]
-                paid = np.where((readers > 0) & busy_enough, paid / fed, np.inf)
+                paid = np.where(readers > 0, paid / fed, np.inf)
             # Where none can, none is better.
             better = paid < best
             best = np.where(better, paid, best)
@@ -157,18 +154,18 @@ class SteadyPools:
 
 
 def _instances(
-    wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], relative_price: float = 1.0
+    wanted: Array, reading: Array, decoding: Array, whole: tuple[int, ...], most: int, relative_price: float = 1.0
 ) -> tuple[Indices, Indices, Array]:
     """Whole numbers of prefill and decode instances for some ratios, and the share of the ratio that they feed.
 
     Shape (m, k) each. The share is 1 where a group of at least the ratio costs least per request, and less where one of
     a smaller ratio does. The numbers are 0 where no group is of a ratio that is wanted. ``reading`` and ``decoding``
     are chips of an instance of either kind, shape (m,), ``whole`` those of a node: one number where both pools share
-    nodes, otherwise one of each pool. ``relative_price`` is that of a prefill chip over that of a decode chip.
+    nodes, otherwise one of each pool; ``most`` are the chips of a group at most. ``relative_price`` is that of a prefill chip over that of a decode chip.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
-        groups = _groups(*sizes, whole, relative_price)
+        groups = _groups(*sizes, whole, most, relative_price)
         at = np.searchsorted(groups.ratios, wanted[row] * (1.0 - 1e-9))
         enough = at < groups.ratios.size
         counts[row, enough] = groups.instances[at[enough]]
@@ -196,7 +193,7 @@ class _Groups(NamedTuple):
 
 
 @cache
-def _groups(reading: float, decoding: float, whole: tuple[int, ...], relative_price: float) -> _Groups:
+def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, relative_price: float) -> _Groups:
     """The groups of instances of some chips each.
 
     The chips of a group are whole nodes, or an even part of one, and no more than are deployed together; so are those
@@ -210,7 +207,7 @@ def _groups(reading: float, decoding: float, whole: tuple[int, ...], relative_pr
     filled = np.ones(chips.size, dtype=bool)
     for part, size in zip(placed, whole, strict=True):
         filled &= (part % size == 0) | (size % part == 0)
-    possible = filled & (chips <= _LARGEST_GROUP) & (np.maximum(ratios, 1.0 / ratios) <= _MOST_RATIO)
+    possible = filled & (chips <= most) & (np.maximum(ratios, 1.0 / ratios) <= _MOST_RATIO)
     order = np.flatnonzero(possible)[np.argsort(ratios[possible], kind="stable")]
     ratios, chips, numbers = ratios[order], chips[order], numbers[order]
     # They ascend with the ratio.

@@ -218,6 +218,8 @@ class Space:
         Try pipeline depths other than 1.
     grid : {'whole', 'paper'}
         Whole-number instances and layouts, or the published study's logarithmic grid.
+    any_group : bool
+        Try disaggregated groups that no published recipe has, too.
 
     Raises
     ------
@@ -229,6 +231,7 @@ class Space:
     max_accelerators: float | None = None
     pipeline: bool = True
     grid: GridName = "whole"
+    any_group: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False, min_length=1)]
 
+#: Degrees of an instance: tp, dp, pp and ep [1].
+Degrees = tuple[int, int, int, int]
 #: What a heading calls who proposes.
 _PROPOSERS: Mapping[ProposerName, str] = {"mtp": "MTP", "eagle": "EAGLE-3", "draft": "draft model", "ngram": "n-grams"}
 
@@ -46,6 +48,16 @@ class RecipeDegrees(Spec):
         """Every degree by its name [1]."""
         return self.model_dump()
 
+    @property
+    def degrees(self) -> Degrees:
+        """Every degree: tp, dp, pp and ep [1]."""
+        return self.tp, self.dp, self.pp, self.ep
+
+    @property
+    def chips(self) -> int:
+        """GPUs of the instance [1]."""
+        return self.tp * self.dp * self.pp
+
     def _check_fields(self) -> None:
         if self.ep > self.tp * self.dp:
             raise ValueError(f"experts are spread over {self.ep} ranks of a stage of {self.tp * self.dp}")
@@ -60,6 +72,11 @@ class RecipePools(Spec):
     """Degrees of instances that write."""
     workers: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)]
     """Numbers of both that go together: one pair for each size that is published [1]."""
+
+    @property
+    def shape(self) -> tuple[Degrees, Degrees]:
+        """Degrees (tp, dp, pp, ep) of both [1]."""
+        return self.prefill.degrees, self.decode.degrees
 
 
 class Recipe(Spec):
@@ -102,14 +119,17 @@ class Recipe(Spec):
 
     def is_of(self, model: ModelSpec, hardware: HardwareSpec, weights: str) -> bool:
         """Whether the recipe speaks of a model on a chip, with weights in a format."""
-        if generations.usual().family(hardware) not in self.families or family(weights) not in self.weights:
+        return family(weights) in self.weights and self.is_on(hardware) and catalog.is_one_of(model, self.models)
+
+    def is_on(self, hardware: HardwareSpec) -> bool:
+        """Whether the recipe speaks of a GPU; of one that nobody ships, whether it does of those of its family."""
+        if generations.usual().family(hardware) not in self.families:
             return False
         if self.chips and any(catalog.title("hardware", name) == hardware.name for name in catalog.names("hardware")):
-            on_chip = any(catalog.title("hardware", chip) == hardware.name for chip in self.chips)
-        else:  # a chip that nobody ships is like those of its family with as many chips in a domain
-            like = [catalog.hardware(chip) for chip in self.chips]
-            on_chip = not like or (hardware.family, hardware.link_domain) in [(c.family, c.link_domain) for c in like]
-        return on_chip and catalog.is_one_of(model, self.models)
+            return any(catalog.title("hardware", chip) == hardware.name for chip in self.chips)
+        # a chip that nobody ships is like those of its family with as many chips in a domain
+        like = [catalog.hardware(chip) for chip in self.chips]
+        return not like or (hardware.family, hardware.link_domain) in [(c.family, c.link_domain) for c in like]
 
     @property
     def practice(self) -> tuple[str | None, ProposerName | None, int | None]:
@@ -241,6 +261,49 @@ def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precisio
         )
         for recipe in chosen
     ) or (Practice(name, model.kv),)
+
+
+class PublishedGroups(NamedTuple):
+    """Disaggregated groups that somebody published: which instances prefill and decode together, and how many GPUs."""
+
+    shapes: frozenset[tuple[Degrees, Degrees]]
+    """Degrees (tp, dp, pp, ep) of prefill and decode instances that go together [1]."""
+    most: int
+    """GPUs of the largest group [1]."""
+
+
+def published_groups(model: ModelSpec, hardware: HardwareSpec) -> PublishedGroups:
+    """The disaggregated groups that recipes of any engine have for a model on a GPU.
+
+    Where no recipe is of the model, groups of other models on the GPU count that fit in one link domain.
+
+    Parameters
+    ----------
+    model, hardware
+        What is served, on what; number formats do not matter.
+
+    Returns
+    -------
+    PublishedGroups
+        Without shapes where nothing is published.
+
+    Examples
+    --------
+    >>> groups = published_groups(catalog.model("llama_3_8b"), catalog.hardware("h100_sxm"))
+    >>> sorted(groups.shapes)[:2], groups.most
+    ([((1, 1, 1, 1), (2, 1, 1, 1)), ((1, 1, 1, 1), (4, 1, 1, 1))], 8)
+    """
+    engines = [path.stem for path in sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))]
+    recipes = [recipe for engine in engines for recipe in _recipes(engine).recipes if recipe.is_on(hardware)]
+    own = [recipe for recipe in recipes if recipe.pools and catalog.is_one_of(model, recipe.models)]
+    sized = [
+        (pools.shape, readers * pools.prefill.chips + writers * pools.decode.chips)
+        for recipe in own or recipes
+        for pools in recipe.pools
+        for readers, writers in pools.workers
+    ]
+    kept = [(shape, chips) for shape, chips in sized if own or chips <= hardware.link_domain]
+    return PublishedGroups(frozenset(shape for shape, _ in kept), max((chips for _, chips in kept), default=0))
 
 
 def practice_of(
