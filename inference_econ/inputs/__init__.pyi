@@ -54,10 +54,10 @@ from .engine.profiles import Misfit as Misfit
 from .engine.profiles import known_misfits as known_misfits
 from .engine.profiles import misfits_of as misfits_of
 from .engine.recipes import Practice as Practice
+from .engine.recipes import PublishedGroups as PublishedGroups
 from .engine.recipes import head_of as head_of
 from .engine.recipes import practice_of as practice_of
 from .engine.recipes import practices as practices
-from .engine.recipes import PublishedGroups as PublishedGroups
 from .engine.recipes import practices_in as practices_in
 from .engine.recipes import published_groups as published_groups
 from .engine.recipes import recommended_drafts as recommended_drafts

@@ -7,12 +7,15 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
+from operator import attrgetter
+from typing import TypeVar
 
 import numpy as np
 
 from inference_econ._types import Progress
 from inference_econ.answers.capacity import fewest, fewest_near
 from inference_econ.answers.deployments.deployment import Deployment
+from inference_econ.answers.simplest import SIMPLER, complexity, is_plain, worth_their_complexity
 from inference_econ.answers.slo import Targets, least_chance, nothing_kept, promised_rates
 from inference_econ.errors import NothingFitsError
 from inference_econ.serving import (
@@ -27,6 +30,7 @@ from inference_econ.serving import (
     simulate_where_needed,
 )
 
+DeploymentT = TypeVar("DeploymentT", bound=Deployment)
 #: What costs more than so many times the cheapest of a chip is no choice [1].
 _DEAREST = 4.0
 #: Where a load is played, instances are counted as finely as one in so many, and up to so many times as many as closed
@@ -47,6 +51,9 @@ def cheapest(
     progress: Progress | None = None,
 ) -> list[Deployment]:
     """The cheapest instances that keep some promises, best first; one per offer and size of instance.
+
+    Without those that a simpler one costs at most 10 % more than. On every GPU the cheapest with tensor parallelism
+    alone is there as well.
 
     Parameters
     ----------
@@ -90,20 +97,28 @@ def cheapest(
         replicas = np.ceil(np.divide(requests_per_second, rates, out=np.ones_like(rates), where=rates > 0.0))
         sizes = layouts.plans.accelerators
         cost = np.where(rates > 0.0, layouts.setup.dollars_per_hour(replicas, sizes), np.inf)
-        bounds += [(float(cost[index]), which, int(index)) for index in np.flatnonzero(np.isfinite(cost))]
-    kept: dict[tuple[int, int], Deployment] = {}
+        plain = is_plain(layouts.plans, layouts.setup.assumptions.layout).tolist()
+        bounds += [(float(cost[index]), which, int(index), plain[index]) for index in np.flatnonzero(np.isfinite(cost))]
+    levels = [complexity(layouts.setup.hardware, layouts.plans, disaggregated=False) for layouts in offers]
+    bill = attrgetter("dollars_per_hour")
+    kept: dict[tuple[int, int, bool], Deployment] = {}
     ranked_by = partial(rank, targets)
     chips = [layouts.setup.hardware.name for layouts in offers]
     most_each, played = max(1, most // len(set(chips))), 0
-    for number, (bound, which, index) in enumerate(sorted(bounds)):
+    for number, (bound, which, index, plain) in enumerate(sorted(bounds)):
         if progress is not None:
             progress(number / len(bounds), f"{len(bounds)} layouts")
         layouts = offers[which]
-        key = which, int(layouts.plans.accelerators[index])
-        rivals = sorted(choice.dollars_per_hour for (rival, _), choice in kept.items() if chips[rival] == chips[which])
+        key = which, int(layouts.plans.accelerators[index]), plain
+        level = int(levels[which][index])
+        same = [choice for (rival, *_), choice in kept.items() if chips[rival] == chips[which]]
+        rivals = sorted(bill(choice) for choice in worth_their_complexity(same, bill) if choice.is_plain or not plain)
+        simpler = (bill(choice) / (1.0 + SIMPLER) for choice in same if choice.complexity < level)
+        wanted = 1 if plain and most_each > 1 else most_each
         limit = min(
             kept[key].dollars_per_hour if key in kept else math.inf,
-            rivals[most_each - 1] if len(rivals) >= most_each else math.inf,
+            rivals[wanted - 1] if len(rivals) >= wanted else math.inf,
+            *simpler,
         )
         if bound > limit:
             continue
@@ -121,12 +136,20 @@ def cheapest(
     if not kept:
         raise NothingFitsError(nothing_kept(offers, targets, partial(_keeps, requests_per_second, arrival_scv, play)))
     listed: list[Deployment] = []
-    for chip in dict.fromkeys(chips[which] for which, _ in kept):
-        ranked = sorted((choice for (which, _), choice in kept.items() if chips[which] == chip), key=ranked_by)[
-            :most_each
-        ]
-        listed += [choice for choice in ranked if choice.dollars_per_hour <= _DEAREST * ranked[0].dollars_per_hour]
+    for chip in dict.fromkeys(chips[which] for which, *_ in kept):
+        same = [choice for (which, *_), choice in kept.items() if chips[which] == chip]
+        ranked = sorted(worth_their_complexity(same, bill), key=ranked_by)
+        near = [choice for choice in ranked if choice.dollars_per_hour <= _DEAREST * ranked[0].dollars_per_hour]
+        listed += with_plain(near[:most_each], ranked)
     return sorted(listed, key=ranked_by)
+
+
+def with_plain(chosen: Sequence[DeploymentT], ranked: Sequence[DeploymentT]) -> list[DeploymentT]:
+    """Chosen deployments with the first of all ranked ones that has tensor parallelism alone, if several are wanted."""
+    plain = next((choice for choice in ranked if choice.is_plain), None)
+    if plain is None or len(chosen) < 2 or any(choice.is_plain for choice in chosen):
+        return list(chosen)
+    return [*chosen, plain]
 
 
 def rank(targets: Targets, choice: Deployment) -> tuple[float, float, float]:

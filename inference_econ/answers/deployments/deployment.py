@@ -10,6 +10,7 @@ from inference_econ.answers.deployments.fleet_record import fleet_record
 from inference_econ.answers.deployments.power import fleet_power, power_record, together_watts
 from inference_econ.answers.deployments.service_record import bounded_load, layout_of, service_record, under_load
 from inference_econ.answers.disaggregated.load import PooledFleet
+from inference_econ.answers.simplest import complexity, is_plain
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record
 from inference_econ.engine import Instances, Setup
 from inference_econ.formulas import money
@@ -57,6 +58,18 @@ class Deployment:
         if self.fleet is None or not self.fleet.pools.prefill_chip:
             return [self.service.setup]
         return [self.fleet.pools.prefill.setup, self.service.setup]
+
+    @property
+    def complexity(self) -> int:
+        """How far it is from the simplest kind [1]; see :func:`inference_econ.answers.simplest.complexity`."""
+        setup, plans = self.service.setup, self.service.plans
+        return int(complexity(setup.hardware, plans, disaggregated=self.fleet is not None).max())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each instance does prefill and decode with tensor parallelism alone."""
+        plans, layout = self.service.plans, self.service.setup.assumptions.layout
+        return self.fleet is None and bool(is_plain(plans, layout).all())
 
     @property
     def requests_per_second(self) -> float:

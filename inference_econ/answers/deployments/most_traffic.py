@@ -14,9 +14,10 @@ from inference_econ.answers import capacity
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.recommend import Recommendation, as_candidates, some_of_each_chip
 from inference_econ.answers.deployments.serving_options import Candidate
-from inference_econ.answers.disaggregated.load import NOTICED, DisaggregationTerms
+from inference_econ.answers.disaggregated.load import DisaggregationTerms
 from inference_econ.answers.disaggregated.size_pools import largest
 from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.simplest import SIMPLER, complexity, is_plain, worth_their_complexity
 from inference_econ.answers.slo import Targets, nothing_kept, promised_rates
 from inference_econ.errors import InputError, NothingFitsError, TooLittleError
 from inference_econ.serving import (
@@ -90,7 +91,7 @@ def most_traffic(
     MostTraffic
         Each with as many instances as there is room for, under the largest load that keeps the promises; binding is
         what a little more would break. Descending in the rate; of equal ones the cheaper first. One per practice and
-        size of instances that do both, and one per practice of pools that carry 5 % more than these on their chip; the
+        size of instances that do both, and one per practice of pools that carry 10 % more than these on their chip; the
         best of every chip is there.
 
     Raises
@@ -118,7 +119,7 @@ def most_traffic(
             continue
         chip = candidate.services.setup.hardware.name
         alike = [choice for choice in choices if choice.fleet is None and _chip(choice) == chip]
-        least = (1.0 + NOTICED) * max((choice.requests_per_second for choice in alike), default=0.0)
+        least = (1.0 + SIMPLER) * max((choice.requests_per_second for choice in alike), default=0.0)
         try:
             terms = DisaggregationTerms(targets, arrival_scv)
             fuller = replace(terms, fullest=terms.kept.fullest)
@@ -152,26 +153,37 @@ def _together(
             if rate > 0.0
         )
     )
-    kept: dict[tuple[int, int], Deployment] = {}
+    kept: dict[tuple[int, int, bool], Deployment] = {}
     for bound, which, index in bounds:
         service = within[which].service(index)
-        key = which, service.accelerators
-        chip = service.setup.hardware.name
-        rivals = sorted((choice.requests_per_second for choice in kept.values() if _chip(choice) == chip), reverse=True)
+        key = which, service.accelerators, bool(is_plain(service.plans, service.setup.assumptions.layout).all())
+        chip, plain = service.setup.hardware.name, key[2]
+        same = [choice for choice in kept.values() if _chip(choice) == chip]
+        worth = worth_their_complexity(same, _seconds)
+        rivals = sorted((choice.requests_per_second for choice in worth if choice.is_plain or not plain), reverse=True)
+        wanted = 1 if plain and most > 1 else most
+        level = int(complexity(service.setup.hardware, service.plans, disaggregated=False).max())
         least = max(
-            kept[key].requests_per_second if key in kept else 0.0, rivals[most - 1] if len(rivals) >= most else 0.0
+            kept[key].requests_per_second if key in kept else 0.0,
+            rivals[wanted - 1] if len(rivals) >= wanted else 0.0,
+            *((1.0 + SIMPLER) * choice.requests_per_second for choice in same if choice.complexity < level),
         )
         if -bound <= least:
             continue
         choice = _fullest(service, int(replicas[which][index]), targets.predicted(service), -bound, least, arrival_scv)
         if choice is not None:
             kept[key] = choice
-    ranked = some_of_each_chip(sorted(kept.values(), key=_rank), most)
+    ranked = some_of_each_chip(sorted(worth_their_complexity(list(kept.values()), _seconds), key=_rank), most)
     best = [_played(choice, targets, arrival_scv) for choice in ranked]
     carrying = [choice for choice in best if choice is not None]
     if not carrying:
         raise NothingFitsError(nothing_kept(within, targets, partial(_keeps, arrival_scv)))
     return carrying
+
+
+def _seconds(choice: Deployment) -> float:
+    """Time per request, which stands for its cost [s]."""
+    return 1.0 / choice.requests_per_second
 
 
 def _chip(choice: Deployment) -> str:

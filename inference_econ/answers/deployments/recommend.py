@@ -18,8 +18,9 @@ from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.margin import Margin, at_rate, with_margin
 from inference_econ.answers.deployments.service_record import finite, layout_of
 from inference_econ.answers.deployments.serving_options import Candidate
-from inference_econ.answers.disaggregated.load import NOTICED, DisaggregationTerms, PooledFleet
+from inference_econ.answers.disaggregated.load import DisaggregationTerms, PooledFleet
 from inference_econ.answers.disaggregated.size_pools import smallest
+from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED, Targets, chance_below, least_chance, of_throughput, promised_rates
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
@@ -273,10 +274,11 @@ def recommend(
     Returns
     -------
     Recommendation
-        Ascending in cost, and at equal cost descending in the least probability that an SLO is met; one per practice
-        and size of instances that do both, and one per practice of pools that are cheaper than those on their chip by
-        5 %; if there are none, the best that cost no more, where one of the cheapest instances is unlikely to meet an
-        SLO. Chips that no server was fitted with come last: their numbers are bounds.
+        Ascending in cost, and at equal cost descending in the least probability that an SLO is met. One per practice
+        and size of aggregated instances, without those that a simpler one costs at most 10 % more than, and one of
+        tensor parallelism alone. One per practice of disaggregated deployments that are cheaper than those on their
+        GPU by 10 %; if there are none, the best that cost no more, where one of the cheapest instances is unlikely to
+        meet an SLO. GPUs that no server was fitted with come last: their numbers are bounds.
 
     Raises
     ------
@@ -305,7 +307,7 @@ def recommend(
     # What a chip does is asked of each by itself: the answer is the same whatever else competes.
     for chip in dict.fromkeys(candidate.setup.hardware.name for candidate in candidates):
         several = [candidate for candidate in candidates if candidate.setup.hardware.name == chip]
-        alike = [choice for choice in choices if choice.service.setup.hardware.name == chip]
+        alike = [choice for choice in choices if _chip(choice) == chip]
         fitted = [choice for choice in alike if not choice.service.setup.is_bound]
         try:
             choices += _worthwhile(several, rate, targets, fitted or alike, arrival_scv)
@@ -387,7 +389,7 @@ def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> 
     if candidate.pools is None:
         rates, chips = filled * promised_rates(layouts, targets), layouts.plans.accelerators
     else:
-        kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.metrics, 1.0 + NOTICED
+        kept, seen, handicap = np.isfinite(candidate.kept_dollars(targets)), candidate.metrics, 1.0 + SIMPLER
         if not kept.any():
             return 0.0, 0.0
         rates, chips = filled * seen.requests_per_second[kept], candidate.paid_chips[kept]
@@ -400,9 +402,16 @@ def _naturally_filled(candidate: Candidate, targets: Targets, filled: float) -> 
     return rate, float(per_dollar[index])
 
 
+def _chip(choice: Deployment) -> str:
+    return choice.service.setup.hardware.name
+
+
 def some_of_each_chip(ranked: Sequence[DeploymentT], most: int) -> list[DeploymentT]:
-    """The first choices, and of every chip at least its first."""
-    firsts = {choice.service.setup.hardware.name: choice for choice in reversed(ranked)}.values()
+    """The first choices, of every chip at least its first, and one with tensor parallelism alone of the first chip."""
+    firsts = list({_chip(choice): choice for choice in reversed(ranked)}.values())
+    plain = (choice for choice in ranked if choice.is_plain and _chip(choice) == _chip(ranked[0]))
+    if most > len(firsts):
+        firsts += [choice for choice in list(plain)[:1] if all(choice is not first for first in firsts)]
     others = [choice for choice in ranked if all(choice is not first for first in firsts)]
     chosen = [*firsts, *others[: max(most - len(firsts), 0)]]
     return [choice for choice in ranked if any(choice is kept for kept in chosen)]
@@ -448,7 +457,7 @@ def _worthwhile(
     least = min((choice.dollars_per_hour for choice in others), default=math.inf)
     level = [choice for choice in others if choice.dollars_per_hour <= least * _EQUAL]
     likely = [least_chance(choice.chances(targets)) for choice in level]
-    noticed = least / (1.0 + NOTICED)
+    noticed = least / (1.0 + SIMPLER)
     if min(likely, default=1.0) >= _LIKELY:
         return [Deployment.of_pools(fleet) for fleet in fleets(candidates, rate, targets, noticed, arrival_scv)]
     level_fleets = fleets(candidates, rate, targets, least * _EQUAL, arrival_scv)

@@ -23,7 +23,7 @@ from inference_econ.answers.deployments.serving_options import (
     StateMetrics,
     market,
 )
-from inference_econ.answers.disaggregated.load import FASTER, NOTICED
+from inference_econ.answers.simplest import LEVELS, SIMPLER, frontier_points, simplest
 from inference_econ.answers.slo import Likely, Targets, check_mean, kept_states, likely_ends, why_none_is_kept
 from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds, evaluate, power
 from inference_econ.errors import InputError, NothingFitsError
@@ -349,12 +349,16 @@ class _SpeedCosts(_ServiceStates):
             [USD per 1e6 output tokens]; infinite where nothing is as fast.
         """
         speeds = np.asarray(tokens_per_second, dtype=float)
-        together, apart = np.full(speeds.shape, np.inf), np.full(speeds.shape, np.inf)
+        least = np.full((*speeds.shape, LEVELS), np.inf)
         for candidate in self.candidates:
-            costs = together if candidate.pools is None else apart
             curves = 1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(self.promises)
-            np.minimum(costs, pareto.least_at(*curves, speeds), out=costs)
-        best = np.where(apart * (1.0 + NOTICED) < together, apart, together)
+            for level in np.unique(candidate.complexity).tolist():
+                rows = candidate.complexity == level
+                costs = pareto.least_at(*(values[rows] for values in curves), speeds)
+                np.minimum(least[..., level], costs, out=least[..., level])
+        # The least complex that costs hardly more than the cheapest.
+        near = least <= (1.0 + SIMPLER) * least.min(axis=-1, keepdims=True)
+        best = np.take_along_axis(least, near.argmax(axis=-1)[..., None], axis=-1)[..., 0]
         # What is on the frontier beats what is slower and dearer, by however little.
         whole = np.append(self.dollars, np.inf)[np.searchsorted(self.tokens_per_second, speeds)]
         return np.asarray(np.minimum(best, whole))
@@ -369,36 +373,39 @@ class _SpeedCosts(_ServiceStates):
         return least.dollars, self._instances(least.number, *at, concurrency, candidate.label)
 
     def _place(self, tokens_per_second: float, *, measured: bool = False) -> _Place | None:
-        """Where the least cost of a speed is; pools must be cheaper by 5 % than anything as fast.
+        """Where the least cost of a speed is, simplest deployments first.
 
         Of layouts alone that some measured server had, if they are meant.
         """
-        best: tuple[float, _Place] | None = None
+        found: list[tuple[float, int, _Place]] = []
         for number, candidate in enumerate(self.candidates):
             speeds = 1.0 / candidate.metrics.tpot_seconds
             costs = candidate.kept_dollars(self.promises)
             if measured:
                 costs = np.where(candidate.measured_rows[:, None], costs, np.nan)
-            least = pareto.least_from(speeds, costs, tokens_per_second)
-            if least is None:
-                continue
-            dollars, row, place = least
-            handicapped = dollars * (1.0 + NOTICED * (candidate.pools is not None))
-            if best is None or handicapped < best[0]:
+            for level in np.unique(candidate.complexity).tolist():
+                rows = np.flatnonzero(candidate.complexity == level)
+                least = pareto.least_from(speeds[rows], costs[rows], tokens_per_second)
+                if least is None:
+                    continue
+                dollars, row, place = least
                 between, column = divmod(place, speeds.shape[1])
-                share = None
+                row, share = int(rows[row]), None
                 if between:
                     low, high, at = np.log([*speeds[row, column : column + 2], tokens_per_second])
                     share = float((at - low) / (high - low))
-                best = handicapped, _Place(number, row, column, share, dollars)
-        if best is None or measured:
-            return None if best is None else best[1]
+                found.append((dollars, level, _Place(number, row, column, share, dollars)))
+        if not found:
+            return None
+        best = found[simplest(*zip(*((dollars, level) for dollars, level, _ in found), strict=True))][2]
+        if measured:
+            return best
         # What is on the frontier beats what is slower and dearer, by however little.
         for at in np.flatnonzero(self.tokens_per_second >= tokens_per_second)[:1].tolist():
-            if self.dollars[at] < best[1].dollars:
+            if self.dollars[at] < best.dollars:
                 number, row, column = (int(places[at]) for places in (self.which, self.rows, self.states))
                 return _Place(number, row, column, None, float(self.dollars[at]))
-        return best[1]
+        return best
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -687,8 +694,8 @@ def service_frontier(
     Returns
     -------
     ServiceFrontier
-        Exact for the layouts and batches. Pools are on it where they are cheaper by 5 %, and with twice the chips of
-        something cheaper faster by 2 %.
+        Exact for the layouts and batches, simplest deployments first
+        (:func:`inference_econ.answers.simplest.frontier_points`).
 
     Raises
     ------
@@ -732,33 +739,17 @@ def service_frontier(
 
 
 def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[tuple[int, int, int]]:
-    """The states that nothing beats, the slowest first: candidate, layout and batch.
-
-    Pools have to be cheaper by :data:`NOTICED`, and with twice the chips of something cheaper faster by :data:`FASTER`.
-    """
+    """The states that nothing beats, simplest deployments first: candidate, layout and batch, the slowest first."""
     places: list[tuple[int, int, int]] = []
-    times, costs, handicaps, sizes = [], [], [], []
+    times, costs, levels = [], [], []
     for number, (candidate, mask) in enumerate(zip(candidates, kept, strict=True)):
         rows, columns = np.nonzero(mask)
         places += zip([number] * rows.size, rows.tolist(), columns.tolist(), strict=True)
-        seen = candidate.metrics
-        times.append(seen.tpot_seconds[mask])
-        costs.append(candidate.paid_chips[mask] / seen.requests_per_second[mask])
-        handicaps.append(np.full(rows.size, 1.0 + NOTICED * (candidate.pools is not None)))
-        sizes.append(seen.accelerators[mask])
-    seconds, chips, handicap, deployed = (np.concatenate(values) for values in (times, costs, handicaps, sizes))
-    noticed = pareto.undominated(seconds, chips * handicap)
-    # Pools that are cheap enough to be noticed beat what is slower and dearer, by however little.
-    best = noticed[pareto.undominated(seconds[noticed], chips[noticed])][::-1]
-    order = np.argsort(seconds)
-
-    def as_good(at: int) -> bool:
-        """Whether half of the chips, or fewer, are cheaper and hardly slower."""
-        first, end = np.searchsorted(seconds, [seconds[at], (1.0 + FASTER) * seconds[at]], sorter=order)
-        near = order[first:end]
-        return bool(np.any((chips[near] < chips[at]) & (2.0 * deployed[near] <= deployed[at])))
-
-    return [places[at] for at in best.tolist() if not (handicap[at] > 1.0 and as_good(at))]
+        times.append(candidate.metrics.tpot_seconds[mask])
+        costs.append(candidate.paid_chips[mask] / candidate.metrics.requests_per_second[mask])
+        levels.append(candidate.complexity[rows])
+    best = frontier_points(*(np.concatenate(values) for values in (times, costs, levels)))
+    return [places[at] for at in best[::-1].tolist()]
 
 
 #: What waiting for the prompts of others is called among the parts of a step.

@@ -16,6 +16,7 @@ from inference_econ.answers.deployments.power import instance_watts
 from inference_econ.answers.disaggregated.pools import no_published_groups, pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.layout_services import offer, with_slots
+from inference_econ.answers.simplest import complexity
 from inference_econ.answers.slo import NAMES, Targets, kept_states
 from inference_econ.engine import (
     MACHINE,
@@ -240,6 +241,11 @@ class Candidate:
     def keys(self, rows: Indices) -> list[str]:
         """Names of some layouts, see :func:`inference_econ.engine.layout_key`."""
         return layout_keys(self.plans.at((rows,)), self.setup.assumptions.layout)
+
+    @cached_property
+    def complexity(self) -> Indices:
+        """How far each layout is from the simplest kind of deployment, shape (n,) [1]; see :func:`complexity`."""
+        return complexity(self.setup.hardware, self.plans, disaggregated=self.pools is not None)
 
     @cached_property
     def measured_rows(self) -> npt.NDArray[np.bool_]:

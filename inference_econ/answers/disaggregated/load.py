@@ -501,12 +501,6 @@ def _wait(queue: queueing.Load, share: float) -> float:
 #: measurements have from 1:9 to 3:1 (servers/serving_points.csv); DeepSeek-V3's report (2024, section 3.4) has units of
 #: 4 and of 40 nodes. Where one instance feeds or drains more than that, its loss stops them all.
 MOST_RATIO = 16
-#: Savings below this are not worth a second pool, a larger group or a dearer layout: 3P1D is deployed where 16P5D saves
-#: two per cent [1].
-NOTICED = 0.05
-#: Speed that is gained below this is not worth pools of twice the chips [1]: nobody starts 136 where 56 are as fast
-#: within a per cent.
-FASTER = 0.02
 
 
 def fewest_beside(instances: int) -> int:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from inference_econ._types import Array, Indices
-from inference_econ.answers.disaggregated.load import NOTICED, prefill_queue, seconds_without_waits
+from inference_econ.answers.disaggregated.load import prefill_queue, seconds_without_waits
 from inference_econ.answers.disaggregated.pools import Pools
+from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED
 from inference_econ.engine import node
 
@@ -161,7 +162,8 @@ def _instances(
     Shape (m, k) each. The share is 1 where a group of at least the ratio costs least per request, and less where one of
     a smaller ratio does. The numbers are 0 where no group is of a ratio that is wanted. ``reading`` and ``decoding``
     are chips of an instance of either kind, shape (m,), ``whole`` those of a node: one number where both pools share
-    nodes, otherwise one of each pool; ``most`` are the chips of a group at most. ``relative_price`` is that of a prefill chip over that of a decode chip.
+    nodes, otherwise one of each pool; ``most`` are the chips of a group at most. ``relative_price`` is that of a
+    prefill chip over that of a decode chip.
     """
     counts, fed = np.zeros((*wanted.shape, 2), dtype=np.intp), np.ones(wanted.shape)
     for row, sizes in enumerate(zip(reading.tolist(), decoding.tolist(), strict=True)):
@@ -212,10 +214,10 @@ def _groups(reading: float, decoding: float, whole: tuple[int, ...], most: int, 
     ratios, chips, numbers = ratios[order], chips[order], numbers[order]
     # They ascend with the ratio.
     costs = relative_price * reading * ratios + decoding
-    dearer = np.searchsorted(costs, costs * (1.0 + NOTICED), side="right")
+    dearer = np.searchsorted(costs, costs * (1.0 + SIMPLER), side="right")
     chosen = [start + int(np.argmin(chips[start:end])) for start, end in enumerate(dearer.tolist())]
     chips, costs = chips[chosen], costs[chosen]
     larger = chips[None, :] > chips[:, None]
-    filled = np.where(np.tri(chips.size, k=-1), costs / ratios * (1.0 + NOTICED * larger), np.inf)
+    filled = np.where(np.tri(chips.size, k=-1), costs / ratios * (1.0 + SIMPLER * larger), np.inf)
     before = filled.argmin(axis=1) if filled.size else np.zeros(0, dtype=np.intp)
     return _Groups(ratios, numbers[chosen], costs, before, filled.min(axis=1, initial=np.inf))

@@ -18,10 +18,10 @@ from inference_econ.answers.deployments.most_traffic import instances_within
 from inference_econ.answers.deployments.recommend import as_candidates, some_of_each_chip
 from inference_econ.answers.deployments.service_record import SelectionRule
 from inference_econ.answers.deployments.serving_options import Candidate
-from inference_econ.answers.disaggregated.load import NOTICED
 from inference_econ.answers.prefix_cache import Offloading, offload
 from inference_econ.answers.price import Sheet, fleet_sheet
 from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import Targets, best_reachable
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.agents.simulation import (
@@ -215,7 +215,7 @@ class AgentMarket:
             self._check([(guess, group.part(agents or guess)) for group, guess in chosen], agents)
             for group, guess in chosen:
                 choice = self._pooled(group, guess, agents, means)
-                if choice is not None and (1.0 + NOTICED) * self._cost(choice, agents) < least.get(chip, math.inf):
+                if choice is not None and (1.0 + SIMPLER) * self._cost(choice, agents) < least.get(chip, math.inf):
                     cheaper_fleets.append(choice)
         return cheaper_fleets
 
@@ -752,7 +752,7 @@ class Agents(AgentSessions):
             )
         apart = min(market.apart(together, most), key=lambda choice: choice.dollars_per_hour, default=None)
         pools = None
-        if apart is not None and apart.dollars_per_hour < together[0].dollars_per_hour / (1.0 + NOTICED):
+        if apart is not None and apart.dollars_per_hour < together[0].dollars_per_hour / (1.0 + SIMPLER):
             assert apart.fleet is not None
             pools = PooledDay.shared(apart.fleet, [number / most for number in needed(day)], f"--agents {most}")
         lots, left_out = lots_of_each_chip(market, together, ways)

@@ -13,7 +13,7 @@ from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.answers.deployments.recommend import as_candidates
 from inference_econ.answers.deployments.serving_options import Candidate
-from inference_econ.answers.disaggregated.load import NOTICED
+from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
@@ -232,7 +232,7 @@ def fleet(
     best = best_of_chips(together, busiest, targets, arrival_scv=arrival_scv, play=False, note=left_out.append)
     offered = lots(best, targets, arrival_scv=arrival_scv, ways=ways, note=left_out.append)
     whole = min(choice.dollars_per_hour for choice in best.values())
-    apart = PooledDay.of(candidates, needed(day), targets, whole / (1.0 + NOTICED), arrival_scv)
+    apart = PooledDay.of(candidates, needed(day), targets, whole / (1.0 + SIMPLER), arrival_scv)
     return planned(
         offered, day, targets, offers, ways=ways, stock=stock, policy=policy, target=target, min_replicas=min_replicas,
         elasticity=elasticity, left_out=left_out, apart=apart, progress=progress,

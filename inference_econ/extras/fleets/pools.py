@@ -10,8 +10,9 @@ from typing import NamedTuple
 from inference_econ.answers.deployments.deployment import Deployment
 from inference_econ.answers.deployments.recommend import fleets
 from inference_econ.answers.deployments.serving_options import Candidate
-from inference_econ.answers.disaggregated.load import NOTICED, DisaggregationTerms, PooledFleet
+from inference_econ.answers.disaggregated.load import DisaggregationTerms, PooledFleet
 from inference_econ.answers.disaggregated.size_pools import smallest
+from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import Targets
 from inference_econ.errors import TooMuchError
 from inference_econ.extras.fleets.capacity_blocks import Way, lots_of
@@ -87,7 +88,7 @@ class PooledDay(NamedTuple):
             if not lots:
                 return []
             planned += plan(lots, counts, elasticity, stock={}, min_replicas=min_replicas).dollars
-        if planned * (1.0 + NOTICED) >= dollars:
+        if planned * (1.0 + SIMPLER) >= dollars:
             return []
         reading, decoding = (f"{min(counts)} to {max(counts)}" for _, _, counts in sides)
         return [

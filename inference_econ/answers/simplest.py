@@ -1,0 +1,123 @@
+"""Simplest first: which deployment is answered among those that cost about the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from inference_econ._types import Array, Indices
+from inference_econ.engine import Plans, attention_groups, node
+from inference_econ.formulas import pareto
+from inference_econ.inputs import HardwareSpec, LayoutAssumptions
+
+if TYPE_CHECKING:
+    from inference_econ.answers.deployments.deployment import Deployment
+
+DeploymentT = TypeVar("DeploymentT", bound="Deployment")
+#: A deployment is answered in place of a simpler one only if it is cheaper by more than this share [1].
+SIMPLER = 0.10
+#: Levels of :func:`complexity`, from 0 on [1].
+LEVELS = 8
+#: A simpler deployment may be slower by this share [1]: predictions do not tell them apart.
+_SLOWER = 0.02
+#: Points whose speeds differ by less are one point [1].
+_SAME_SPEED = 1e-3
+
+
+def complexity(hardware: HardwareSpec, plans: Plans, *, disaggregated: bool) -> Indices:
+    """How far deployments are from the simplest kind: one kind of instance, no pipeline, one machine.
+
+    Parameters
+    ----------
+    hardware : HardwareSpec
+        The GPU.
+    plans : Plans
+        Layouts of instances, of disaggregated deployments of those that decode; arrays of shape (n,).
+    disaggregated : bool
+        Whether other instances prefill.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        0 for the simplest; a second kind of instance counts more than a pipeline, and that more than machines.
+    """
+    machine = max(node(hardware), hardware.link_domain)
+    levels = 4 * disaggregated + 2 * (plans.pp > 1) + (plans.accelerators > machine)
+    return np.broadcast_to(levels, np.shape(plans.accelerators)).astype(np.intp)
+
+
+def is_plain(plans: Plans, layout: LayoutAssumptions) -> npt.NDArray[np.bool_]:
+    """Whether layouts have tensor parallelism alone: one group of attention ranks, no pipeline; shape (n,)."""
+    return np.broadcast_to((attention_groups(plans, layout) == 1) & (plans.pp == 1), np.shape(plans.accelerators))
+
+
+def simplest(costs: npt.ArrayLike, levels: npt.ArrayLike) -> int:
+    """Position of the answer: the least complex that costs at most 10 % more than the cheapest, then the cheapest.
+
+    Parameters
+    ----------
+    costs, levels : array_like, shape (n,)
+        Costs in any unit, and :func:`complexity` [1].
+
+    Examples
+    --------
+    >>> simplest([1.00, 1.08, 1.20], [4, 0, 0]), simplest([1.00, 1.12], [4, 0])
+    (1, 0)
+    """
+    paid, level = np.asarray(costs, dtype=float), np.asarray(levels)
+    level = np.where(paid <= (1.0 + SIMPLER) * paid.min(), level, np.iinfo(np.intp).max)
+    return int(np.lexsort((paid, level))[0])
+
+
+def worth_their_complexity(choices: Sequence[DeploymentT], cost: Callable[[DeploymentT], float]) -> list[DeploymentT]:
+    """Deployments without those that a simpler one on the same GPU costs at most 10 % more than.
+
+    Parameters
+    ----------
+    choices : sequence of Deployment
+        In any order, which is kept.
+    cost : callable
+        Cost of a deployment in any unit.
+    """
+
+    def is_worth(choice: DeploymentT) -> bool:
+        chip = choice.service.setup.hardware.name
+        simpler = (
+            cost(other)
+            for other in choices
+            if other.complexity < choice.complexity and other.service.setup.hardware.name == chip
+        )
+        return cost(choice) * (1.0 + SIMPLER) < min(simpler, default=math.inf)
+
+    return [choice for choice in choices if is_worth(choice)]
+
+
+def frontier_points(seconds: Array, costs: Array, levels: Indices) -> Indices:
+    """The points that no other one beats, if those of simpler deployments come first; ascending in seconds.
+
+    Parameters
+    ----------
+    seconds, costs : ndarray, shape (n,)
+        Time per token [s], and costs in any unit.
+    levels : ndarray of int, shape (n,)
+        See :func:`complexity` [1].
+
+    Notes
+    -----
+    A point is dropped where a simpler deployment costs at most 10 % more at about the same speed, and where a cheaper
+    point has the same speed to a thousandth.
+    """
+    kept = np.flatnonzero(levels == levels.min())
+    for level in np.unique(levels)[1:].tolist():
+        mine = np.flatnonzero(levels == level)
+        order = kept[np.argsort(seconds[kept])]
+        least = np.concatenate(([np.inf], np.minimum.accumulate(costs[order])))
+        simpler = least[np.searchsorted(seconds[order], (1.0 + _SLOWER) * seconds[mine], side="right")]
+        kept = np.concatenate([kept, mine[costs[mine] * (1.0 + SIMPLER) < simpler]])
+    best = kept[pareto.undominated(seconds[kept], costs[kept])]
+    slower = np.append(seconds[best][1:], np.inf)
+    return best[slower > (1.0 + _SAME_SPEED) * seconds[best]]
