@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from inference_econ.answers.slo import Targets
-from inference_econ.engine import PROPOSERS, Pins, Setup, Space, Speculation, as_setting, instance_pins
+from inference_econ.engine import PROPOSERS, Pins, Setup, Space, Speculation, as_setting, expected, instance_pins
 from inference_econ.errors import InputError
 from inference_econ.inputs import Requests, Settings, catalog
 from inference_econ.inputs.engine import profiles
@@ -31,7 +31,7 @@ def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -
         if getattr(settings, name) is None:
             raise InputError(f"a series needs {article} in its settings or in 'common'")
     assert settings.model is not None and settings.hardware is not None
-    return Setup.of(
+    setup = Setup.of(
         settings.model,
         settings.hardware,
         weights=settings.weights,
@@ -42,6 +42,7 @@ def setup_of(settings: Settings, engines: str | tuple[str, ...] | None = None) -
         changes=settings.changes,
         engine=settings.engine if engines is None else engines,
     )
+    return expected(setup)
 
 
 def pins_of(settings: Settings, write: Callable[[str, object], str] = as_setting) -> Pins:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,15 @@ from inference_econ.engine import Plans, attention_groups, node
 from inference_econ.formulas import pareto
 from inference_econ.inputs import HardwareSpec, LayoutAssumptions
 
-if TYPE_CHECKING:
-    from inference_econ.answers.deployments.deployment import Deployment
 
-DeploymentT = TypeVar("DeploymentT", bound="Deployment")
+class _Deployed(Protocol):
+    """What is asked of a deployment here."""
+
+    service: Any
+    complexity: int
+
+
+DeploymentT = TypeVar("DeploymentT", bound=_Deployed)
 #: A deployment is answered in place of a simpler one only if it is cheaper by more than this share [1].
 SIMPLER = 0.10
 #: Levels of :func:`complexity`, from 0 on [1].

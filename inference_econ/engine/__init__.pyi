@@ -13,6 +13,9 @@ from .chunked_prefill import saved_seconds as saved_seconds
 from .collectives import Network as Network
 from .collectives import collective_floor as collective_floor
 from .collectives import collective_seconds as collective_seconds
+from .evidence import NO_EVIDENCE as NO_EVIDENCE
+from .evidence import Evidence as Evidence
+from .evidence import evidence_of as evidence_of
 from .layouts.grids import ContinuousLayouts as ContinuousLayouts
 from .layouts.grids import InstanceGrid as InstanceGrid
 from .layouts.grids import Layouts as Layouts
@@ -54,6 +57,7 @@ from .operators.table import Operator as Operator
 from .operators.table import OperatorTable as OperatorTable
 from .operators.work import Work as Work
 from .operators.work import mixer as mixer
+from .posterior import expected as expected
 from .power import ChipPower as ChipPower
 from .power import chip_power as chip_power
 from .prefill import Prefill as Prefill

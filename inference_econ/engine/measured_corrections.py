@@ -51,6 +51,9 @@ class SetupLevels:
         Number format that is asked about.
     apart, speculates : bool
         The way of serving that is asked about.
+    pull : (float, float)
+        ln of the factors on decode and prefill steps that pull an engine that was not measured for the model on the
+        GPU towards the others, see :mod:`inference_econ.engine.posterior` [1].
     """
 
     engine: str
@@ -61,6 +64,7 @@ class SetupLevels:
     weights: str
     apart: bool = False
     speculates: bool = False
+    pull: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
     def of(
@@ -151,7 +155,7 @@ class SetupLevels:
         """Seconds over those that operators say, of steps that decode or read prompts, broadcastable to (...) [1]."""
         widest, beside = self._way or self.widest, 0.0 if prefill else self._beside
         log = 0.0 if widest is None else widest.prefill if prefill else widest.decode
-        factor: Array | float = math.exp(log + beside)
+        factor: Array | float = math.exp(log + beside + self.pull[prefill])
         if not self._deployments:
             return factor
         groups = attention_groups(plans, layout)
@@ -164,8 +168,10 @@ class SetupLevels:
 
     def takes_as(self, other: SetupLevels) -> bool:
         """Return whether every step takes as long as under the levels of another way of serving the same setup."""
-        return (self._way or self.widest, self._deployments) == (other._way or other.widest, other._deployments)
+        mine, others = ((it._way or it.widest, it._deployments, it.pull) for it in (self, other))
+        return mine == others
 
     def served(self, *, apart: bool = False, speculates: bool = False) -> SetupLevels:
         """Return the levels for instances that only read prompts or only decode, or that speculate."""
-        return replace(self, apart=self.apart or apart, speculates=self.speculates or speculates)
+        pull = (0.0, 0.0) if speculates else self.pull
+        return replace(self, apart=self.apart or apart, speculates=self.speculates or speculates, pull=pull)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from inference_econ.engine.setup import Setup, changed, with_usual_cache, without_exceptions
+from inference_econ.engine.posterior import expected, opinions_of
+from inference_econ.engine.setup import Setup, with_usual_cache
 from inference_econ.errors import InputError
-from inference_econ.inputs import ServingEngine, check_dtype, engines_for, lacks, with_engine
-from inference_econ.inputs.engine import profiles
+from inference_econ.inputs import ServingEngine, check_dtype, engines_for, lacks
 
 
 def has_recipes(setup: Setup) -> bool:
@@ -53,16 +53,15 @@ def for_engine(setup: Setup, engine: ServingEngine) -> Setup:
         If a what-if cannot be used.
     """
     left = setup.left_open
-    if left is None or not left.engine:
+    if left is None:
         return setup
-    opinions = without_exceptions(
-        profiles.for_hardware(setup.hardware, engine.name, changes=left.changes), left.changes
-    )
-    opinions = with_engine(opinions, engine.facts, setup.hardware, changed(left.changes))
+    if not left.engine:
+        return expected(setup)
     able = (engine,) if setup.engines else ()
     precision = setup.precision
     if left.cache:
         precision = with_usual_cache(precision, able, setup.model, setup.hardware)
+    opinions = opinions_of(engine, setup.hardware, left.changes)
     run = replace(setup, assumptions=opinions, engines=able, precision=precision)
     run = run.with_corrections(engine.name, engine.facts.version)
-    return replace(run, left_open=replace(left, engine=False, assumptions=run.assumptions))
+    return expected(replace(run, left_open=replace(left, engine=False, assumptions=run.assumptions)))

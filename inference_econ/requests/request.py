@@ -213,6 +213,8 @@ class Request:
     engine: tuple[str, ...] = ()
     aggregated: bool = False
     disaggregated: bool = False
+    any_group: bool = False
+    evidence: Literal["measured", "near"] | None = None
     decode_on: str | None = None
     transfer: str = "layers"
     prefill_chain: tuple[int, ...] = ()

@@ -257,19 +257,20 @@ def candidates(
     InputError
         If the options contradict each other.
     """
-    from inference_econ.answers.deployments.serving_options import Pooling, market
+    from inference_econ.answers.deployments.serving_options import Pooling, market, with_evidence
 
     decode = None if request.decode_on is None else setup(request, request.decode_on)
-    return market(
+    offered = market(
         setup(request, hardware),
         requests,
-        space(request),
+        replace(space(request), any_group=request.any_group),
         speculation=proposed(request, hardware),
         arrangement=arrangement(request),
         pooling=Pooling(decode, request.transfer == "layers", request.prefill_chain),
         slots=request.slots,
         ttft_seconds=ttft_seconds,
     )
+    return offered if request.evidence is None else with_evidence(offered, request.evidence)
 
 
 def arrangement(request: Request) -> Arrangement:

@@ -12,7 +12,7 @@ from inference_econ.answers.deployments.service_record import bounded_load, layo
 from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.simplest import complexity, is_plain
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record
-from inference_econ.engine import Instances, Setup
+from inference_econ.engine import Evidence, Instances, Setup, evidence_of
 from inference_econ.formulas import money
 from inference_econ.records.facts import HEAD, bound, facts
 from inference_econ.serving import Loaded, Service
@@ -58,6 +58,12 @@ class Deployment:
         if self.fleet is None or not self.fleet.pools.prefill_chip:
             return [self.service.setup]
         return [self.fleet.pools.prefill.setup, self.service.setup]
+
+    @property
+    def evidence(self) -> Evidence:
+        """How much of it was measured."""
+        speculates, disaggregated = self.service.speculation is not None, self.fleet is not None
+        return evidence_of(self.service.setup, disaggregated=disaggregated, speculates=speculates)
 
     @property
     def complexity(self) -> int:
@@ -138,6 +144,7 @@ class Deployment:
         if self.fleet is None:
             return {
                 "serving": "aggregated",
+                **self.evidence.record(),
                 **service_record(service, self.replicas, self.load),
                 "dollars_per_hour": self.dollars_per_hour,
                 "dollars_per_million_output_tokens": self.dollars_per_million_output_tokens,
@@ -149,6 +156,7 @@ class Deployment:
         named = ("weights", "kv", "isl", "osl", "cached", "shared_prefix")
         return {
             "serving": "disaggregated",
+            **self.evidence.record(),
             **facts(service.setup, *HEAD, *named, requests=service.requests),
             **bound(*self.setups),
             **self.fleet.pools.prefill_chip,

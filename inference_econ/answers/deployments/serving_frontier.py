@@ -25,7 +25,7 @@ from inference_econ.answers.deployments.serving_options import (
 )
 from inference_econ.answers.simplest import LEVELS, SIMPLER, frontier_points, simplest
 from inference_econ.answers.slo import Likely, Targets, check_mean, kept_states, likely_ends, why_none_is_kept
-from inference_econ.engine import Instances, Plans, Setup, Space, Speculation, bounds, evaluate, power
+from inference_econ.engine import NO_EVIDENCE, Evidence, Instances, Plans, Setup, Space, Speculation, bounds, evaluate, power
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HardwareSpec, ModelSpec, Requests, Traffic
@@ -96,6 +96,8 @@ class ServicePoint:
         The format of the cache.
     speculation : dict or None
         Who proposes tokens, as plain data.
+    evidence : Evidence
+        How much of it was measured.
     """
 
     tokens_per_second_per_user: float
@@ -116,10 +118,12 @@ class ServicePoint:
     recipe: str = ""
     kv: str = ""
     speculation: Mapping[str, object] | None = None
+    evidence: Evidence = NO_EVIDENCE
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"layout": dict(self.layout)}
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return fields | {"layout": dict(self.layout)} | self.evidence.record()
 
 
 #: The fields of a point that are numbers, which a frontier has as arrays.
@@ -461,6 +465,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
                 recipe=candidate.practice,
                 kv=candidate.setup.precision.kv,
                 speculation=None if candidate.speculation is None else candidate.speculation.record(),
+                evidence=candidate.evidence,
             )
             for row, index, candidate in zip(rows, at.tolist(), map(self.candidate, at.tolist()), strict=True)
         ]

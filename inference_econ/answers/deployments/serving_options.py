@@ -20,12 +20,14 @@ from inference_econ.answers.simplest import complexity
 from inference_econ.answers.slo import NAMES, Targets, kept_states
 from inference_econ.engine import (
     MACHINE,
+    Evidence,
     Instances,
     Plans,
     Setup,
     Space,
     Speculation,
     attention_groups,
+    evidence_of,
     for_engine,
     has_recipes,
     layout_keys,
@@ -243,6 +245,11 @@ class Candidate:
         return layout_keys(self.plans.at((rows,)), self.setup.assumptions.layout)
 
     @cached_property
+    def evidence(self) -> Evidence:
+        """How much of it was measured."""
+        return evidence_of(self.setup, disaggregated=self.pools is not None, speculates=self.speculation is not None)
+
+    @cached_property
     def complexity(self) -> Indices:
         """How far each layout is from the simplest kind of deployment, shape (n,) [1]; see :func:`complexity`."""
         return complexity(self.setup.hardware, self.plans, disaggregated=self.pools is not None)
@@ -375,6 +382,27 @@ def market(
     able = {candidate.engine for candidate in candidates}
     unable = (*skipped, *(f"{label}: {reason}" for label, reason in reasons.items() if label not in able))
     return tuple(_with_skipped(candidate, unable) if unable else candidate for candidate in candidates)
+
+
+def with_evidence(candidates: Sequence[Candidate], least: Literal["measured", "near"]) -> tuple[Candidate, ...]:
+    """The candidates that were measured, or at least near what was.
+
+    Raises
+    ------
+    NothingFitsError
+        If there are none, with what is closest.
+    """
+    kinds = ("measured",) if least == "measured" else ("measured", "near")
+    kept = tuple(candidate for candidate in candidates if candidate.evidence.kind in kinds)
+    if kept:
+        return kept
+    setup = candidates[0].setup
+    near = [candidate.label for candidate in candidates if candidate.evidence.kind == "near"]
+    closest = f"closest, with --evidence near: {', '.join(near)}" if near else "nothing near was measured either"
+    raise NothingFitsError(
+        f"no server of {setup.model.name} ({setup.precision.weights}) on {setup.hardware.name} was measured in one of "
+        f"these arrangements; {closest}"
+    )
 
 
 def _with_skipped(candidate: Candidate, unable: tuple[str, ...]) -> Candidate:

@@ -152,7 +152,8 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
     lengths_told = not isinstance(front, Frontier) or (front.traffic is not None and front.traffic.isl is not None)
     basis = [f"{DECODED} Assumptions: {front.setup.assumptions.name}."]
     if isinstance(front, ServiceFrontier):
-        columns = ("ttft_seconds", "tpot_seconds", "accelerators", "layout", "concurrency")
+        columns = ("ttft_seconds", "tpot_seconds", "accelerators", "layout", "concurrency", "evidence")
+        records = [{**record, "evidence": point.evidence.text} for record, point in zip(records, points, strict=True)]
         least, setups, counted, predicted = ("concurrency", "tpot_seconds"), front.setups, f" {COUNTED}", SERVED
         basis = [f"{MEANS} Assumptions: {assumptions_label(front.setups)}."]
     elif any(point.layout["dp"] != 1.0 for point in points):

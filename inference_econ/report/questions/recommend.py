@@ -129,7 +129,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
     columns = (
         *several_chips(choices), "accelerators", *_partly_rented(choices), "replicas", "layout", "dollars_per_hour",
         "dollars_per_million_output_tokens", *power_columns(setups), "concurrency_per_replica", "utilization", ttft,
-        tpot, e2e, *chances_column(targets, kept), "binding",
+        tpot, e2e, *chances_column(targets, kept), evidence_column(choices), "binding",
     )  # fmt: skip
     notes, why = planned_notes(targets, kept), list[str]()
     chance, place = first_before_second(choices)
@@ -167,6 +167,11 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
             "binding",
         ),
     )
+
+
+def evidence_column(choices: Iterable[Deployment]) -> Column:
+    """A column of how much of each deployment was measured."""
+    return "evidence", [choice.evidence.text for choice in choices]
 
 
 def choices_table(
@@ -290,7 +295,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         columns = (
             *several_chips(answer), "accelerators", "accelerators_rented", "replicas", "layout", "request_rate",
             "output_tokens_per_second", *power, "dollars_per_hour", "dollars_per_million_output_tokens", "utilization",
-            ttft, tpot, *chances_column(targets, kept), "binding",
+            ttft, tpot, *chances_column(targets, kept), evidence_column(answer), "binding",
         )  # fmt: skip
         services = [choice.service for choice in answer]
         within = "within the SLOs" if targets.given else f"{100 * targets.fullest:g} % of what is completed"
