@@ -202,7 +202,7 @@ def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
         ]
     latencies = []
     for name in NAMES:
-        # Percentiles in words, and the mean where that is promised; of pools only the mean of the E2E is known.
+        # Percentiles in words, and the mean where that is promised.
         seen, promised = statistics(load, name, targets), name in targets.given and targets.percentile_of(name) == MEAN
         shown = [which for which in seen if which != MEAN or promised] or list(seen)
         spread = ", ".join(f"{which} {milliseconds(seen[which])}" for which in shown)

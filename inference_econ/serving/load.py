@@ -238,7 +238,7 @@ class Loaded:
         see :class:`inference_econ.serving.statistics.Statistics` [s].
     e2e_seconds_per_output_token : dict of str to float
         The last over the tokens of the answer, the same statistics [s]; one over its percentiles is the
-        "E2E normalized interactivity" of InferenceX. Of pools that prefill and decode apart the means alone are known.
+        "E2E normalized interactivity" of InferenceX. Of disaggregated deployments the percentiles are upper bounds.
     played : bool
         It is what requests saw in the simulation; otherwise it follows from closed forms.
     arrivals : ArrivalProcess

@@ -25,7 +25,18 @@ from inference_econ.answers.deployments.serving_options import (
 )
 from inference_econ.answers.simplest import LEVELS, SIMPLER, frontier_points, simplest
 from inference_econ.answers.slo import Likely, Targets, check_mean, kept_states, likely_ends, why_none_is_kept
-from inference_econ.engine import NO_EVIDENCE, Evidence, Instances, Plans, Setup, Space, Speculation, bounds, evaluate, power
+from inference_econ.engine import (
+    NO_EVIDENCE,
+    Evidence,
+    Instances,
+    Plans,
+    Setup,
+    Space,
+    Speculation,
+    bounds,
+    evaluate,
+    power,
+)
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HardwareSpec, ModelSpec, Requests, Traffic

@@ -17,6 +17,7 @@ from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.slo import FILLED, FULLEST, Chances, Margins, Targets, chances_of, instances_of, margins
 from inference_econ.errors import InputError
 from inference_econ.formulas import money, queueing, renting, special
+from inference_econ.inputs import Requests
 from inference_econ.inputs.workload import percentiles
 from inference_econ.serving import (
     Gamma,
@@ -338,6 +339,7 @@ def together(
     ttft = of_constant(math.inf) if saturated else Statistics(first, drawn)
     tokens, steps = pools.requests.osl.mean, pools.requests.decode_steps
     last = math.inf if saturated else first + steps * decoding.tpot_seconds["mean"]
+    e2e = Statistics(last, partial(_latest, ttft, decoding.tpot_seconds, steps))
     # With more than they can take, the slower pool sets the pace.
     busiest = max(float(queue.offered), decoding.utilization)
     load = Loaded(
@@ -349,11 +351,19 @@ def together(
         1.0 - (1.0 - float(queue.waiting)) * (1.0 - decoding.waiting),
         ttft,
         decoding.tpot_seconds,
-        {"mean": last},
-        {"mean": last / tokens},
+        e2e,
+        Statistics(last / tokens, lambda share: e2e.quantile(share) / tokens),
         arrivals=decoding.arrivals.among(1.0 / groups),
     )
     return PooledFleet(pools, *layouts, count, groups, load, float(queue.offered), decoding.utilization, decode.slots)
+
+
+def _latest(ttft: Statistics, tpot: Statistics, steps: float, share: float) -> float:
+    """Time that the last tokens of a share of the requests come before [s]: that of both latencies at that share.
+
+    An upper bound, unless requests with a long TTFT are those with a long TPOT, where it is the time itself.
+    """
+    return ttft.quantile(share) + steps * tpot.quantile(share)
 
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
@@ -508,6 +518,10 @@ def fewest_beside(instances: int) -> int:
     return math.ceil(instances / MOST_RATIO)
 
 
+#: Parts of a promised E2E latency that the TTFT may take, of which the cheapest is answered [1].
+_TTFT_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
+
+
 @dataclass(frozen=True, slots=True)
 class DisaggregationTerms:
     """Promises, arrivals and loads of a fleet of prefill and decode instances.
@@ -515,7 +529,7 @@ class DisaggregationTerms:
     Attributes
     ----------
     targets : Targets
-        Promised TTFT and TPOT, and which requests must see them. No e2e.
+        Promised latencies, and which requests must see them.
     arrival_scv : float
         Squared coefficient of variation of the times between arrivals [1]: 1 if Poisson, more if bursty.
     fullest : float
@@ -524,7 +538,7 @@ class DisaggregationTerms:
     Raises
     ------
     InputError
-        If the share or the variation is impossible, or an e2e is promised.
+        If the share or the variation is impossible.
     """
 
     targets: Targets = field(default_factory=Targets)
@@ -533,12 +547,6 @@ class DisaggregationTerms:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        if "e2e" in self.targets.given:
-            raise InputError(
-                "--e2e: of pools that prefill and decode apart only the mean time to the last token is known; promise "
-                "--ttft and --tpot, or ask 'recommend --aggregated'",
-                option="e2e",
-            )
         if not 0.0 < self.fullest <= FULLEST:
             raise InputError(
                 f"the share of what is completed that pools are filled to must be above 0 and at most {FULLEST:g} "
@@ -546,6 +554,38 @@ class DisaggregationTerms:
             )
         if not 0.0 <= self.arrival_scv < math.inf:
             raise InputError(f"arrival_scv must be a number >= 0, got {self.arrival_scv:g}")
+
+    def by_token(self, requests: Requests) -> list[DisaggregationTerms]:
+        """Terms of a TTFT and a TPOT that keep an E2E latency, one for each part of it that the TTFT may take.
+
+        The requests that count must see both, so that the sum of the TTFT and of as many TPOT as there are decode steps
+        is an upper bound. The terms alone where no E2E latency is promised.
+        """
+        targets = self.targets
+        if "e2e" not in targets.given:
+            return [self]
+        e2e, steps = targets.e2e_seconds, max(requests.decode_steps, 1.0)
+        stricter = {
+            f"{name}_percentile": max(
+                (targets.percentile_of(name), targets.percentile_of("e2e")) if name in targets.given
+                else (targets.percentile_of("e2e"),),
+                key=lambda percentile: percentiles.share(percentile) or 0.5,
+            )
+            for name in ("ttft", "tpot")
+        }  # fmt: skip
+        return [
+            replace(
+                self,
+                targets=replace(
+                    targets,
+                    ttft_seconds=min(targets.ttft_seconds, share * e2e),
+                    tpot_seconds=min(targets.tpot_seconds, (1.0 - share) * e2e / steps),
+                    e2e_seconds=math.inf,
+                    **stricter,
+                ),
+            )
+            for share in _TTFT_SHARES
+        ]
 
     @property
     def kept(self) -> Targets:
@@ -686,7 +726,8 @@ class PrefillPools:
     def _line(self, reader: int, fast: bool, count: int) -> tuple[Array, Array]:
         """Rates [1/s], and the TTFT at each without what is left of the transfer [s]; both ascend."""
         pools, terms = self.pools, self.terms
-        writer = int(np.argmax(pools.transfer.fast[reader] == fast))
+        reached = np.isfinite(pools.transfer.seconds[reader])
+        writer = int(np.argmax((pools.transfer.fast[reader] == fast) & reached))
         most = terms.fullest_reading * float(prefill_rates(pools, reader, writer, count)[-1])
         if math.isinf(terms.targets.ttft_seconds):
             return np.array([most]), np.array([0.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -89,6 +89,9 @@ def smallest(
     complete the traffic, then as many as each pool needs by itself.
     """
     check_rate(requests_per_second)
+    if "e2e" in terms.targets.given:
+        sized = partial(smallest, pools, requests_per_second, limit=limit, layouts=layouts)
+        return _best_of(sized, terms.by_token(pools.requests), _rank)
     search = _Search(pools, requests_per_second, terms.predicted(pools))
     readers = search.fewest_readers
     seconds = _SECONDS * readers if math.isfinite(terms.targets.ttft_seconds) else 0.0
@@ -107,6 +110,24 @@ def smallest(
     if best is None and math.isinf(limit):
         raise NothingFitsError(unreachable(pools, terms))
     return best
+
+
+def _best_of(
+    sized: Callable[..., PooledFleet | None],
+    several: Sequence[DisaggregationTerms],
+    rank: Callable[[PooledFleet], tuple[float, ...]],
+) -> PooledFleet | None:
+    """The best fleet of several terms, one of which must be kept; raises what the last one does if none is."""
+    fleets: list[PooledFleet | None] = []
+    failure: NothingFitsError | None = None
+    for terms in several:
+        try:
+            fleets.append(sized(terms=terms))
+        except NothingFitsError as error:
+            failure = error
+    if failure is not None and not fleets:
+        raise failure
+    return min((fleet for fleet in fleets if fleet is not None), key=rank, default=None)
 
 
 def _rank(fleet: PooledFleet) -> tuple[float, int, int]:
@@ -268,6 +289,9 @@ def largest(pools: Pools, means: Means, terms: DisaggregationTerms, *, least: fl
     bound is below the best found. More prefill instances take more prompts and leave fewer chips to decode: the best
     number is where the two meet.
     """
+    if "e2e" in terms.targets.given:
+        sized = partial(largest, pools, means, least=least)
+        return _best_of(sized, terms.by_token(pools.requests), _budget_rank)
     bounds = _bounds(pools, means, terms)
     size = float(_sizes(pools.prefill, means).min())
     check_instances(means.amount / size, _BUDGET_SECONDS, "means")

@@ -299,7 +299,6 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
         )  # fmt: skip
         services = [choice.service for choice in answer]
         within = "within the SLOs" if targets.given else f"{100 * targets.fullest:g} % of what is completed"
-        together = "With an SLO of the E2E no pools that prefill and decode apart are compared."
         table = choices_table(
             service_title(f"Most requests for {answer.means.text}", services, answer.setups, promises=answer.targets),
             answer,
@@ -308,7 +307,6 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             notes=(
                 f"The most requests for {answer.means.text}, {within}.",
                 *planned_notes(targets, kept),
-                *([together] if "e2e" in targets.given else []),
             ),
             why=(
                 "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
