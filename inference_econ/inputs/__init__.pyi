@@ -53,8 +53,8 @@ from .engine.launch_options import serving_adapters as serving_adapters
 from .engine.profiles import Misfit as Misfit
 from .engine.profiles import known_misfits as known_misfits
 from .engine.profiles import misfits_of as misfits_of
+from .engine.recipes import Groups as Groups
 from .engine.recipes import Practice as Practice
-from .engine.recipes import PublishedGroups as PublishedGroups
 from .engine.recipes import head_of as head_of
 from .engine.recipes import practice_of as practice_of
 from .engine.recipes import practices as practices

@@ -107,7 +107,7 @@ def space(request: Request) -> Space:
     """Return which instances the options of a command allow; see :func:`pins` for the errors."""
     from inference_econ.answers.settings import space_of
 
-    return space_of(settings(request), as_option)
+    return replace(space_of(settings(request), as_option), any_group=request.any_group, gpus=request.gpus)
 
 
 def engine(request: Request) -> str | tuple[str, ...] | None:
@@ -263,7 +263,7 @@ def candidates(
     offered = market(
         setup(request, hardware),
         requests,
-        replace(space(request), any_group=request.any_group),
+        space(request),
         speculation=proposed(request, hardware),
         arrangement=arrangement(request),
         pooling=Pooling(decode, request.transfer == "layers", request.prefill_chain),

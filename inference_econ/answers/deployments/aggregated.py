@@ -112,14 +112,12 @@ def cheapest(
         key = which, int(layouts.plans.accelerators[index]), plain
         level = int(levels[which][index])
         same = [choice for (rival, *_), choice in kept.items() if chips[rival] == chips[which]]
-        rivals = sorted(bill(choice) for choice in worth_their_complexity(same, bill) if choice.is_plain or not plain)
+        rivals = sorted(worth_their_complexity(same, bill), key=bill)
+        limit = bill(rivals[most_each - 1]) if len(rivals) >= most_each else math.inf
+        if plain and most_each > 1:
+            limit = max(limit, min((bill(choice) for choice in rivals if choice.is_plain), default=math.inf))
         simpler = (bill(choice) / (1.0 + SIMPLER) for choice in same if choice.complexity < level)
-        wanted = 1 if plain and most_each > 1 else most_each
-        limit = min(
-            kept[key].dollars_per_hour if key in kept else math.inf,
-            rivals[wanted - 1] if len(rivals) >= wanted else math.inf,
-            *simpler,
-        )
+        limit = min(limit, kept[key].dollars_per_hour if key in kept else math.inf, *simpler)
         if bound > limit:
             continue
         service = layouts.service(index)

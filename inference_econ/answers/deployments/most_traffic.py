@@ -159,15 +159,13 @@ def _together(
         key = which, service.accelerators, bool(is_plain(service.plans, service.setup.assumptions.layout).all())
         chip, plain = service.setup.hardware.name, key[2]
         same = [choice for choice in kept.values() if _chip(choice) == chip]
-        worth = worth_their_complexity(same, _seconds)
-        rivals = sorted((choice.requests_per_second for choice in worth if choice.is_plain or not plain), reverse=True)
-        wanted = 1 if plain and most > 1 else most
+        rivals = sorted(worth_their_complexity(same, _seconds), key=_seconds)
+        least = rivals[most - 1].requests_per_second if len(rivals) >= most else 0.0
+        if plain and most > 1:
+            least = min(least, max((choice.requests_per_second for choice in rivals if choice.is_plain), default=0.0))
         level = int(complexity(service.setup.hardware, service.plans, disaggregated=False).max())
-        least = max(
-            kept[key].requests_per_second if key in kept else 0.0,
-            rivals[wanted - 1] if len(rivals) >= wanted else 0.0,
-            *((1.0 + SIMPLER) * choice.requests_per_second for choice in same if choice.complexity < level),
-        )
+        simpler = ((1.0 + SIMPLER) * choice.requests_per_second for choice in same if choice.complexity < level)
+        least = max(least, kept[key].requests_per_second if key in kept else 0.0, *simpler)
         if -bound <= least:
             continue
         choice = _fullest(service, int(replicas[which][index]), targets.predicted(service), -bound, least, arrival_scv)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from inference_econ._types import Array, Indices
 from inference_econ.answers.deployments.power import instance_watts
-from inference_econ.answers.disaggregated.pools import no_published_groups, pools
+from inference_econ.answers.disaggregated.pools import no_groups, pools
 from inference_econ.answers.disaggregated.steady import SteadyPools
 from inference_econ.answers.layout_services import offer, with_slots
 from inference_econ.answers.simplest import complexity
@@ -37,9 +37,9 @@ from inference_econ.engine import (
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money
 from inference_econ.inputs import (
+    Groups,
     Length,
     Practice,
-    PublishedGroups,
     Requests,
     Traffic,
     engines_for,
@@ -286,6 +286,8 @@ class Pooling:
     """Processes of chains that may read prompts in place of single instances [1]."""
 
 
+#: Machines that a disaggregated deployment takes at most where any is tried [1].
+_MACHINES = 4
 #: Whether pools serve, in every way that an arrangement allows.
 _WAYS: Mapping[Arrangement, Sequence[bool]] = {"both": (False, True), "aggregated": (False,), "disaggregated": (True,)}
 
@@ -366,14 +368,14 @@ def market(
     candidates: list[Candidate] = []
     labels: list[str] = []
     pooled = pooling or Pooling()
-    published = _published(setup, tried, pooled) if True in _WAYS[arrangement] else None
+    groups = _groups(setup, tried, pooled)
     for practised in recipes_to_try(setup, speculation):
         practised = practised if levels else practised._replace(setup=practised.setup.unmeasured)
         labels_of = {way: label_of(practised.setup, practised.speculation, apart=way) for way in _WAYS[arrangement]}
         labels += labels_of.values()
         try:
             ways = [way for way, label in labels_of.items() if not among or label in among]
-            candidates += _arranged(practised, requests, tried, ways, pooled, slots, ttft_seconds, published)
+            candidates += _arranged(practised, requests, tried, ways, pooled, slots, ttft_seconds, groups)
         except (InputError, NothingFitsError) as error:
             reasons.setdefault(engine_of(practised.setup), error)
     if not candidates or (only_pools and all(candidate.pools is None for candidate in candidates)):
@@ -479,7 +481,7 @@ def _arranged(
     pooling: Pooling,
     slots: int | None,
     ttft_seconds: float,
-    published: PublishedGroups | None,
+    groups: Groups,
 ) -> Iterator[Candidate]:
     """One practice as instances that do both, and as pools where these can be.
 
@@ -494,9 +496,9 @@ def _arranged(
     whole = any(engine.facts.keeps_caches for engine in practised.setup.engines)
     if True not in ways or space.pins.given() or slots is not None or whole:
         return
-    if published is not None and not published.shapes:
+    if groups.shapes == frozenset():
         if False not in ways:
-            raise NothingFitsError(no_published_groups(practised.setup))
+            raise NothingFitsError(no_groups(practised.setup))
         return
     try:
         reading = _usual(practised, requests.replace(osl=Length(values=(1.0,))), space, apart=True)
@@ -507,7 +509,7 @@ def _arranged(
         most = space.max_accelerators or math.inf
         every = pools(
             reading, writing, layer_by_layer=pooling.layer_by_layer, chains=pooling.chains, largest=most,
-            published=published,
+            groups=groups,
         )  # fmt: skip
         apart = SteadyPools(every, ttft_seconds)
         if not np.isfinite(apart.seen[0]).any() and False not in ways:
@@ -521,11 +523,17 @@ def _arranged(
             raise
 
 
-def _published(setup: Setup, space: Space, pooling: Pooling) -> PublishedGroups | None:
-    """The only disaggregated groups that are tried; None for any: where that is asked, or something that nobody has."""
-    if space.any_group or not setup.engines or pooling.decode is not None or pooling.chains:
-        return None
-    return published_groups(setup.model, setup.hardware)
+def _groups(setup: Setup, space: Space, pooling: Pooling) -> Groups:
+    """The disaggregated groups that are tried: those that somebody published, unless any is asked for.
+
+    Any layouts on at most four machines are tried where no engine has to start them, on two kinds of GPUs, and in
+    chains, of which nothing is published. No group is larger than the GPUs of a deployment.
+    """
+    machine = max(node(setup.hardware), setup.hardware.link_domain)
+    groups = Groups(None, _MACHINES * machine)
+    if not (space.any_group or not setup.engines or pooling.decode is not None or pooling.chains):
+        groups = published_groups(setup.model, setup.hardware)
+    return groups if space.gpus is None else groups._replace(most=min(groups.most, space.gpus))
 
 
 def _decoding(practised: RecipeSetup, decode: Setup) -> RecipeSetup:
@@ -571,6 +579,7 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
     named = _named(practice, apart=apart)
     inside = [chips for tp, dp, pp in named if (chips := tp * dp * pp) <= setup.hardware.link_domain]
     most = max(MACHINE, node(setup.hardware), *inside)
+    most = most if space.gpus is None else min(most, space.gpus)
     grouped = {dp > 1 for _, dp, _ in named}
     if practice is None or practice.proposer is None or len(grouped) != 1:
         return most, None

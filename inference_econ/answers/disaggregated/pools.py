@@ -28,7 +28,7 @@ from inference_econ.engine import (
 )
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import collectives, money
-from inference_econ.inputs import Free, PublishedGroups, Requests
+from inference_econ.inputs import Free, Groups, Requests
 from inference_econ.serving import Services, Steady
 
 #: Numbers of prompts on an instance that are looked at [1].
@@ -219,6 +219,11 @@ def with_chains(pool: PoolLayouts, numbers: Sequence[int], largest: float = math
     return PoolLayouts(every, *(np.concatenate([ones, column]) for column in columns))
 
 
+#: Groups of any layouts. Published groups of one service have up to 320 GPUs (DeepSeek-V3's report, section 3.4), those
+#: of public measurements up to 72.
+_ANY = Groups(None, 144)
+
+
 @dataclass(frozen=True)
 class Pools:
     """Layouts that disaggregated serving can choose from.
@@ -231,14 +236,14 @@ class Pools:
         Layouts that decode; perhaps of another kind of chip.
     layer_by_layer : bool
         A layer's cache is sent while the next layer is computed; otherwise all of it once the prompt has been read.
-    published : PublishedGroups or None
-        The only groups that are tried; None for any.
+    groups : Groups
+        That are tried.
     """
 
     prefill: PoolLayouts
     decode: PoolLayouts
     layer_by_layer: bool
-    published: PublishedGroups | None = None
+    groups: Groups = _ANY
 
     @property
     def requests(self) -> Requests:
@@ -326,7 +331,7 @@ def pools(
     layer_by_layer: bool = True,
     chains: Sequence[int] = (),
     largest: float = math.inf,
-    published: PublishedGroups | None = None,
+    groups: Groups = _ANY,
 ) -> Pools:
     """Prefill and decode pools of some layouts.
 
@@ -343,8 +348,8 @@ def pools(
         :func:`inference_econ.answers.disaggregated.pools.with_chains` [1].
     largest : float
         Chips of a chain at most [1].
-    published : PublishedGroups, optional
-        The only groups that are tried; any by default.
+    groups : Groups
+        That are tried; any by default.
 
     Raises
     ------
@@ -360,7 +365,7 @@ def pools(
         )
     prefill = _usable(reading)
     prefill = with_chains(prefill, chains, largest) if chains else prefill
-    return Pools(prefill, _usable(decoding), layer_by_layer, published)
+    return Pools(prefill, _usable(decoding), layer_by_layer, groups)
 
 
 def _usable(every: Services) -> PoolLayouts:
@@ -403,12 +408,12 @@ def _transfer(pools: Pools) -> Transfer:
         from_each = from_chip * np.where(fast, _wired(sender, receivers / senders), 1.0)
         to_each = to_chip * np.where(fast, _wired(receiver, senders / receivers), 1.0)
         path = np.minimum(senders * from_each, receivers * to_each)
-        seconds = np.where((path > 0.0) & together & _published(pools), size / path, np.inf)
+        seconds = np.where((path > 0.0) & together & _together(pools), size / path, np.inf)
         # All groups send in turn; of a chain the last process.
         sending = size / (reading.services.plans.accelerators[:, None] * from_chip)
         receiving = size / (decoding.accelerators[None, :] * to_chip)
     if not np.isfinite(seconds).any() and (path > 0.0).any():
-        raise NothingFitsError(no_published_groups(sender))
+        raise NothingFitsError(no_groups(sender))
     if not np.isfinite(seconds).any():
         chips_alone = [side.hardware for side in (sender, receiver)]
         lacking = [chip.name for chip in chips_alone if chip.nic_bytes_per_second_one_way is None]
@@ -426,17 +431,17 @@ def _transfer(pools: Pools) -> Transfer:
     return Transfer(fast, seconds, left, sending, receiving, np.where(fast, 0.0, sender.assumptions.host.handover))
 
 
-def _published(pools: Pools) -> npt.NDArray[np.bool_]:
-    """Whether somebody published a group of both layouts of each pair, broadcast; all pairs where any is tried."""
-    if pools.published is None:
+def _together(pools: Pools) -> npt.NDArray[np.bool_]:
+    """Whether a group of both layouts of each pair is tried, broadcast."""
+    if pools.groups.shapes is None:
         return np.ones((1, 1), dtype=bool)
     reading, writing = (
         [tuple(key_degrees(layout).values()) for layout in pool.layouts] for pool in (pools.prefill, pools.decode)
     )
-    return np.array([[(reader, writer) in pools.published.shapes for writer in writing] for reader in reading])
+    return np.array([[(reader, writer) in pools.groups.shapes for writer in writing] for reader in reading])
 
 
-def no_published_groups(setup: Setup) -> str:
+def no_groups(setup: Setup) -> str:
     """Return that no published group serves a model on a GPU, and what to do."""
     return (
         f"nobody published a disaggregated deployment of {setup.model.name} on {setup.hardware.name} that fits: "

@@ -16,9 +16,6 @@ from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED
 from inference_econ.engine import node
 
-#: Chips that are deployed together at most [1]: published pools of one service have up to 320 (DeepSeek-V3's report,
-#: section 3.4), those of public measurements up to 72.
-_LARGEST_GROUP = 144
 #: Layouts that read prompts and are looked at for each that decodes, the cheapest ones [1].
 _READERS = 6
 #: Prefill or decode instances of a group at most, and of one kind for each of the other [1].
@@ -71,7 +68,6 @@ class SteadyPools:
         share = np.ones(rate.shape)
         kinds = [pools.prefill.setup.hardware, pools.decode.setup.hardware]
         whole = tuple(node(kind) for kind in (kinds[1:] if kinds[0] == kinds[1] else kinds))
-        most = _LARGEST_GROUP if pools.published is None else pools.published.most
         for reader in order:
             reader_chips = pools.prefill.accelerators[reader]
             possible = np.isfinite(cost[reader, writers])[:, None] & (
@@ -80,7 +76,7 @@ class SteadyPools:
             with np.errstate(invalid="ignore"):
                 wanted = np.where(possible, rate * busy[reader, writers][:, None] / FILLED, np.inf)
             sizes = reader_chips, pools.decode.accelerators
-            readers, decoders, fed = _instances(wanted, *sizes, whole, most, self._relative_price)
+            readers, decoders, fed = _instances(wanted, *sizes, whole, pools.groups.most, self._relative_price)
             with np.errstate(divide="ignore", invalid="ignore"):
                 paid = self._relative_price * readers * reader_chips[:, None] / decoders
                 paid = paid + pools.decode.accelerators[:, None]

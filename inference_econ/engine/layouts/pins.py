@@ -220,6 +220,8 @@ class Space:
         Whole-number instances and layouts, or the published study's logarithmic grid.
     any_group : bool
         Try disaggregated groups that no published recipe has, too.
+    gpus : int or None
+        GPUs of one deployment at most [1].
 
     Raises
     ------
@@ -232,6 +234,7 @@ class Space:
     pipeline: bool = True
     grid: GridName = "whole"
     any_group: bool = False
+    gpus: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""

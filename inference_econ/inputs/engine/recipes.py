@@ -263,16 +263,16 @@ def practices_in(engine: str, model: ModelSpec, hardware: HardwareSpec, precisio
     ) or (Practice(name, model.kv),)
 
 
-class PublishedGroups(NamedTuple):
-    """Disaggregated groups that somebody published: which instances prefill and decode together, and how many GPUs."""
+class Groups(NamedTuple):
+    """Disaggregated groups that are tried: which instances prefill and decode together, and how many GPUs."""
 
-    shapes: frozenset[tuple[Degrees, Degrees]]
-    """Degrees (tp, dp, pp, ep) of prefill and decode instances that go together [1]."""
+    shapes: frozenset[tuple[Degrees, Degrees]] | None
+    """Degrees (tp, dp, pp, ep) of prefill and decode instances that go together [1]; None for any."""
     most: int
     """GPUs of the largest group [1]."""
 
 
-def published_groups(model: ModelSpec, hardware: HardwareSpec) -> PublishedGroups:
+def published_groups(model: ModelSpec, hardware: HardwareSpec) -> Groups:
     """The disaggregated groups that recipes of any engine have for a model on a GPU.
 
     Where no recipe is of the model, groups of other models on the GPU count that fit in one link domain.
@@ -284,13 +284,13 @@ def published_groups(model: ModelSpec, hardware: HardwareSpec) -> PublishedGroup
 
     Returns
     -------
-    PublishedGroups
+    Groups
         Without shapes where nothing is published.
 
     Examples
     --------
     >>> groups = published_groups(catalog.model("llama_3_8b"), catalog.hardware("h100_sxm"))
-    >>> sorted(groups.shapes)[:2], groups.most
+    >>> sorted(groups.shapes or ())[:2], groups.most
     ([((1, 1, 1, 1), (2, 1, 1, 1)), ((1, 1, 1, 1), (4, 1, 1, 1))], 8)
     """
     engines = [path.stem for path in sorted((catalog.folder("engines") / "recipes").glob("*.yaml"))]
@@ -303,7 +303,7 @@ def published_groups(model: ModelSpec, hardware: HardwareSpec) -> PublishedGroup
         for readers, writers in pools.workers
     ]
     kept = [(shape, chips) for shape, chips in sized if own or chips <= hardware.link_domain]
-    return PublishedGroups(frozenset(shape for shape, _ in kept), max((chips for _, chips in kept), default=0))
+    return Groups(frozenset(shape for shape, _ in kept), max((chips for _, chips in kept), default=0))
 
 
 def practice_of(
