@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import inference_econ as ie
@@ -13,16 +14,18 @@ if TYPE_CHECKING:
 Numbers = tuple[float, ...] | None
 
 
-def load(request: Request, rates: Numbers, replicas: int, simulate: bool | None) -> Shown:
+def load(request: Request, rates: Numbers, replicas: int | None, simulate: bool | None) -> Shown:
     """Utilisation, TTFT, TPOT, goodput and dollars per million tokens of one fleet against the offered load.
 
-    Of layouts that are left open, the one that completes most per dollar is taken, and named. With --ttft, --tpot or
-    --e2e, 'kept' is the share of requests that keep all of them. MODEL and HARDWARE as in 'frontier'.
+    Of engines and layouts that are left open, the one that completes most per dollar is taken, and named. With --ttft,
+    --tpot or --e2e, 'kept' is the share of requests that keep all of them. MODEL and HARDWARE as in 'frontier'.
     """
     requests = workload.requests(request)
     if rates is None and requests.arrivals is not None and requests.arrivals.rate is not None:
         rates = (requests.arrivals.rate,)
-    layouts = subject.offer(request, requests, speculation=subject.speculation(request))
+    offers = subject.candidates(replace(request, aggregated=True), requests)
     targets, scv = workload.targets(request), request.arrival_scv
-    settings: dict[str, Any] = {"replicas": replicas, "arrival_scv": scv, "simulate": simulate}
-    return ie.load(layouts, rates, targets=targets, progress=request.progress, **settings)
+    settings: dict[str, Any] = {
+        "replicas": replicas, "gpus": request.gpus, "arrival_scv": scv, "simulate": simulate,
+    }  # fmt: skip
+    return ie.load(offers, rates, targets=targets, progress=request.progress, **settings)

@@ -12,9 +12,17 @@ import numpy as np
 from inference_econ import _work
 from inference_econ._answer import Shown
 from inference_econ._types import Progress
-from inference_econ.answers.deployments.recommend import Burstiness, burstiness, burstiness_at, burstiness_record
+from inference_econ.answers.deployments.recommend import (
+    Burstiness,
+    as_candidates,
+    burstiness,
+    burstiness_at,
+    burstiness_record,
+)
 from inference_econ.answers.deployments.service_record import SelectionRule, bounded_load, pick_record, service_record
+from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.price import Sheet, sheet
+from inference_econ.answers.simplest import complexity, simplest
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record, promised_rates
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError
@@ -154,10 +162,11 @@ class LoadCurve(Shown):
 
 
 def load(
-    layouts: Services,
+    offers: Services | Sequence[Candidate | Services],
     requests_per_second: Sequence[float] | None = None,
     *,
-    replicas: int = 1,
+    replicas: int | None = None,
+    gpus: int | None = None,
     targets: Targets | None = None,
     arrival_scv: float = 1.0,
     simulate: bool | None = None,
@@ -167,9 +176,13 @@ def load(
 
     Parameters
     ----------
-    layouts : Services
-        What a model on a chip can offer (:func:`inference_econ.offer`); pinned degrees leave one.
-    requests_per_second, replicas, targets, arrival_scv, simulate, progress
+    offers : Services or sequence of Candidate
+        Aggregated layouts of a model on a GPU (:func:`inference_econ.market`); pinned degrees leave one.
+    replicas : int, optional
+        Instances that share the traffic evenly [1]; by default as many as the GPUs hold, or one.
+    gpus : int, optional
+        GPUs of all instances at most [1].
+    requests_per_second, targets, arrival_scv, simulate, progress
         See :func:`sweep`.
 
     Returns
@@ -180,11 +193,18 @@ def load(
     Raises
     ------
     InputError
-        If a rate is not positive, or there is none.
+        If a rate is not positive, there is none, or the replicas need more GPUs than there are.
     """
     promised = Targets() if targets is None else targets
-    arrival_scv = arrivals_of(layouts.requests, arrival_scv).scv
+    layouts = [candidate.services for candidate in as_candidates(offers) if candidate.pools is None]
+    arrival_scv = arrivals_of(layouts[0].requests, arrival_scv).scv
     service, pick = usual_service(layouts, promised)
+    if gpus is not None and (replicas or 1) * service.accelerators > gpus:
+        raise InputError(
+            f"{replicas or 1} x {service.accelerators} GPUs are more than --gpus {gpus}; give more, or fewer replicas",
+            option="gpus",
+        )
+    replicas = replicas or (1 if gpus is None else gpus // service.accelerators)
     points = sweep(
         service,
         requests_per_second,
@@ -202,15 +222,26 @@ def load(
     return LoadCurve(tuple(points), promised, arrival_scv, bursts, pick)
 
 
-def usual_service(layouts: Services, targets: Targets) -> tuple[Service, SelectionRule]:
-    """The layout that completes most per dollar within some promises (any, if none keeps them), and that rule."""
-    rates, kept = promised_rates(layouts, targets), ""
+def usual_service(several: Sequence[Services], targets: Targets) -> tuple[Service, SelectionRule]:
+    """The layout that completes most per dollar within some promises (any, if none keeps them), and that rule.
+
+    Simplest deployments first, each under the engine that serves it.
+    """
+    rates, kept = [promised_rates(layouts, targets) for layouts in several], ""
+    reached = any(rate.any() for rate in rates)
     if targets.given:
-        kept = " that meets the SLOs" if rates.any() else ", as none meets the SLOs"
-    if not rates.any():
-        rates = promised_rates(layouts, Targets())
-    best = int(np.argmax(rates / layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators)))
-    return layouts.service(best), SelectionRule(f"the cheapest per token when full{kept}", len(layouts))
+        kept = " that meets the SLOs" if reached else ", as none meets the SLOs"
+    if not reached:
+        rates = [promised_rates(layouts, Targets()) for layouts in several]
+    costs, levels, places = [], [], []
+    for which, (layouts, rate) in enumerate(zip(several, rates, strict=True)):
+        with np.errstate(divide="ignore"):
+            costs.append(layouts.setup.dollars_per_hour_in_bulk(layouts.plans.accelerators) / rate)
+        levels.append(complexity(layouts.setup.hardware, layouts.plans, disaggregated=False))
+        places += [(which, index) for index in range(len(layouts))]
+    which, index = places[simplest(np.concatenate(costs), np.concatenate(levels))]
+    rule = SelectionRule(f"the cheapest per token when full{kept}", sum(map(len, several)))
+    return several[which].service(index), rule
 
 
 def sweep(

@@ -109,6 +109,9 @@ class ServicePoint:
         Who proposes tokens, as plain data.
     evidence : Evidence
         How much of it was measured.
+    aggregated_dollars_per_million_output_tokens : float or None
+        Of a disaggregated point: the least cost of aggregated deployments at its speed [USD per 1e6 tokens]; None where
+        none is as fast.
     """
 
     tokens_per_second_per_user: float
@@ -130,6 +133,7 @@ class ServicePoint:
     kv: str = ""
     speculation: Mapping[str, object] | None = None
     evidence: Evidence = NO_EVIDENCE
+    aggregated_dollars_per_million_output_tokens: float | None = None
 
     def record(self) -> dict[str, object]:
         """Plain data, for JSON."""
@@ -467,6 +471,7 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
             records = self.candidates[number].layouts(self.rows[mine], self.states[mine])
             layouts.update(zip(mine.tolist(), records, strict=True))
         columns = {name: values for name, values in self.columns().items() if values is not None}
+        together = self.aggregated_dollars(at)
         rows = zip(*(values[at].tolist() for values in columns.values()), strict=True)
         none: dict[str, Any] = dict.fromkeys(("tokens_per_second_per_megawatt", "joules_per_output_token"))
         return [
@@ -477,8 +482,26 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
                 kv=candidate.setup.precision.kv,
                 speculation=None if candidate.speculation is None else candidate.speculation.record(),
                 evidence=candidate.evidence,
+                aggregated_dollars_per_million_output_tokens=aggregated,
             )
-            for row, index, candidate in zip(rows, at.tolist(), map(self.candidate, at.tolist()), strict=True)
+            for row, index, candidate, aggregated in zip(
+                rows, at.tolist(), map(self.candidate, at.tolist()), together, strict=True
+            )
+        ]
+
+    def aggregated_dollars(self, at: Indices) -> list[float | None]:
+        """The least cost of aggregated deployments at the speed of some points [USD per 1e6 output tokens].
+
+        None for points that are aggregated themselves, and where no aggregated deployment is as fast.
+        """
+        least = np.full(at.size, np.inf)
+        for candidate in self.candidates:
+            if candidate.pools is None:
+                curves = 1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(self.promises)
+                least = np.minimum(least, pareto.least_at(*curves, self.tokens_per_second[at]))
+        beside = [self.candidate(index).pools is not None for index in at.tolist()]
+        return [
+            cost if shown and np.isfinite(cost) else None for shown, cost in zip(beside, least.tolist(), strict=True)
         ]
 
     @property

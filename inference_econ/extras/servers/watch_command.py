@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from urllib.parse import urlsplit
 
@@ -115,9 +115,10 @@ def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, floa
             )
         request = saved_services.of_model(request, answer)
         requests = workload.requests(request)
-        services = subject.offer(request, requests, speculation=subject.speculation(request))
+        offers = subject.candidates(replace(request, aggregated=True), requests)
         targets = workload.targets(request)
-        return answers.load.usual_service(services, targets)[0], targets, request.arrival_scv
+        service, _ = answers.load.usual_service([candidate.services for candidate in offers], targets)
+        return service, targets, request.arrival_scv
     if not answer.endswith(".json"):
         raise InputError(
             f"{answer!r}: give a saved answer (ANSWER.json), or a model and hardware: "

@@ -154,6 +154,8 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
     if isinstance(front, ServiceFrontier):
         columns = ("ttft_seconds", "tpot_seconds", "accelerators", "layout", "concurrency", "evidence")
         records = [{**record, "evidence": point.evidence.text} for record, point in zip(records, points, strict=True)]
+        if any(point.aggregated_dollars_per_million_output_tokens is not None for point in points):
+            first.append("aggregated_dollars_per_million_output_tokens")
         least, setups, counted, predicted = ("concurrency", "tpot_seconds"), front.setups, f" {COUNTED}", SERVED
         basis = [f"{MEANS} Assumptions: {assumptions_label(front.setups)}."]
     elif any(point.layout["dp"] != 1.0 for point in points):
