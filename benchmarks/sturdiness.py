@@ -29,7 +29,7 @@ from rich.console import Console
 
 import inference_econ as ie
 from benchmarks.explorer import PROGRAM, first_answer
-from inference_econ.answers.disaggregated.load import NOTICED
+from inference_econ.answers.simplest import SIMPLER
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import pareto
 from inference_econ.inputs import catalog
@@ -482,8 +482,8 @@ def _counted(what: str, counts: Mapping[str, Sequence[Compared]]) -> list[Row]:
         remark = f"up to {worst:.2f} x" if worst > 1.0 + TOLERANCE else ""
         if remark and not found:
             remark += (
-                f": no candidate became dearer, but pools are answered where they save {100 * NOTICED:g} % beside "
-                "instances that do both, and these became cheaper (`NOTICED` in `answers/disaggregated/terms.py`)"
+                f": no candidate became dearer, but pools are answered where they save {100 * SIMPLER:g} % beside "
+                "instances that do both, and these became cheaper (`SIMPLER` in `answers/simplest.py`)"
             )
         rows.append(Row(f"{what}: {name} is never dearer", len(compared), found, remark))
     return rows
@@ -519,7 +519,7 @@ def _dearer(base: ie.ServiceFrontier, other: ie.ServiceFrontier | None) -> Itera
             yield Compared(float("inf"), float("inf"))
             continue
         costs = _costs(other, speed)
-        ruled = min((cost * (1.0 + NOTICED * pools), cost) for cost, pools in costs)[1]
+        ruled = min((cost * (1.0 + SIMPLER * pools), cost) for cost, pools in costs)[1]
         yield Compared(
             after.dollars / before.dollars, min(costs)[0] / min(_costs(base, speed))[0], after.dollars / ruled
         )

@@ -84,10 +84,11 @@ def recommend(
     eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None, acceptance: Values = None,
     acceptance_file: Value = None, max_draft: int | None = None, no_speculation: bool | None = False,
     draft_length: int | None = None, aggregated: bool | None = False, disaggregated: bool | None = False,
-    decode_on: Value = None, transfer: Literal['layers', 'whole'] | None = 'layers', prefill_chain: Values = None,
-    on: Values = None, concurrency: float | None = None, users: float | None = None, burst: Value = None,
-    headroom: Value = None, spare: int | None = None, think_time: Value = None, utilization: Value = None,
-    choices: int | None = 5, yes: bool | None = False, progress: Progress | None = None
+    any_group: bool | None = False, evidence: Literal['measured', 'near'] | None = None, decode_on: Value = None,
+    transfer: Literal['layers', 'whole'] | None = 'layers', prefill_chain: Values = None, on: Values = None,
+    concurrency: float | None = None, users: float | None = None, burst: Value = None, headroom: Value = None,
+    spare: int | None = None, think_time: Value = None, utilization: Value = None, choices: int | None = 5,
+    yes: bool | None = False, progress: Progress | None = None
 ) -> Recommendation | Any: ...
 @overload
 def recommend(
@@ -124,19 +125,22 @@ def load(
     traffic: Value = None, workloads: Values = None, trace: Value = None, agents: Values = None,
     router: Literal['round_robin', 'least_busy', 'prefix_aware'] | None = None, tier: Values = None,
     arrival_scv: float | None = 1, ttft: Value = None, tpot: Value = None, e2e: Value = None, confidence: Value = None,
-    carbon: Value = None, rent: Literal['gpu', 'node'] | None = 'gpu', slots: int | None = None,
-    token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None, pp: Value = None,
-    dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
+    gpus: int | None = None, carbon: Value = None, rent: Literal['gpu', 'node'] | None = 'gpu',
+    slots: int | None = None, token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None,
+    pp: Value = None, dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
     instance_gpus: int | None = None, max_instance_gpus: float | None = None, pipeline: bool | None = True,
     draft: Value = None, mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False,
     draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
-    no_speculation: bool | None = False, draft_length: int | None = None, rates: Values = None,
-    replicas: int | None = 1, simulate: bool | None = None, yes: bool | None = False, progress: Progress | None = None
+    no_speculation: bool | None = False, draft_length: int | None = None, aggregated: bool | None = False,
+    disaggregated: bool | None = False, any_group: bool | None = False,
+    evidence: Literal['measured', 'near'] | None = None, rates: Values = None, replicas: int | None = None,
+    simulate: bool | None = None, yes: bool | None = False, progress: Progress | None = None
 ) -> LoadCurve: ...
 @overload
 def load(
-    layouts: Services, requests_per_second: Sequence[float] | None=..., *, replicas: int=...,
-    targets: Targets | None=..., arrival_scv: float=..., simulate: bool | None=..., progress: Progress | None=...
+    offers: Services | Sequence[Candidate | Services], requests_per_second: Sequence[float] | None=..., *,
+    replicas: int | None=..., gpus: int | None=..., targets: Targets | None=..., arrival_scv: float=...,
+    simulate: bool | None=..., progress: Progress | None=...
 ) -> LoadCurve: ...
 @overload
 def fits(
@@ -144,10 +148,11 @@ def fits(
     price: Values = None, engine: Values = None, any_layout: bool | None = False, assumptions: Value = None,
     set: Values = None, loras: int | None = None, lora_rank: int | None = None, power_cap: Value = None,
     isl: Value = '2000', osl: Value = '500', cached: float | None = 0, shared_prefix: float | None = 0,
-    traffic: Value = None, workloads: Values = None, concurrency: int | None = 1, token_budget: int | None = None,
-    usable_memory: float | None = None, tp: Value = None, pp: Value = None, dp: Value = None, ep: Value = None,
-    redundant_experts: int | None = None, dcp: int | None = None, instance_gpus: int | None = None,
-    max_instance_gpus: float | None = None, pipeline: bool | None = True, progress: Progress | None = None
+    traffic: Value = None, workloads: Values = None, concurrency: int | None = 1, gpus: int | None = None,
+    token_budget: int | None = None, usable_memory: float | None = None, tp: Value = None, pp: Value = None,
+    dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
+    instance_gpus: int | None = None, max_instance_gpus: float | None = None, pipeline: bool | None = True,
+    progress: Progress | None = None
 ) -> Fits: ...
 @overload
 def fits(
@@ -197,8 +202,9 @@ def price(
     eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None, acceptance: Values = None,
     acceptance_file: Value = None, max_draft: int | None = None, no_speculation: bool | None = False,
     draft_length: int | None = None, aggregated: bool | None = False, disaggregated: bool | None = False,
-    replicas: int | None = None, api_prices: Value = None, input_price: float | None = None, utilization: Value = None,
-    carbon: Value = None, any_speed: bool | None = False, yes: bool | None = False, progress: Progress | None = None
+    any_group: bool | None = False, evidence: Literal['measured', 'near'] | None = None, replicas: int | None = None,
+    api_prices: Value = None, input_price: float | None = None, utilization: Value = None, carbon: Value = None,
+    any_speed: bool | None = False, yes: bool | None = False, progress: Progress | None = None
 ) -> Sheet: ...
 @overload
 def price(
@@ -223,7 +229,8 @@ def buy(
     draft: Value = None, mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False,
     draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
     no_speculation: bool | None = False, draft_length: int | None = None, aggregated: bool | None = False,
-    disaggregated: bool | None = False, yes: bool | None = False, progress: Progress | None = None
+    disaggregated: bool | None = False, any_group: bool | None = False,
+    evidence: Literal['measured', 'near'] | None = None, yes: bool | None = False, progress: Progress | None = None
 ) -> Purchase: ...
 @overload
 def buy(
@@ -251,12 +258,14 @@ def frontier(
     grid: Literal['whole', 'paper'] | None = 'whole', max_throughput: float | None = None,
     max_instance_gpus: float | None = None, pipeline: bool | None = True, tp: Value = None, pp: Value = None,
     dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
-    batch: float | None = None, instance_gpus: float | None = None, contexts: Values = None, draft: Value = None,
-    mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None,
-    acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
+    batch: float | None = None, instance_gpus: float | None = None, contexts: Values = None, gpus: int | None = None,
+    draft: Value = None, mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False,
+    draft_weights: Value = None, acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
     no_speculation: bool | None = False, draft_length: int | None = None, aggregated: bool | None = False,
-    disaggregated: bool | None = False, decode_on: Value = None, transfer: Literal['layers', 'whole'] | None = 'layers',
-    prefill_chain: Values = None, decode_only: bool | None = False, traffic: Value = None, cached: float | None = None,
+    disaggregated: bool | None = False, any_group: bool | None = False,
+    evidence: Literal['measured', 'near'] | None = None, decode_on: Value = None,
+    transfer: Literal['layers', 'whole'] | None = 'layers', prefill_chain: Values = None,
+    decode_only: bool | None = False, traffic: Value = None, cached: float | None = None,
     shared_prefix: float | None = None, ttft: Value = None, tpot: Value = None, e2e: Value = None,
     confidence: Value = None, slots: int | None = None, token_budget: int | None = None,
     usable_memory: float | None = None, yes: bool | None = False, progress: Progress | None = None
@@ -275,13 +284,14 @@ def compare(
     grid: Literal['whole', 'paper'] | None = 'whole', max_throughput: float | None = None,
     max_instance_gpus: float | None = None, pipeline: bool | None = True, tp: Value = None, pp: Value = None,
     dp: Value = None, ep: Value = None, redundant_experts: int | None = None, dcp: int | None = None,
-    batch: float | None = None, instance_gpus: float | None = None, draft: Value = None, mtp: bool | None = False,
-    eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None, acceptance: Values = None,
-    acceptance_file: Value = None, max_draft: int | None = None, no_speculation: bool | None = False,
-    draft_length: int | None = None, aggregated: bool | None = False, disaggregated: bool | None = False,
-    decode_only: bool | None = False, traffic: Value = None, cached: float | None = None,
-    shared_prefix: float | None = None, ttft: Value = None, tpot: Value = None, e2e: Value = None,
-    confidence: Value = None, slots: int | None = None, token_budget: int | None = None,
+    batch: float | None = None, instance_gpus: float | None = None, gpus: int | None = None, draft: Value = None,
+    mtp: bool | None = False, eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None,
+    acceptance: Values = None, acceptance_file: Value = None, max_draft: int | None = None,
+    no_speculation: bool | None = False, draft_length: int | None = None, aggregated: bool | None = False,
+    disaggregated: bool | None = False, any_group: bool | None = False,
+    evidence: Literal['measured', 'near'] | None = None, decode_only: bool | None = False, traffic: Value = None,
+    cached: float | None = None, shared_prefix: float | None = None, ttft: Value = None, tpot: Value = None,
+    e2e: Value = None, confidence: Value = None, slots: int | None = None, token_budget: int | None = None,
     usable_memory: float | None = None, yes: bool | None = False, progress: Progress | None = None
 ) -> Comparison: ...
 @overload
@@ -450,7 +460,8 @@ def launch(
     eagle: bool | None = False, ngram: bool | None = False, draft_weights: Value = None, acceptance: Values = None,
     acceptance_file: Value = None, max_draft: int | None = None, no_speculation: bool | None = False,
     draft_length: int | None = None, aggregated: bool | None = False, disaggregated: bool | None = False,
-    yes: bool | None = False, progress: Progress | None = None
+    any_group: bool | None = False, evidence: Literal['measured', 'near'] | None = None, yes: bool | None = False,
+    progress: Progress | None = None
 ) -> str: ...
 @overload
 def launch(

@@ -11,7 +11,7 @@ from inference_econ._answer import Shown
 if TYPE_CHECKING:
     from inference_econ.answers.deployments.serving_options import Candidate
 
-SPACE = ie.Space(max_accelerators=1)
+SPACE = ie.Space(max_accelerators=1, any_group=True)
 LENGTHS = ie.Requests(isl=ie.Length.parse("1000"), osl=ie.Length.parse("200"))
 TRAFFIC, TARGETS = ie.Traffic(isl=1000, osl=200), ie.Targets(tpot_seconds=0.05)
 PRICE = "lognorm(s=0.2, relative)"

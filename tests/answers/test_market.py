@@ -211,11 +211,11 @@ def test_slots_limit_every_candidate() -> None:
 # Sizes
 
 
-def test_instances_stay_on_one_machine_but_pools_that_a_recipe_names() -> None:
+def test_instances_stay_on_one_machine_that_holds_the_model() -> None:
     both, apart = candidates("qwen3_30b_a3b", engine="sglang", space=None, speculation=None)
     assert both.plans.accelerators.max() == apart.plans.accelerators.max() == MACHINE
     both, apart = candidates("deepseek_v3", "h200_sxm", engine="vllm", space=None, speculation=None)
-    assert both.plans.accelerators.max() == apart.plans.accelerators.max() == 2 * MACHINE
+    assert both.plans.accelerators.max() == apart.plans.accelerators.max() == MACHINE
     (pinned,) = candidates("qwen3_30b_a3b", engine="sglang", space=ie.Space(max_accelerators=16), speculation=None)[:1]
     assert pinned.plans.accelerators.max() == 16
 
@@ -254,7 +254,8 @@ def test_load_of_what_is_recommended_says_the_same(model: str, chip: str, engine
     offers = ie.market(setup, requests, speculation=None, arrangement="aggregated")
     (choice, *_) = ie.recommend(offers, 10.0, ie.Targets(), play=False).choices
     tp, dp, pp, ep = (int(layout_of(choice.service)[name]) for name in ("tp", "dp", "pp", "ep"))
-    same = ie.offer(setup, requests, ie.Space(ie.Pins(tp=tp, dp=dp, pp=pp, ep=ep)))
+    space = ie.Space(ie.Pins(tp=tp, dp=dp, pp=pp, ep=ep))
+    same = ie.market(setup, requests, space, speculation=None, arrangement="aggregated")
     (point,) = ie.load(same, [10.0], replicas=choice.replicas, simulate=False).points
     assert point.closed.ttft_seconds["p90"] == pytest.approx(choice.load.ttft_seconds["p90"], rel=1e-9)
     # Another engine, or a word, may have it otherwise.

@@ -268,7 +268,7 @@ def test_no_more_layouts_are_played_than_a_few(monkeypatch: pytest.MonkeyPatch) 
 # Of the whole market
 
 
-REQUESTS, SPACE = Requests.build({"isl": 4000, "osl": 500}, origin="test"), ie.Space(max_accelerators=2)
+REQUESTS, SPACE = Requests.build({"isl": 4000, "osl": 500}, origin="test"), ie.Space(max_accelerators=2, any_group=True)
 
 
 @cache
@@ -279,7 +279,7 @@ def candidates(arrangement: Arrangement = "both") -> tuple[Candidate, ...]:
 
 
 def test_pools_and_instances_are_ranked_by_what_they_cost() -> None:
-    """The cheapest of the cheapest of every candidate by itself, and pools where they are cheaper by 5 %."""
+    """The cheapest of the cheapest of every candidate by itself, and pools where they are cheaper by 10 %."""
     targets, rate = Targets(1.0, 0.04), 40.0
     found = recommend(candidates(), rate, targets)
     costs = [choice.dollars_per_hour for choice in found]
@@ -289,7 +289,7 @@ def test_pools_and_instances_are_ranked_by_what_they_cost() -> None:
     assert {choice.fleet is not None for choice in found} == {True, False}
     both = min(choice.dollars_per_hour for choice in alone.values() if choice.fleet is None)
     pooled = [choice.dollars_per_hour for choice in found if choice.fleet is not None]
-    assert max(pooled) * 1.05 <= both
+    assert max(pooled) * 1.1 <= both
     for choice in found:
         assert targets.first_violated(choice.load) is None
 
@@ -305,9 +305,9 @@ def test_at_equal_cost_the_likelier_comes_first() -> None:
 
 
 def test_pools_at_the_same_cost_are_a_row_where_instances_hardly_keep_an_slo() -> None:
-    """No pool is 5 % cheaper at this rate; one of the same cost is a row beside instances that are likely to fail."""
+    """No pool is 10 % cheaper at this rate; one of the same cost is a row beside instances that are likely to fail."""
     setup, requests = ie.Setup.of("qwen3_32b", "h200_sxm"), Requests.build({"isl": 2000, "osl": 500}, origin="test")
-    offers, targets = market(setup, requests, ie.Space(max_accelerators=2)), Targets(1.0, 0.025)
+    offers, targets = market(setup, requests, ie.Space(max_accelerators=2, any_group=True)), Targets(1.0, 0.024)
 
     def likely(choice: Deployment) -> float:
         return least_chance(choice.chances(targets))
@@ -317,12 +317,11 @@ def test_pools_at_the_same_cost_are_a_row_where_instances_hardly_keep_an_slo() -
     assert likely(level[-1]) < 0.5 < likely(level[0])
     (pools,) = _worthwhile(offers, 6.0, targets, [level[-1]], 1.0)
     assert pools.dollars_per_hour == pytest.approx(both[0].dollars_per_hour)
-    assert 0.5 < likely(pools) < likely(level[0])
-    # Others of the same cost are likelier than the pools, or likely enough.
-    assert not _worthwhile(offers, 6.0, targets, level, 1.0)
+    assert likely(pools) > likely(level[0])
+    # Others of the same cost are likely enough.
     assert not _worthwhile(offers, 6.0, targets, level[:1], 1.0)
-    # Beside those likely instances, if they cost more, pools have to save 5 %.
-    for dearer, shown in ((1.04, False), (1.06, True)):
+    # Beside those likely instances, if they cost more, pools have to save 10 %.
+    for dearer, shown in ((1.09, False), (1.11, True)):
         others = [replace(level[0], dollars_per_hour=dearer * pools.dollars_per_hour)]
         assert bool(_worthwhile(offers, 6.0, targets, others, 1.0)) is shown
 
@@ -343,8 +342,9 @@ def test_what_a_chip_does_is_the_same_whatever_else_competes() -> None:
 def test_pools_are_below_their_limit_with_the_whole_of_their_machines() -> None:
     """Six chips of MI300X are rented as eight, and cost as much."""
     offers = market(
-        ie.Setup.of("gpt_oss_120b", "mi300x", engine="sglang"), Requests(2000, 500), arrangement="disaggregated"
-    )
+        ie.Setup.of("gpt_oss_120b", "mi300x", engine="sglang"), Requests(2000, 500), ie.Space(any_group=True),
+        arrangement="disaggregated",
+    )  # fmt: skip
     targets = Targets(tpot_seconds=0.02, tpot_percentile="mean")
     (best,) = fleets(offers, 30.0, targets, math.inf, 1.0)
     assert sum(best.accelerators) < sum(best.rented)
@@ -378,12 +378,12 @@ def test_by_rate_and_by_chips_the_answers_agree(arrangement: Arrangement, target
 
 
 def test_no_fleet_is_cheaper_than_the_frontier_at_its_speed() -> None:
-    """However large: pools are as full in both, but groups of a frontier fill nodes by themselves (5 %)."""
+    """However large: pools are as full in both, but groups of a frontier fill nodes by themselves (10 %)."""
     front = service_frontier(candidates())
     for index in range(0, len(front), 5):
         promised = Targets(tpot_seconds=front.tpot_seconds[index] * (1.0 + 1e-9), percentile="mean")
         fleet = recommend(candidates(), 2000.0, promised, most=1, play=False)[0]
-        assert fleet.dollars_per_million_output_tokens >= 0.95 * front.dollars[index]
+        assert fleet.dollars_per_million_output_tokens >= 0.9 * front.dollars[index]
 
 
 @pytest.mark.parametrize("rate", [0.05, 40.0, None])
@@ -410,15 +410,7 @@ def test_a_price_without_a_rate_is_near_the_cheapest_that_any_rate_has() -> None
 
 def test_where_only_pools_compete_what_they_cannot_is_said() -> None:
     pooled = candidates("disaggregated")
-    e2e, soon = Targets(e2e_seconds=20.0), Targets(ttft_seconds=1e-4)
-    last = "--e2e: of pools that prefill and decode apart only the mean time to the last token is known"
-    for answer in (
-        lambda: recommend(pooled, 5.0, e2e),
-        lambda: most_traffic(pooled, Means(accelerators=8), e2e),
-        lambda: price(pooled, 5.0, targets=e2e),
-    ):
-        with pytest.raises(InputError, match=last):
-            answer()
+    soon = Targets(ttft_seconds=1e-4)
     with pytest.raises(InputError, match="the request rate must be positive, got 0"):
         recommend(pooled, 0.0, Targets())
     with pytest.raises(NothingFitsError, match=r"no pair of layouts keeps TTFT 0\.1 ms \(p90\)\. Best reachable"):
@@ -440,8 +432,21 @@ def test_what_neither_keeps_is_said_of_instances_that_do_both() -> None:
     ]
     soonest = 1e3 * min(load.ttft_seconds["p90"] for load in idle)
     assert str(caught.value).endswith(f"Best reachable: NVIDIA H100 SXM5 80GB: TTFT {soonest:.4g} ms on 2 accelerators")
-    # Of pools nobody knows percentiles of the time to the last token: instances that do both answer.
-    assert all(choice.fleet is None for choice in recommend(candidates(), 5.0, Targets(e2e_seconds=20.0)))
+
+
+@pytest.mark.parametrize("seconds", [8.0, 12.0, 20.0, 40.0])
+def test_disaggregated_deployments_meet_an_e2e_slo(seconds: float) -> None:
+    """Their E2E percentile is at most the sum of those of both latencies, and a stricter SLO is never cheaper."""
+    pooled, targets = candidates("disaggregated"), Targets(e2e_seconds=seconds)
+    best = recommend(pooled, 40.0, targets)[0]
+    load = best.load
+    steps = REQUESTS.decode_steps
+    assert load.e2e_seconds["p90"] == pytest.approx(load.ttft_seconds["p90"] + steps * load.tpot_seconds["p90"])
+    assert load.e2e_seconds["p90"] <= seconds
+    stricter = recommend(pooled, 40.0, Targets(e2e_seconds=0.9 * seconds))[0]
+    assert stricter.dollars_per_hour >= best.dollars_per_hour
+    carried = most_traffic(pooled, Means(accelerators=best.accelerators), targets)[0]
+    assert carried.load.requests_per_second >= 0.9 * 40.0
 
 
 def test_bounds_come_last_however_cheap_they_are() -> None:

@@ -349,7 +349,8 @@ def test_parts_add_up_to_the_time_per_token(assumptions: str | None) -> None:
     setup = ie.Setup.of("llama_3_70b", "h100_sxm", weights="fp8", assumptions=assumptions)
     front = ie.frontier(setup, ie.Traffic(isl=1000, osl=200), EIGHT, speculation=None)
     parts = token_parts(front)
-    np.testing.assert_allclose(np.sum(list(parts.values()), axis=0), front.tpot_seconds, rtol=1e-9)
+    # The TPOT of a decode instance that prefill does not fill lies between those of two batches.
+    np.testing.assert_allclose(np.sum(list(parts.values()), axis=0), front.tpot_seconds, rtol=1e-3)
     assert all((part >= 0.0).all() for part in parts.values())
 
 

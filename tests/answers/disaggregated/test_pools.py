@@ -17,9 +17,10 @@ from inference_econ.answers.deployments.serving_frontier import service_frontier
 from inference_econ.answers.deployments.serving_options import Candidate
 from inference_econ.answers.disaggregated import load, size_pools
 from inference_econ.answers.disaggregated import size_pools as budget
-from inference_econ.answers.disaggregated.load import NOTICED, DisaggregationTerms, PrefillPools
+from inference_econ.answers.disaggregated.load import DisaggregationTerms, PrefillPools
 from inference_econ.answers.disaggregated.pools import Pools
 from inference_econ.answers.resource_limit import Means
+from inference_econ.answers.simplest import SIMPLER
 from inference_econ.answers.slo import FILLED, Targets
 from inference_econ.engine import Speculation, rounds
 from inference_econ.errors import InputError, NothingFitsError
@@ -356,7 +357,7 @@ def test_aggregated_serving_may_win() -> None:
         "llama_3_8b", chip(nic_bytes_per_second_one_way="5 GB/s", link_domain=1), lengths(8000, 50),
         max_accelerators=1,
     )  # fmt: skip
-    assert np.all(factors(slow) < 1.0 + NOTICED)
+    assert np.all(factors(slow) < 1.0 + SIMPLER)
 
 
 NO_NETWORK = catalog.hardware("l40s").model_copy(update={"nic_bytes_per_second_one_way": None})

@@ -1,0 +1,97 @@
+"""What was measured of a deployment, and expected times of engines that nobody measured."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inference_econ as ie
+from data.evidence import COLUMNS, FILE, counted, usable
+from inference_econ.answers.deployments.serving_options import recipes_to_try
+from inference_econ.engine import Plans, Setup, evidence_of
+from inference_econ.engine.evidence import Facts, bare_name, measured_runs
+from inference_econ.engine.open_choices import for_engine
+from inference_econ.engine.posterior import PULL, opinions_of
+from inference_econ.engine.step import step_seconds
+from inference_econ.errors import NothingFitsError
+
+
+@pytest.mark.long
+def test_the_table_counts_the_shipped_rows() -> None:
+    with FILE.open(encoding="utf-8", newline="") as stream:
+        lines = [tuple(row.values()) for row in csv.DictReader(stream)]
+    assert lines == [tuple(map(str, line)) for line in counted(usable())]
+    assert len(lines[0]) == len(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("model", "chip", "engine", "weights", "apart", "kind"),
+    [
+        ("llama_3_70b", "h200_sxm", "trtllm", "fp8", False, "measured"),
+        ("llama_3_70b", "h200_sxm", "trtllm", "fp8", True, "near"),
+        ("llama_3_8b", "l4", "vllm", None, True, "model only"),
+        ("deepseek_v3", "b200", "trtllm", "nvfp4", False, "measured"),
+    ],
+)
+def test_evidence(model: str, chip: str, engine: str, weights: str | None, apart: bool, kind: str) -> None:
+    setup = Setup.of(model, chip, weights=weights, engine=engine)
+    found = evidence_of(setup, disaggregated=apart, speculates=False)
+    assert found.kind == kind
+    assert (found.runs > 0) == (kind != "model only")
+
+
+def test_near_is_all_but_one_fact() -> None:
+    facts, runs = next(iter(measured_runs().items()))
+    assert runs > 0
+    assert facts == Facts(*facts)
+    assert bare_name("Kimi K2 NVFP4", "nvfp4") == "Kimi K2"
+    assert bare_name("Llama 3.1 70B", "fp8") == "Llama 3.1 70B"
+
+
+def test_only_what_was_measured_answers_if_that_is_asked() -> None:
+    found = ie.frontier("llama_3_70b", "h200_sxm", weights="fp8", engine="trtllm", evidence="measured")
+    assert {point.evidence.kind for point in found.points()} == {"measured"}
+    with pytest.raises(
+        NothingFitsError, match=r"^no server of Llama 3\.1 8B \(bf16\) on NVIDIA L4 24GB was measured .*"
+    ):
+        ie.frontier("llama_3_8b", "l4", evidence="measured")
+
+
+def _mean_log(setup: Setup, plans: Plans) -> float:
+    return float(np.log(np.minimum.reduce(step_seconds(setup, plans))).mean())
+
+
+def _run(engine: Any, setup: Setup) -> Setup:
+    bare = Setup(
+        setup.model, setup.hardware, setup.precision, 2000.0, opinions_of(engine, setup.hardware), engines=(engine,)
+    )
+    return bare.with_corrections(engine.name, engine.facts.version)
+
+
+def test_an_unmeasured_engine_is_half_way_to_the_mean_of_all() -> None:
+    """Qwen3 32B on H200, which nobody measured: decode steps of usual layouts, by hand."""
+    setup = ie.Setup.of("qwen3_32b", "h200_sxm")
+    sizes, batches = (axis.ravel() for axis in np.meshgrid([1.0, 2.0, 4.0, 8.0], [8.0, 64.0]))
+    plans = Plans.of(sizes, batches, np.ones(sizes.size))
+    own = {engine.name: _mean_log(_run(engine, setup), plans) for engine in setup.engines}
+    assert len(own) == 3
+    for engine in setup.engines:
+        levels = for_engine(setup, engine).levels
+        assert levels is not None
+        assert levels.pull[0] == pytest.approx(PULL * (np.mean(list(own.values())) - own[engine.name]), abs=1e-9)
+        assert levels.served(speculates=True).pull == (0.0, 0.0)
+
+
+def test_a_measured_engine_stays_and_naming_one_changes_nothing() -> None:
+    for row in recipes_to_try(ie.Setup.of("deepseek_v3", "h200_sxm"), None):
+        (engine,) = row.setup.engines
+        pull = (0.0, 0.0) if row.setup.levels is None else row.setup.levels.pull
+        assert (pull == (0.0, 0.0)) == (engine.name != "vllm")
+    open_fronts = {point.layout["engine"]: point for point in ie.frontier("qwen3_32b", "h200_sxm").points()}
+    name, point = next(iter(open_fronts.items()))
+    alone = ie.frontier("qwen3_32b", "h200_sxm", engine=name).points()
+    same = [other for other in alone if other.layout == point.layout and other.batch == point.batch]
+    assert [other.tpot_seconds for other in same] == [point.tpot_seconds]
