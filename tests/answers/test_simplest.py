@@ -78,9 +78,7 @@ def test_a_disaggregated_point_shows_what_aggregated_ones_cost() -> None:
     front = ie.frontier(small.setup(), lengths, space)
     shown = [point for point in front.points() if "prefill" in point.layout]
     assert shown
-    alone = ie.frontier(
-        small.setup(), ie.Traffic(isl=4000, osl=200), ie.Space(max_accelerators=2), arrangement="aggregated"
-    )
+    alone = ie.frontier(small.setup(), lengths, space, arrangement="aggregated")
     for point in shown:
         beside = point.aggregated_dollars_per_million_output_tokens
         cost = alone.at_speed(point.tokens_per_second_per_user)
