@@ -24,9 +24,10 @@ from unittest import mock
 from benchmarks.validation import cost_tables, costs
 from benchmarks.validation.costs import Combination, CostPoint, Itself, Market
 from data.levels.judged import deployment_of
+from inference_econ.engine import evidence, posterior
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.servers.accuracy import layout_of
-from inference_econ.extras.servers.levels import group_of
+from inference_econ.extras.servers.levels import group_of, places_of
 from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.inputs import Assumptions, MeasuredSubject, SharedLevel, catalog
 from inference_econ.records.files import write_text
@@ -115,13 +116,25 @@ def _without() -> Mapping[str, Any]:
 
 @contextmanager
 def left_out(row: Measurement) -> Iterator[None]:
-    """Read assumptions without the deployment of a measured server in their corrections.
+    """Read assumptions without the deployment of a measured server in their corrections and their evidence.
 
     Raises
     ------
     InputError
         If the corrections were not fitted without it.
     """
+    decode, prefill = places_of(row)
+    names = catalog.title("models", row.model), catalog.title("hardware", row.hardware)
+    beside = prefill.deployment[0] if decode.way[0] else ""
+    own = (row.engine, *names, decode.deployment[1], decode.deployment[0], beside)
+    cells = ("engine", "model", "hardware", "weights", "layout", "prefill_layout")
+    runs = evidence.counted_runs(lambda line: tuple(line[cell] for cell in cells) != own)
+    with mock.patch.object(posterior, "measured_runs", return_value=runs), _corrected_without(row):
+        yield
+
+
+@contextmanager
+def _corrected_without(row: Measurement) -> Iterator[None]:
     key, group, whole = deployment_of(row), group_of(row), catalog.assumptions
     if key not in _without():
         raise InputError(f"{row.id}: no corrections without its deployment; run 'sh run.sh refit levels'")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -98,9 +98,14 @@ def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evide
 @cache
 def measured_runs() -> Mapping[Facts, int]:
     """Measured runs by their facts [1]."""
+    return counted_runs(bool)
+
+
+def counted_runs(counts: Callable[[Mapping[str, str]], bool]) -> Mapping[Facts, int]:
+    """Measured runs of the lines of the table that count, by their facts [1]."""
     runs: Counter[Facts] = Counter()
     with catalog.measured_files()["evidence"].open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
+        for row in filter(counts, csv.DictReader(stream)):
             arrangement = row["arrangement"], row["speculates"] == "yes"
             name = bare_name(row["model"], row["weights"])
             runs[Facts(row["engine"], name, row["weights"], row["hardware"], arrangement)] += int(row["runs"])

@@ -10,20 +10,20 @@ from itertools import zip_longest
 MOST_SERIES = 6
 #: Settings that each series has of its own; the names of options, as in the address.
 OF_SERIES = ("model", "hardware", "weights", "kv", "engine")
-#: What is shown where an address says nothing: an engine that starts these weights as they are published.
-_FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8", "engine": "vllm"}
+#: What is shown where an address says nothing; everything else is as on the command line.
+_FIRST = {"model": "llama_3_70b", "hardware": "h100_sxm", "weights": "fp8"}
 #: Controls that all series share and that are empty at first.
 _EMPTY = (
     *("traffic", "ttft", "tpot", "power_budget", "price", "set", "power_cap", "carbon", "speculation", "acceptance"),
     *("simulate", "y", "speed"),
 )
-#: Values of all that series share where an address says nothing; a load is put on instances that do both.
+#: Values of all that series share where an address says nothing.
 _SHARED: Mapping[str, str] = dict.fromkeys(_EMPTY, "") | {
     "isl": "2000",
     "osl": "500",
     "request_rate": "5",
     "percentile": "p90",
-    "arrangement": "aggregated",
+    "arrangement": "",
     "chosen": "0",
 }
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+#: Speed of a user that the page opens on, if deployments reach it: several times as fast as people read [tokens/s].
+_USUAL_SPEED = 30.0
+
+
 @functools.cache
 def templates() -> Environment:
     """Templates of all HTML of the explorer, which take whatever is put in for text."""
@@ -42,15 +46,16 @@ def text(question: str, fields: Fields, answer: Answer) -> str:
 
 
 def _series(record: Mapping[str, Any], fields: Fields) -> Mapping[str, object]:
-    """A frontier as one chooses from it: its points, and the preferred one; or why nothing fits."""
+    """A frontier as one chooses from it: its points, and the speed that is shown first; or why nothing fits."""
     from inference_econ.report.metrics import AXES
 
     axis = AXES[fields.get("y", "cost")]
     points = [{**_point(point), "y": axis.factor * point[axis.field]} for point in record["points"]]
-    preferred = record["preferred"]["tokens_per_second_per_user"] if points else None
+    speeds = [point["tokens_per_second_per_user"] for point in record["points"]]
+    first = min(max(_USUAL_SPEED, min(speeds)), max(speeds)) if points else None
     price = record.get("dollars_per_accelerator_hour")
     label, reason = record["label"], record.get("reason", "")
-    return {"label": label, "reason": reason, "points": points, "preferred": preferred, "price": price}
+    return {"label": label, "reason": reason, "points": points, "first": first, "price": price}
 
 
 def _runs(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
@@ -81,6 +86,7 @@ def _point(record: Mapping[str, Any]) -> Mapping[str, object]:
             size(record["accelerators"]),
             layout_label(layout),
             amount(record["concurrency"]),
+            record["evidence"],
         ],
         "at": {
             **{name: int(layout[name]) for name in DEGREES},

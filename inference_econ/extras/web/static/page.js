@@ -10,7 +10,7 @@
  * table says of it, and what panels ask of it.
  * @typedef {{speed: number, y: number, dollars: number, low: number, high: number, cells: string[], at: object}} Point
  */
-/** @typedef {{label: string, points: Point[], preferred: number | null, price: number, reason: string}} Series */
+/** @typedef {{label: string, points: Point[], first: number | null, price: number, reason: string}} Series */
 /** @typedef {{html: string, charts: object, series: Series[], runs: {speed: number, rate: number}[]}} Answer */
 
 /** What the server refuses, with the option that caused it. */
@@ -232,8 +232,8 @@ class Frontier extends Panel {
       if (reason) this.blame(this.rows[index], new Refused(reason, null));
     const speeds = this.series.flatMap(({ points }) => points.map(({ speed }) => speed));
     [slider.min, slider.max] = [String(Math.min(...speeds)), String(Math.max(...speeds))];
-    const preferred = (this.series[this.rows.indexOf(chosen())] ?? this.series[0]).preferred;
-    if (!slider.dataset.set && preferred) slider.value = String(preferred);
+    const first = (this.series[this.rows.indexOf(chosen())] ?? this.series[0]).first;
+    if (!slider.dataset.set && first) slider.value = String(first);
     byId("status").textContent = `${this.series.length} series, ${speeds.length} deployments on the Pareto frontier.`;
     for (const view of this.views)
       view.addEventListener("click", (/** @type {Event} */ _, /** @type {any} */ item) => this.clicked(item?.datum?.datum ?? item?.datum));
