@@ -336,15 +336,18 @@ def fleet_sheet(fleet: PooledFleet, found_tokens: float | None = None) -> Sheet:
 
     Notes
     -----
-    Output tokens pay for the chips that decode, input tokens for those that read prompts: cached ones what their
-    presence adds to a prompt. Idle time is borne by whom it is of.
+    Output tokens pay for the time that decode instances are busy, input tokens for that of prefill instances: cached
+    ones what their presence adds to a prompt. Idle time is borne in the same proportion, so that a few output tokens do
+    not pay for a decode instance that waits.
     """
     pools, requests = fleet.pools, fleet.pools.requests
     reader = pools.prefill.services.service(fleet.prefill)
     if found_tokens is not None:
         requests = requests.replace(cached=found_tokens)
         reader = replace(reader, requests=reader.requests.replace(cached=found_tokens))
-    reading, decoding = fleet.accelerators
+    sides = zip((pools.prefill, pools.decode), fleet.accelerators, strict=True)
+    reading, decoding = (side.setup.dollars_per_accelerator_hour * chips for side, chips in sides)
+    reading, decoding = reading * fleet.prefill_utilization, decoding * fleet.decode_utilization
     prompts = fleet.dollars_per_hour * reading / (reading + decoding)
     fresh = reader.uncached_share
     shares = (prompts * fresh, prompts * (1.0 - fresh), fleet.dollars_per_hour - prompts)

@@ -67,7 +67,8 @@ def pins_of(settings: Settings, write: Callable[[str, object], str] = as_setting
 def space_of(settings: Settings, write: Callable[[str, object], str] = as_setting) -> Space:
     """Return which instances settings allow; see :func:`pins_of` for the rest."""
     pipeline = True if settings.pipeline is None else settings.pipeline
-    return Space(pins_of(settings, write), settings.max_instance_gpus, pipeline, settings.grid or "whole")
+    grid, largest = settings.grid or "whole", settings.max_instance_gpus
+    return Space(pins_of(settings, write), largest, pipeline, grid, bool(settings.any_group), settings.gpus)
 
 
 def requests_of(settings: Settings) -> Requests:

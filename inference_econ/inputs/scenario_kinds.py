@@ -98,6 +98,12 @@ class Settings(Spec):
     arrangement: ArrangementName | None = None
     """Of services: whether instances read prompts and decode (``together``), pools do one of both (``apart``), or the
     better of the two (``both``), which is the default."""
+    any_group: bool | None = None
+    """Of services: try disaggregated deployments that no published recipe has, too."""
+    evidence: Literal["measured", "near"] | None = None
+    """Of services: only deployments that were measured, or that are near those that were."""
+    gpus: Count | None = None
+    """Of services: GPUs of one deployment at most [1]."""
     speculate: bool | None = None
     """Of services: false where nobody may propose tokens; by default recipes of engines say who does."""
     changes: tuple[str, ...] = Field(default=(), strict=False)

@@ -191,6 +191,21 @@ def with_notes(table: Table, notes: Sequence[str]) -> Table:
     return replace(table, notes=(*notes, *table.notes))
 
 
+#: A TTFT at p90 that hardly a provider sells [s].
+_LONG_WAIT = 10.0
+
+
+def wait_notes(loads: Sequence[Loaded]) -> list[str]:
+    """Sentence on deployments whose users wait longer for the first token than providers sell; none without any."""
+    waits = [load.ttft_seconds["p90"] for load in loads]
+    rows = [str(row) for row, wait in enumerate(waits, 1) if _LONG_WAIT < wait < math.inf]
+    if not rows:
+        return []
+    which = "" if len(loads) == 1 else f" in row{'s' if len(rows) > 1 else ''} {', '.join(rows)}"
+    longest = max(wait for wait in waits if wait < math.inf)
+    return [f"The first token takes up to {longest:.0f} s (p90){which}; hardly a provider sells that: add --ttft."]
+
+
 def load_notes(load: Loaded, replicas: int, targets: Targets) -> list[str]:
     """Sentences on latencies at a load."""
     rate, played = load.requests_per_second * replicas, ", played" if load.played else ""

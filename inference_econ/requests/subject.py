@@ -76,6 +76,7 @@ def settings(
     values = {name: value for name in named if (value := getattr(request, name)) is not None}
     price = prices.of_chip(request.price, chip)
     derived = {"hardware": chip, "price": price, "changes": what_ifs(request), "acceptance": acceptance}
+    derived |= {"gpus": request.gpus}
     return inputs.Settings.model_construct(**{**values, **derived, "engine": None})
 
 
@@ -107,7 +108,7 @@ def space(request: Request) -> Space:
     """Return which instances the options of a command allow; see :func:`pins` for the errors."""
     from inference_econ.answers.settings import space_of
 
-    return replace(space_of(settings(request), as_option), any_group=request.any_group, gpus=request.gpus)
+    return space_of(settings(request), as_option)
 
 
 def engine(request: Request) -> str | tuple[str, ...] | None:

@@ -9,7 +9,7 @@ from typing import cast
 from inference_econ._types import Progress
 from inference_econ.answers.assess import Assessment, assess
 from inference_econ.answers.deployments.serving_frontier import service_frontier
-from inference_econ.answers.deployments.serving_options import RECIPE, market
+from inference_econ.answers.deployments.serving_options import RECIPE, market, with_evidence
 from inference_econ.answers.frontier import decode_frontier
 from inference_econ.answers.roofline_gap import Observation, instance_count
 from inference_econ.answers.settings import pins_of, promises_of, requests_of, setup_of, space_of, speculation_of
@@ -67,6 +67,7 @@ def frontier_of(settings: Settings, among: tuple[str, ...] = ()) -> AnyFrontier:
             ttft_seconds=promises.ttft_seconds,
             among=among,
         )
+        offered = offered if filled.evidence is None else with_evidence(offered, filled.evidence)
         return service_frontier(offered, promises)
     lengths = ("context", "contexts", "isl", "osl", "max_tokens_per_second")
     traffic = Traffic(**{name: getattr(filled, name) for name in lengths})

@@ -16,7 +16,15 @@ from inference_econ.report.headings import subject_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions.recommend import choice_label
-from inference_econ.report.service import fleet_name, kept_with, load_notes, picked, power_notes, service_title
+from inference_econ.report.service import (
+    fleet_name,
+    kept_with,
+    load_notes,
+    picked,
+    power_notes,
+    service_title,
+    wait_notes,
+)
 from inference_econ.serving import loaded
 
 #: What people call the kinds of tokens.
@@ -58,6 +66,7 @@ class PricePage(AnswerPage[Sheet]):
             *kept_with(sheet.chances(sheet.targets), sheet.targets),
             f"{choice_label(sheet)}.",
             *load_notes(sheet.load, sheet.replicas, sheet.targets),
+            *wait_notes([sheet.load]),
             *power_notes(setup, sheet.power()),
             *([] if sheet.offer is None else [offer_label(sheet.offer)]),
             *([] if api is None else [break_even(sheet, api)]),

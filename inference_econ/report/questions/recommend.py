@@ -34,6 +34,7 @@ from inference_econ.report.service import (
     service_title,
     slots_notes,
     started,
+    wait_notes,
     with_engines,
     with_notes,
     with_recipes,
@@ -142,6 +143,7 @@ def recommend_table(choices: Sequence[Deployment], targets: Targets) -> Table:
             f"The first fleet is {100 * best.load.utilization:.2g} % utilized: the {best.binding.upper()} SLO is all "
             "but that of an idle server, and a slightly longer one takes far fewer GPUs.",
         )
+    notes += wait_notes([choice.load for choice in choices])
     if played := [str(row) for row, choice in enumerate(choices, 1) if choice.load.played]:
         which = f"Row{'s' if len(played) > 1 else ''} {', '.join(played)}" if len(played) < len(choices) else "Loads"
         why.append(f"{which}: simulated request by request, as closed forms are not within 10 % there.")
@@ -307,6 +309,7 @@ class MostTrafficPage(AnswerPage[MostTraffic]):
             notes=(
                 f"The most requests for {answer.means.text}, {within}.",
                 *planned_notes(targets, kept),
+                *wait_notes([choice.load for choice in answer]),
             ),
             why=(
                 "tokens/s and $/M are of output, and $/M carries the whole bill; of xPyD (x prefill and y decode "
