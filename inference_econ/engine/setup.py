@@ -23,6 +23,7 @@ from inference_econ.errors import InputError
 from inference_econ.formulas import renting
 from inference_econ.inputs import (
     ANY_LAYOUT,
+    BYTES_PER_ELEMENT,
     Admission,
     Assumptions,
     Dealing,
@@ -269,6 +270,8 @@ class Setup:
             )
         if activations is None and "bf16" not in chip.dense_flops_per_second:
             activations = "fp16"
+        if weights is None and chip.desk:
+            weights = desk_weights(served, chip)
         precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
         # Where attention ranks idle, as in the published study, no engine is meant.
         among = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
@@ -475,6 +478,22 @@ class Setup:
         able = [np.broadcast_to(mask, plans.shape).tolist() for mask in masks]
         names = [engine.name for engine in self.engines]
         return [tuple(compress(names, (mask[row] for mask in able))) for row in range(plans.shape[0])]
+
+
+#: Number format of the files that people run on desks, and a width beyond which weights are converted [B].
+_DESK_WEIGHTS, _DESK_WIDTH = "q4_k_m", 0.9
+
+
+def desk_weights(model: ModelSpec, hardware: HardwareSpec) -> str | None:
+    """Number format of the weights on a chip for desks: q4_k_m; None, as published, where that is as narrow.
+
+    Also where no engine runs such files of the model.
+    """
+    published = Precision.of(model, None, "fp16")
+    if min(BYTES_PER_ELEMENT[dtype] for dtype in published.of_weights) <= _DESK_WIDTH:
+        return None
+    converted = Precision.of(model, _DESK_WEIGHTS, "fp16")
+    return _DESK_WEIGHTS if engines_for(model, hardware, converted) else None
 
 
 def with_usual_cache(

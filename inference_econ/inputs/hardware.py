@@ -76,6 +76,8 @@ class HardwareSpec(SourcedSpec):
     start. A chip of a family that nobody speaks of is served as others of its generation are."""
     vendor: str
     """Maker."""
+    desk: bool = False
+    """A card or computer for a desk: one device by default, with weights in a file that people run there."""
     year: int = Field(ge=2010, le=2040)
     """Launch year."""
     dense_flops_per_second: Annotated[dict[MathUnit, FlopsPerSecond], Field(min_length=1)]

@@ -578,7 +578,7 @@ def _chosen(practised: RecipeSetup, space: Space, *, apart: bool) -> tuple[int |
         return None, None
     named = _named(practice, apart=apart)
     inside = [chips for tp, dp, pp in named if (chips := tp * dp * pp) <= setup.hardware.link_domain]
-    most = max(MACHINE, node(setup.hardware), *inside)
+    most = 1 if setup.hardware.desk else max(MACHINE, node(setup.hardware), *inside)
     most = most if space.gpus is None else min(most, space.gpus)
     grouped = {dp > 1 for _, dp, _ in named}
     if practice is None or practice.proposer is None or len(grouped) != 1:
