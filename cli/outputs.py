@@ -22,6 +22,8 @@ class Output(NamedTuple):
     """Without progress bar, drawings of characters and remarks."""
     why: bool = False
     """With all that the numbers rest on below the tables."""
+    intervals: bool = False
+    """With 80 % intervals behind predicted values."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Output:
@@ -38,7 +40,8 @@ class Output(NamedTuple):
         form = _chosen_form(values["form"], as_json=values["as_json"], as_csv=values["as_csv"])
         if path is not None:
             form = _written_form(path, form)
-        return cls(form or "table", path, values.get("plot"), quiet, values.get("why", False))
+        shown = values.get("why", False), values.get("intervals", False)
+        return cls(form or "table", path, values.get("plot"), quiet, *shown)
 
 
 #: Forms of results, by how names of files end; text may be of any form.

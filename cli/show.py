@@ -96,6 +96,11 @@ def _numbers(record: object) -> Iterator[str]:
 
 def _made(page: report.page.Page, output: Output, question: Mapping[str, object]) -> tuple[str, str]:
     """The text of an answer, and what is printed beside a file of it."""
+    with report.fields.intervals_shown(output.intervals):
+        return _text_of(page, output, question)
+
+
+def _text_of(page: report.page.Page, output: Output, question: Mapping[str, object]) -> tuple[str, str]:
     beside = ""
     if output.form == "json":
         record = page.record()

@@ -9,7 +9,9 @@ headings differ.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -130,8 +132,42 @@ def column(records: Sequence[Record], named: Column, kind: str = "") -> tuple[st
         if name not in record or (percentile and percentile not in record[name]):
             cells.append("-" if name in record else "")
         else:
-            cells.append(shown.text(record[name][percentile] if percentile else record[name]))
+            cells.append(shown.text(_part(record[name], percentile)) + _interval(record, name, percentile, shown))
     return shown.head(percentile), cells
+
+
+#: Whether tables show 80 % intervals beside what is predicted.
+_INTERVALS: ContextVar[bool] = ContextVar("intervals", default=False)
+
+
+@contextmanager
+def intervals_shown(shown: bool) -> Iterator[None]:
+    """Have tables show 80 % intervals behind predicted values, for a block."""
+    token = _INTERVALS.set(shown)
+    try:
+        yield
+    finally:
+        _INTERVALS.reset(token)
+
+
+def shows_intervals() -> bool:
+    """Return whether tables show 80 % intervals."""
+    return _INTERVALS.get()
+
+
+def _part(value: Any, percentile: str) -> Any:
+    return value[percentile] if percentile else value
+
+
+def _interval(record: Record, name: str, percentile: str, shown: Field) -> str:
+    """Ends of the 80 % interval of a value in parentheses; empty where they are not shown, or nobody knows them."""
+    if not shows_intervals() or f"{name}_low" not in record:
+        return ""
+    ends = [_part(record[f"{name}_{end}"], percentile) for end in ("low", "high") if record[f"{name}_{end}"]]
+    if not ends or ends[0] is None:
+        return ""
+    known = [shown.text(end) for end in ends if end is not None]
+    return f" ({known[0]} to {known[1]})" if len(known) == 2 else f" (from {known[0]})"
 
 
 def view(

@@ -24,7 +24,7 @@ from inference_econ.answers.deployments.serving_options import (
     market,
 )
 from inference_econ.answers.simplest import LEVELS, SIMPLER, frontier_points, simplest
-from inference_econ.answers.slo import Likely, Targets, check_mean, kept_states, likely_ends, why_none_is_kept
+from inference_econ.answers.slo import Likely, Targets, check_mean, kept_states, why_none_is_kept
 from inference_econ.engine import (
     NO_EVIDENCE,
     Evidence,
@@ -43,6 +43,7 @@ from inference_econ.inputs import DEFAULT_ISL, DEFAULT_OSL, HardwareSpec, ModelS
 from inference_econ.inputs.catalog import Name
 from inference_econ.records.deviations import SERVED, calibration_record
 from inference_econ.records.facts import HEAD, bound, facts
+from inference_econ.records.plain import finite_or_none
 from inference_econ.records.sources import UsedSource, power_sources, priced_sources, source_records
 from inference_econ.search import Choosable, Metric, Saving
 
@@ -53,6 +54,8 @@ _HALVINGS = 20
 #: Lengths that are asked where nobody says others.
 _USUAL = Traffic(DEFAULT_ISL, DEFAULT_OSL)
 Mask = npt.NDArray[np.bool_]
+#: Columns that are in proportion to the cost of a token.
+_COSTS = ("dollars_per_million_output_tokens", "dollars_per_million_tokens")
 
 
 class _Place(NamedTuple):
@@ -335,7 +338,7 @@ class _SpeedCosts(_ServiceStates):
         """The least cost of a speed, between batches that were calculated as well, and where it probably is.
 
         Between two batches of a layout cost is a power of speed; between layouts nothing is interpolated. The ends of
-        its interval are those of :func:`inference_econ.answers.slo.likely_ends`.
+        its interval are those of the cost at that speed, see :func:`inference_econ.answers.slo.likely_ends`.
 
         Parameters
         ----------
@@ -351,16 +354,36 @@ class _SpeedCosts(_ServiceStates):
         if least is None:
             return None
         dollars, instances = least
-        low, high = likely_ends(self._least, tokens_per_second, instances) or (None, None)
+        low, high = (finite_or_none(float(end[0])) for end in self._ends(np.array([tokens_per_second]), instances))
         return Likely(dollars, low, high, instances)
 
-    def dollars_at(self, tokens_per_second: npt.ArrayLike) -> Array:
+    def _ends(self, tokens_per_second: Array, instances: Instances) -> tuple[Array, Array]:
+        """Ends of the 80 % interval of the least cost of some speeds, by the errors of some instances, shape (n,).
+
+        NaN where nobody knows them, infinite where nothing is as fast. See
+        :func:`inference_econ.answers.slo.likely_ends`; errors of measured layouts are taken to be the same.
+        """
+        around = [bounds.around(instances, quantity) for quantity in ("tpot", "throughput")]
+        tpot, rate = around
+        if tpot is None or rate is None:
+            unknown = np.full(tokens_per_second.shape, np.nan)
+            return unknown, unknown
+        low = self.dollars_at(tokens_per_second * tpot.low) / rate.high
+        high = self.dollars_at(tokens_per_second * tpot.high) / rate.low
+        if not any(instances.measured):
+            beside = self.dollars_at(tokens_per_second * tpot.high, measured=True) / rate.low
+            high = np.where(np.isfinite(beside), np.maximum(high, beside), high)
+        return low, high
+
+    def dollars_at(self, tokens_per_second: npt.ArrayLike, *, measured: bool = False) -> Array:
         """The least costs of many speeds, each as :meth:`at_speed` has it.
 
         Parameters
         ----------
         tokens_per_second : array_like, shape (...)
             Of a user [tokens/s].
+        measured : bool
+            Of layouts alone that some measured server had.
 
         Returns
         -------
@@ -372,12 +395,16 @@ class _SpeedCosts(_ServiceStates):
         for candidate in self.candidates:
             curves = 1.0 / candidate.metrics.tpot_seconds, candidate.kept_dollars(self.promises)
             for level in np.unique(candidate.complexity).tolist():
-                rows = candidate.complexity == level
+                rows = (candidate.complexity == level) & (candidate.measured_rows | (not measured))
+                if not rows.any():
+                    continue
                 costs = pareto.least_at(*(values[rows] for values in curves), speeds)
                 np.minimum(least[..., level], costs, out=least[..., level])
         # The least complex that costs hardly more than the cheapest.
         near = least <= (1.0 + SIMPLER) * least.min(axis=-1, keepdims=True)
         best = np.take_along_axis(least, near.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+        if measured:
+            return best
         # What is on the frontier beats what is slower and dearer, by however little.
         whole = np.append(self.dollars, np.inf)[np.searchsorted(self.tokens_per_second, speeds)]
         return np.asarray(np.minimum(best, whole))
@@ -609,14 +636,21 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
         """Ends of one point, by all points of its candidate."""
         number = int(self.which[index])
         at = np.flatnonzero(self.which == number)
-        instances = self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
-        return bounds.ends(instances, bounds.FULL)
+        return bounds.ends(self._instances(number, self.rows[at], self.states[at], self.concurrency[at]), bounds.FULL)
 
     def ends_each(self) -> list[bounds.Ends]:
-        """Ends of every point."""
-        _, first, candidates = np.unique(self.which, return_index=True, return_inverse=True)
-        ends = [self.ends_at(index) for index in first.tolist()]
-        return [ends[number] for number in candidates.tolist()]
+        """Ends of every point; those of costs are of the least cost at its speed."""
+        every: list[bounds.Ends] = [{} for _ in range(len(self))]
+        dollars = self.dollars
+        for number in self.shown:
+            at = np.flatnonzero(self.which == number)
+            instances = self._instances(number, self.rows[at], self.states[at], self.concurrency[at])
+            ends = bounds.ends(instances, bounds.FULL)
+            low, high = (end / dollars[at] for end in self._ends(self.tokens_per_second[at], instances))
+            for place, *of_cost in zip(at.tolist(), low.tolist(), high.tolist(), strict=True):
+                factors = tuple(finite_or_none(end) for end in of_cost)
+                every[place] = ends | dict.fromkeys(_COSTS, factors)
+        return every
 
 
 @overload

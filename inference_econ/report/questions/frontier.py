@@ -19,7 +19,7 @@ from inference_econ.records.texts import PART_NAMES, amount, assumptions_label, 
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import expected_in_flight, parts_of_pools, refuse_chain
-from inference_econ.report.fields import Column, column, view
+from inference_econ.report.fields import Column, column, shows_intervals, view
 from inference_econ.report.headings import frontiers_title, subject_label
 from inference_econ.report.metrics import AXES
 from inference_econ.report.notes import doubts, grounds, saving_note, scale_notes, setup_warnings, unit_notes
@@ -137,6 +137,9 @@ def frontier_table(front: AnyFront, y: Metric = "cost") -> Table:
     shown = sorted(nearest | {best})
     points: Sequence[Any] = front.points(shown)
     records, subjects = [point.record() for point in points], front.subjects(points)
+    if isinstance(front, ServiceFrontier) and shows_intervals():
+        bounded = [record for record, _ in front.bounded_points()]
+        records = [bounded[index] for index in shown]
     head, cells = column(records, "tokens_per_second_per_user")
     first: list[Column] = [(head, [f"{cell}{' *' * (row == best)}" for row, cell in zip(shown, cells, strict=True)])]
     first.append("dollars_per_million_output_tokens")
