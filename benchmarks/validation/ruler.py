@@ -24,7 +24,7 @@ from unittest import mock
 from benchmarks.validation import cost_tables, costs
 from benchmarks.validation.costs import Combination, CostPoint, Itself, Market
 from data.levels.judged import deployment_of
-from inference_econ.engine import evidence, posterior
+from inference_econ.engine import evidence
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.extras.servers.accuracy import layout_of
 from inference_econ.extras.servers.levels import group_of, places_of
@@ -128,8 +128,8 @@ def left_out(row: Measurement) -> Iterator[None]:
     beside = prefill.deployment[0] if decode.way[0] else ""
     own = (row.engine, *names, decode.deployment[1], decode.deployment[0], beside)
     cells = ("engine", "model", "hardware", "weights", "layout", "prefill_layout")
-    runs = evidence.counted_runs(lambda line: tuple(line[cell] for cell in cells) != own)
-    with mock.patch.object(posterior, "measured_runs", return_value=runs), _corrected_without(row):
+    lines = [line for line in evidence.runs().lines if tuple(line[cell] for cell in cells) != own]
+    with mock.patch.object(evidence, "runs", return_value=evidence.Runs(lines)), _corrected_without(row):
         yield
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
 from inference_econ.engine.layouts.plans import has_experts
+from inference_econ.engine.measured_corrections import KnownLayouts
 from inference_econ.engine.setup import Setup
 from inference_econ.inputs import HardwareSpec, ModelSpec, Precision, catalog
 
@@ -88,25 +90,49 @@ def evidence_of(setup: Setup, *, disaggregated: bool, speculates: bool) -> Evide
     arrangement = "disaggregated" if disaggregated else "aggregated", speculates
     engine = setup.engines[0].name if len(setup.engines) == 1 else ""
     facts = Facts.of(engine, setup.model, setup.precision, setup.hardware, arrangement)
-    every = measured_runs()
+    every = runs().by_facts
     if facts in every:
         return Evidence("measured", every[facts])
-    near = sum(runs for other, runs in every.items() if sum(map(str.__ne__, map(str, facts), map(str, other))) == 1)
+    near = sum(count for other, count in every.items() if sum(map(str.__ne__, map(str, facts), map(str, other))) == 1)
     return Evidence("near", near) if near else NO_EVIDENCE
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Measured runs of all shipped servers."""
+
+    lines: Sequence[Mapping[str, str]]
+    """Of the table."""
+
+    @cached_property
+    def by_facts(self) -> Mapping[Facts, int]:
+        """Runs by their facts [1]."""
+        counts: Counter[Facts] = Counter()
+        for line in self.lines:
+            arrangement = line["arrangement"], line["speculates"] == "yes"
+            name = bare_name(line["model"], line["weights"])
+            counts[Facts(line["engine"], name, line["weights"], line["hardware"], arrangement)] += int(line["runs"])
+        return counts
+
+    def engines(self, model: str, hardware: str) -> frozenset[str]:
+        """The engines that were measured with a model on a GPU."""
+        return frozenset(facts.engine for facts in self.by_facts if (facts.model, facts.hardware) == (model, hardware))
+
+    def layouts(self, model: str, hardware: str) -> KnownLayouts:
+        """The layouts that were measured of a model on a GPU."""
+        alike = [line for line in self.lines if line["hardware"] == hardware and _is_of(line, model)]
+        apart = [line for line in alike if line["arrangement"] == "disaggregated"]
+        together = frozenset(line["layout"] for line in alike if line not in apart)
+        decode, prefill = (frozenset(line[name] for line in apart) for name in ("layout", "prefill_layout"))
+        return KnownLayouts(together, decode, prefill)
+
+
+def _is_of(line: Mapping[str, str], model: str) -> bool:
+    return bare_name(line["model"], line["weights"]) == model
+
+
 @cache
-def measured_runs() -> Mapping[Facts, int]:
-    """Measured runs by their facts [1]."""
-    return counted_runs(bool)
-
-
-def counted_runs(counts: Callable[[Mapping[str, str]], bool]) -> Mapping[Facts, int]:
-    """Measured runs of the lines of the table that count, by their facts [1]."""
-    runs: Counter[Facts] = Counter()
+def runs() -> Runs:
+    """The measured runs that come with the package."""
     with catalog.measured_files()["evidence"].open(encoding="utf-8", newline="") as stream:
-        for row in filter(counts, csv.DictReader(stream)):
-            arrangement = row["arrangement"], row["speculates"] == "yes"
-            name = bare_name(row["model"], row["weights"])
-            runs[Facts(row["engine"], name, row["weights"], row["hardware"], arrangement)] += int(row["runs"])
-    return runs
+        return Runs(tuple(csv.DictReader(stream)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,15 @@ from inference_econ.inputs import (
 
 if TYPE_CHECKING:
     from inference_econ._types import Array
+
+
+class KnownLayouts(NamedTuple):
+    """Layouts that measured servers of a model on a GPU had under any engine, without expert ranks."""
+
+    aggregated: frozenset[str]
+    decode: frozenset[str]
+    """Of disaggregated servers."""
+    prefill: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,10 @@ class SetupLevels:
     pull : (float, float)
         ln of the factors on decode and prefill steps that pull an engine that was not measured for the model on the
         GPU towards the others, see :mod:`inference_econ.engine.posterior` [1].
+    known : KnownLayouts or None
+        Layouts that were measured of the model on the GPU, under any engine; None where that does not count.
+    unknown : float
+        ln of the factor on steps of all other layouts [1].
     """
 
     engine: str
@@ -65,6 +78,8 @@ class SetupLevels:
     apart: bool = False
     speculates: bool = False
     pull: tuple[float, float] = (0.0, 0.0)
+    known: KnownLayouts | None = None
+    unknown: float = 0.0
 
     @classmethod
     def of(
@@ -156,20 +171,33 @@ class SetupLevels:
         widest, beside = self._way or self.widest, 0.0 if prefill else self._beside
         log = 0.0 if widest is None else widest.prefill if prefill else widest.decode
         factor: Array | float = math.exp(log + beside + self.pull[prefill])
-        if not self._deployments:
-            return factor
         groups = attention_groups(plans, layout)
-        for level in self._deployments:
-            degrees = key_degrees(level.layout)
+
+        def is_of(key: str) -> Array:
+            degrees = key_degrees(key)
             same = (plans.attention_ranks == degrees["tp"]) & (plans.pp == degrees["pp"])
+            return np.asarray(same & (groups == degrees["dp"]))
+
+        if self.unknown and self.known is not None:
+            apart = self.known.prefill if prefill else self.known.decode
+            known = [is_of(key) for key in (apart if self.apart else self.known.aggregated)]
+            factor = np.where(np.logical_or.reduce(known) if known else False, factor, factor * math.exp(self.unknown))
+        for level in self._deployments:
             of_setup = math.exp(beside + (level.prefill if prefill else level.decode))
-            factor = np.where(same & (groups == degrees["dp"]), of_setup, factor)
+            factor = np.where(is_of(level.layout), of_setup, factor)
         return factor
 
     def takes_as(self, other: SetupLevels) -> bool:
         """Return whether every step takes as long as under the levels of another way of serving the same setup."""
-        mine, others = ((it._way or it.widest, it._deployments, it.pull) for it in (self, other))
+        mine, others = ((it._way or it.widest, it._deployments, it.pull, it._known) for it in (self, other))
         return mine == others
+
+    @property
+    def _known(self) -> frozenset[str] | None:
+        """Measured layouts of instances that decode, of this way of serving; None where they do not count."""
+        if self.known is None or not self.unknown:
+            return None
+        return self.known.decode if self.apart else self.known.aggregated
 
     def served(self, *, apart: bool = False, speculates: bool = False) -> SetupLevels:
         """Return the levels for instances that only read prompts or only decode, or that speculate."""

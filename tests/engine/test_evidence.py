@@ -12,7 +12,7 @@ import inference_econ as ie
 from data.evidence import COLUMNS, FILE, counted, usable
 from inference_econ.answers.deployments.serving_options import recipes_to_try
 from inference_econ.engine import Plans, Setup, evidence_of
-from inference_econ.engine.evidence import Facts, bare_name, measured_runs
+from inference_econ.engine.evidence import Facts, bare_name, runs
 from inference_econ.engine.open_choices import for_engine
 from inference_econ.engine.posterior import PULL, opinions_of
 from inference_econ.engine.step import step_seconds
@@ -44,8 +44,8 @@ def test_evidence(model: str, chip: str, engine: str, weights: str | None, apart
 
 
 def test_near_is_all_but_one_fact() -> None:
-    facts, runs = next(iter(measured_runs().items()))
-    assert runs > 0
+    facts, count = next(iter(runs().by_facts.items()))
+    assert count > 0
     assert facts == Facts(*facts)
     assert bare_name("Kimi K2 NVFP4", "nvfp4") == "Kimi K2"
     assert bare_name("Llama 3.1 70B", "fp8") == "Llama 3.1 70B"
