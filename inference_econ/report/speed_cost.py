@@ -14,7 +14,7 @@ from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
 from inference_econ.engine import Setup, bounds
 from inference_econ.engine.bounds import Factors
 from inference_econ.errors import InputError
-from inference_econ.formulas import money
+from inference_econ.formulas import money, pareto
 from inference_econ.records.texts import ENGINE_NAMES, amount
 from inference_econ.report.charts.plot import Band, Plot, PlotSeries
 from inference_econ.report.error_notes import assumptions_label
@@ -72,12 +72,17 @@ def _edge(x: Array, y: Array, *, cost: bool) -> tuple[list[float], list[float]]:
 
 
 def around_line(x: Sequence[float], y: Sequence[float], ends: bounds.Factors) -> Band | None:
-    """A band above and below a line; None where nobody knows the errors."""
+    """A band above and below a line; None where nobody knows the errors.
+
+    Where the upper end is open (NaN), the band reaches the highest point of it or of the line.
+    """
     low, high = ends
     if low is None or high is None:
         return None
     at = np.asarray(y)
-    return Band(x, (at * low).tolist(), x, (at * high).tolist())
+    top = at * high
+    highest = max(float(np.nanmax(top)), float(at.max()))
+    return Band(x, (at * low).tolist(), x, np.where(np.isnan(top), highest, top).tolist())
 
 
 #: A frontier of services, or of decode steps alone.
@@ -91,32 +96,37 @@ def field_of(y: Metric) -> Field:
 
 def curve_line(
     label: str,
-    axes: tuple[Array, Array],
-    factors: bounds.Ends | None,
+    front: AnyFront,
     details: Mapping[str, Sequence[float | str]] | None = None,
     y: Metric = "cost",
+    *,
+    band: bool = True,
 ) -> PlotSeries:
-    """Points that nothing beats as a line, and where measured values lie, unless factors are left out.
+    """Points that nothing beats as a line, and where measured values lie, unless the band is left out.
+
+    Of services the band of a cost is that of the cost at the same speed; other bands move speed and values.
 
     Parameters
     ----------
     label : str
         Of the line.
-    axes : tuple of ndarray, shape (n,) each
-        Speeds of a user [tokens/s], and what is held against them in base units.
-    factors : mapping or None
-        From :func:`inference_econ.engine.bounds.ends` [1].
+    front : Frontier or ServiceFrontier
+        The points.
     details : mapping of str to sequence, optional
         What else is said of each point.
     y : str
         What is held against speed.
+    band : bool
+        Whether to show where measured values lie.
     """
     shown = AXES[y]
-    speed, values = axes[0], axes[1] * shown.factor
-    band = None
-    if factors is not None and shown.field in factors:
-        band = around_curve(speed, values, factors, shown.field, cost=shown.good == "low")
-    return PlotSeries(label, speed.tolist(), values.tolist(), band=band, details=details or {})
+    speed, values, around = front.tokens_per_second, front.metric(y) * shown.factor, None
+    factors = front.ends() if band else {}
+    if shown.field in factors and isinstance(front, ServiceFrontier) and shown.dollars:
+        around = around_line(speed.tolist(), values.tolist(), factors[shown.field])
+    elif shown.field in factors:
+        around = around_curve(speed, values, factors, shown.field, cost=shown.good == "low")
+    return PlotSeries(label, speed.tolist(), values.tolist(), band=around, details=details or {})
 
 
 def speed_cost_chart(title: str, lines: Sequence[PlotSeries], setups: Sequence[Setup], y: Metric = "cost") -> Plot:
@@ -182,7 +192,10 @@ class SimilarServer(NamedTuple):
 
 
 def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries]:
-    """Measured servers like those of some frontiers, by the labels of their lines: points for each engine and line."""
+    """The best measured servers like those of some frontiers, by the labels of their lines: points for each engine.
+
+    Servers of which another one is both faster and cheaper are left out: a frontier says nothing of them.
+    """
     like: list[tuple[str, AnyFront, list[SimilarServer]]] = []
     for label, front in fronts.items():
         # Measured servers without speculation and caches are drawn: lengths of requests of frontiers like them.
@@ -193,7 +206,10 @@ def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries
         elif front.traffic is not None and front.speculation is None:
             lengths = front.traffic.isl, front.traffic.osl
         if None not in lengths:
-            like.append((label, front, named(_SIMILAR_SERVERS)(front.setup, *lengths)))
+            servers = named(_SIMILAR_SERVERS)(front.setup, *lengths)
+            seconds = [1.0 / server.tokens_per_second_per_user for server in servers]
+            chips = [1.0 / server.tokens_per_second_per_accelerator for server in servers]
+            like.append((label, front, [servers[index] for index in pareto.undominated(seconds, chips)]))
     files: dict[str, dict[str, None]] = {}
     for server in (server for _, _, servers in like for server in servers):
         files.setdefault(server.engine, {})[server.dataset] = None
@@ -201,7 +217,8 @@ def measured_lines(fronts: Mapping[str, AnyFront], y: Metric) -> list[PlotSeries
     # Decode steps are not billed for prefill, and servers are.
     counted = "" if any(isinstance(front, ServiceFrontier) for front in fronts.values()) else ", with prefill"
     for engine, datasets in files.items():
-        name = f"measured: {ENGINE_NAMES.get(engine, engine) or 'engine not recorded'} ({', '.join(datasets)}){counted}"
+        shown = ENGINE_NAMES.get(engine, engine) or "engine not recorded"
+        name = f"best measured: {shown} ({', '.join(datasets)}){counted}"
         for label, front, servers in like:
             chosen = [server for server in servers if server.engine == engine]
             speeds = [server.tokens_per_second_per_user for server in chosen]

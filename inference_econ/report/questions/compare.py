@@ -180,9 +180,8 @@ def comparison_chart(result: Comparison, y: Metric = "cost") -> Plot:
     }
     shown = len(fronts) <= _BANDS
     lines = [
-        speed_cost.curve_line(label, axes, front.ends() if shown else None, frontier.point_details(front), y)
+        speed_cost.curve_line(label, front, frontier.point_details(front), y, band=shown)
         for label, front in fronts.items()
-        for axes in [(front.tokens_per_second, front.metric(y))]
     ]
     lines += speed_cost.measured_lines(fronts if shown and y == "cost" else {}, y)
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())

@@ -194,7 +194,7 @@ def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
     best, factor, details = front.preferred_index(), AXES[y].factor, point_details(front)
     speed, metric, services = front.tokens_per_second, front.metric(y), isinstance(front, ServiceFrontier)
     name = f"Pareto frontier of {'services' if services else 'decode steps'}"
-    line = speed_cost.curve_line(name, (speed, metric), front.ends(), details, y)
+    line = speed_cost.curve_line(name, front, details, y)
     preferred = PlotSeries("largest speed³ / cost", [float(speed[best])], [float(metric[best] * factor)], points=True)
     shown: Sequence[Any] = front.points()
     apart = [index for index, point in enumerate(shown) if "prefill" in point.layout]
