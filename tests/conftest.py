@@ -99,7 +99,14 @@ def _shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 #: Folders whose tests are about options, forms and files: the number of simulated requests does not matter to them.
-_SHORT_RUNS = ("tests/cli", "tests/extras/web", "tests/report", "tests/package/test_python.py")
+_SHORT_RUNS = (
+    "tests/answers",
+    "tests/cli",
+    "tests/extras/fleets",
+    "tests/extras/web",
+    "tests/report",
+    "tests/package/test_python.py",
+)
 
 
 @contextmanager
