@@ -15,6 +15,13 @@ def by_identity(function: Callable[[*Arguments], T]) -> Callable[[*Arguments], T
     """Keep the last results of a function; the same objects give the same result.
 
     Unlike :func:`functools.lru_cache` it needs no hash of its arguments, which specs with mappings do not have.
+
+    Examples
+    --------
+    >>> lengths, calls = {"a": 1}, []
+    >>> counted = by_identity(lambda given: calls.append(given) or len(given))
+    >>> counted(lengths), counted(lengths), len(calls)
+    (1, 1, 1)
     """
     known: dict[tuple[int, ...], tuple[tuple[*Arguments], T]] = {}
 

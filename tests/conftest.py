@@ -134,11 +134,18 @@ def _short_runs_in_some_folders(request: pytest.FixtureRequest) -> Iterator[None
         yield
 
 
+@cache
+def _start() -> Callable[[], None]:
+    """The function of the entry point; looking through all installed packages takes a tenth of a command."""
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="inference-econ")
+    start: Callable[[], None] = entry.load()
+    return start
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     """Runs ``inference-econ`` with some arguments in an empty folder."""
-    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="inference-econ")
-    start = entry.load()
+    start = _start()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "118")
     monkeypatch.setenv("LINES", "40")

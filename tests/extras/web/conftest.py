@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from starlette.testclient import TestClient
@@ -12,11 +12,14 @@ from starlette.testclient import TestClient
 from inference_econ.extras.web import WorkerLimits, application, workers
 
 
-class _Worker:
+class _Worker(workers._Worker):
     """Answers in this process, which shares its simulations; what goes in and comes out is copied as by a pipe."""
 
-    def ask(self, *asked: object) -> object:
-        work, arguments = pickle.loads(pickle.dumps(asked))
+    def __init__(self) -> None:
+        pass
+
+    def ask(self, work: Callable[..., object], arguments: Sequence[object]) -> object:
+        work, arguments = pickle.loads(pickle.dumps((work, arguments)))
         try:
             return pickle.loads(pickle.dumps(work(*arguments)))
         except Exception as error:
