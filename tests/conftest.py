@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from xdist.scheduler import LoadFileScheduling
 from inference_econ.inputs import catalog
 from inference_econ.serving import analytical_validity
 from inference_econ.serving.simulation import simulator
+from tests import shared_runs
 from tests.commands import Command, Outcome
 from tests.reading import fixture_rows, tables
 
@@ -83,30 +86,66 @@ def _shared_catalog() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests share simulations, a fifth of which several of them ask for; those of the event loop itself do not."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "simulations"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("simulate", "simulate_apart"):
+            patch.setattr(simulator, name, shared_runs.shared(getattr(simulator, name), folder))
+        yield
+
+
 #: Folders whose tests are about options, forms and files: the number of simulated requests does not matter to them.
-_SHORT_RUNS = ("tests/cli", "tests/report", "tests/package/test_python.py")
+_SHORT_RUNS = (
+    "tests/answers",
+    "tests/cli",
+    "tests/extras/fleets",
+    "tests/extras/web",
+    "tests/report",
+    "tests/package/test_python.py",
+)
+
+
+@contextmanager
+def _shortened() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, number in {"_REQUESTS": 600, "_PER_FLIGHT": 1, "_MOST_REQUESTS": 2_400}.items():
+            patch.setattr(analytical_validity, name, number)
+        for name, number in {"_LEAST": 1_200, "_PER_SLOT": 2, "_MOST": 8_000}.items():
+            patch.setattr(simulator, name, number)
+        yield
 
 
 @pytest.fixture
-def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_runs() -> Iterator[None]:
     """Simulate a fifth of the requests."""
-    for name, number in {"_REQUESTS": 600, "_PER_FLIGHT": 1, "_MOST_REQUESTS": 2_400}.items():
-        monkeypatch.setattr(analytical_validity, name, number)
-    for name, number in {"_LEAST": 1_200, "_PER_SLOT": 2, "_MOST": 8_000}.items():
-        monkeypatch.setattr(simulator, name, number)
+    with _shortened():
+        yield
 
 
-@pytest.fixture(autouse=True)
-def _short_runs_in_some_folders(request: pytest.FixtureRequest) -> None:
-    if request.node.nodeid.startswith(_SHORT_RUNS) and "test_bounded" not in request.node.nodeid:
-        request.getfixturevalue("short_runs")
+@pytest.fixture(autouse=True, scope="module")
+def _short_runs_in_some_folders(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The same for answers that the tests of a file share."""
+    short = request.node.nodeid.startswith(_SHORT_RUNS) and "test_bounded" not in request.node.nodeid
+    with _shortened() if short else nullcontext():
+        yield
+
+
+@cache
+def _start() -> Callable[[], None]:
+    """The function of the entry point; looking through all installed packages takes a tenth of a command."""
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="inference-econ")
+    start: Callable[[], None] = entry.load()
+    return start
 
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     """Runs ``inference-econ`` with some arguments in an empty folder."""
-    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="inference-econ")
-    start = entry.load()
+    start = _start()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "118")
     monkeypatch.setenv("LINES", "40")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inference_econ._by_identity import by_identity
 from inference_econ._types import Array
 from inference_econ.engine.operators.table import Collective
 from inference_econ.errors import InputError
@@ -58,8 +59,9 @@ class Network:
     peers: float | None = None
     hop: float = 0.0
 
-    @classmethod
-    def of(cls, hardware: HardwareSpec, assumed: NetworkAssumptions) -> Network:
+    @staticmethod
+    @by_identity
+    def of(hardware: HardwareSpec, assumed: NetworkAssumptions) -> Network:
         """The network of a chip under some assumptions."""
         model, share = assumed.collectives, assumed.link_efficiency
         link, nic = hardware.link_bytes_per_second_one_way, hardware.nic_bytes_per_second_one_way
@@ -74,7 +76,7 @@ class Network:
             # Chips of a domain have the network, too.
             inside = max(inside, between)
         slower = assumed.latency_factor
-        return cls(
+        return Network(
             model,
             [] if tree is None else _protocols(tree, slower),
             [] if tree is None else _exchange_protocols(tree, slower),
@@ -100,6 +102,9 @@ def collective_seconds(network: Network, collective: Collective, tokens: Array) 
     """Time of one collective of the table [s]; the sum of :func:`collective_parts`."""
     model = network.model
     if isinstance(model, NcclTree):
+        if np.less_equal(collective.ranks, 1.0).all():
+            shapes = map(np.shape, (collective.ranks, collective.domains, collective.bytes_per_token, tokens))
+            return np.zeros(np.broadcast_shapes(*shapes))
         seconds = nccl.nccl_seconds(*_sent(network, model, collective, tokens))
         return seconds + np.where(collective.ranks > 1.0, network.overhead, 0.0) if network.overhead else seconds
     time = collective_parts(network, collective, tokens)

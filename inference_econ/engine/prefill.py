@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from inference_econ._by_identity import by_identity
 from inference_econ._types import Array, Indices
 from inference_econ.engine.cache import index_key_bytes
 from inference_econ.engine.collectives import Network, collective_seconds
@@ -18,7 +19,7 @@ from inference_econ.engine.operators.table import Collective
 from inference_econ.engine.operators.work import Work
 from inference_econ.engine.setup import Setup
 from inference_econ.engine.step import host_seconds, overhead_seconds, step_seconds, takes_turns
-from inference_econ.inputs import BYTES_PER_ELEMENT
+from inference_econ.inputs import BYTES_PER_ELEMENT, Assumptions
 
 Number = TypeVar("Number", float, Array)
 #: Tokens of a step that nothing limits [tokens].
@@ -141,7 +142,12 @@ def over_operators(setup: Setup, plans: Plans) -> Array | float:
 
 def unhindered(setup: Setup) -> Setup:
     """Return the setup with a host that launches kernels in no time."""
-    return replace(setup, assumptions=setup.assumptions.changed({"host.launch": 0.0}))
+    return replace(setup, assumptions=_without_launches(setup.assumptions))
+
+
+@by_identity
+def _without_launches(assumptions: Assumptions) -> Assumptions:
+    return assumptions.changed({"host.launch": 0.0})
 
 
 def _gathering(setup: Setup, plans: Plans, tokens: float) -> Array:

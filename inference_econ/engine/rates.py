@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
 
+from inference_econ._by_identity import by_identity
 from inference_econ._types import Array
 from inference_econ.engine import memory
 from inference_econ.engine.operators.table import Operator, OperatorKind, Rates
@@ -38,6 +39,8 @@ class ChipRates:
     hardware: HardwareSpec
     precision: Precision
     assumptions: Assumptions
+    _units: dict[tuple[str, OperatorKind], str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _rates: dict[tuple[str, OperatorKind], float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def peaks(self) -> Mapping[str, float]:
@@ -46,6 +49,12 @@ class ChipRates:
 
     def unit(self, dtype: str, kind: OperatorKind = "dense") -> str:
         """The maths unit that products with weights of ``dtype`` run on, or scores beside such weights."""
+        unit = self._units.get((dtype, kind))
+        if unit is None:
+            unit = self._units[dtype, kind] = self._unit(dtype, kind)
+        return unit
+
+    def _unit(self, dtype: str, kind: OperatorKind) -> str:
         peaks, follows, activations = self.peaks, self.assumptions.chip.math_unit_follows, self.precision.activations
         if follows == "fastest":
             units = (*math_units(dtype, peaks), *math_units(activations, peaks))
@@ -73,6 +82,12 @@ class ChipRates:
 
     def flops_per_second(self, dtype: str, kind: OperatorKind = "dense") -> float:
         """Sustained arithmetic rate of a kind of operator for weights of ``dtype`` [FLOP/s]."""
+        rate = self._rates.get((dtype, kind))
+        if rate is None:
+            rate = self._rates[dtype, kind] = self._flops_per_second(dtype, kind)
+        return rate
+
+    def _flops_per_second(self, dtype: str, kind: OperatorKind) -> float:
         assumed, kernel = self.assumptions, self.kernel(dtype, kind)
         if kernel is not None:
             share = min(kernel.math_efficiency * self._kernel_efficiency(kind), 1.0)
@@ -176,3 +191,7 @@ class ChipRates:
         assumed = self.assumptions
         latent_launch = assumed.attention.latent_graph_launch if operator.attention == "latent" else None
         return self.kernels(operator, work) * (assumed.host.graph_launch if latent_launch is None else latent_launch)
+
+
+#: The rates of a chip, in some formats, under some assumptions.
+chip_rates = by_identity(ChipRates)

@@ -18,7 +18,7 @@ from inference_econ.engine.memory import Memory
 from inference_econ.engine.operators.mixture import Contexts, mixed_work
 from inference_econ.engine.operators.work import Work, decode_work
 from inference_econ.engine.pricing import hour_price, no_price
-from inference_econ.engine.rates import ChipRates
+from inference_econ.engine.rates import ChipRates, chip_rates
 from inference_econ.errors import InputError
 from inference_econ.formulas import renting
 from inference_econ.inputs import (
@@ -417,7 +417,7 @@ class Setup:
     @property
     def rates(self) -> ChipRates:
         """Sustained rates of the kernels of the chip."""
-        return ChipRates(self.hardware, self.precision, self.assumptions)
+        return chip_rates(self.hardware, self.precision, self.assumptions)
 
     @property
     def peaks(self) -> Mapping[str, float]:

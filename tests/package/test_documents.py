@@ -21,13 +21,13 @@ DOCS = transcripts.ROOT / "docs"
 DOCUMENTS = [path for path in transcripts.documents() if path.is_relative_to(DOCS)]
 #: Pages that teach: what they show has been run.
 TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted((DOCS / "howto").glob("*.md"))]
-#: Pages whose commands take more than five seconds, beside those of the tutorials.
+#: Pages whose commands take more than two seconds, in addition to those of the tutorials. Most of their commands have
+#: golden pages.
 LONG = {
-    *(
-        f"howto/{name}.md"
-        for name in ("buy", "calibrate", "fleet", "pictures", "promises", "rollout", "sweeps", "traces")
-    ),
-    *("evidence/agents.md", "howto/watch.md", "howto/what_if.md", "model/market.md", "model/prompt_ways.md"),
+    *(f"evidence/{name}.md" for name in ("agents", "infer", "offers")),
+    *(f"howto/{name}.md" for name in ("buy", "calibrate", "fleet", "launch_files", "pictures", "promises", "python")),
+    *(f"howto/{name}.md" for name in ("rollout", "sweeps", "traces", "uncertainty", "watch", "what_if")),
+    *(f"model/{name}.md" for name in ("caches", "intensity", "market", "prompt_ways", "published_model")),
 }
 TRADES = {
     *("serving_engineer", "capacity_planner", "price_setter", "coding_agents", "chip_strategist", "model_architect"),

@@ -52,6 +52,7 @@ def test_conda_installs_what_pip_does() -> None:
     assert entry == "inference-econ = " + PROJECT["project"]["scripts"]["inference-econ"]
 
 
+@pytest.mark.long
 def test_the_skill_of_assistants_shows_what_is_printed_now(tmp_path: Path) -> None:
     text = (ROOT / "skills" / "inference-econ" / "SKILL.md").read_text(encoding="utf-8")
     head = yaml.safe_load(text.split("---")[1])

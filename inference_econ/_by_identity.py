@@ -1,0 +1,38 @@
+"""Results of functions of objects that never change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+Arguments = TypeVarTuple("Arguments")
+T = TypeVar("T")
+#: Results that a function keeps at most [1].
+_MOST = 64
+
+
+def by_identity(function: Callable[[*Arguments], T]) -> Callable[[*Arguments], T]:
+    """Keep the last results of a function; the same objects give the same result.
+
+    Unlike :func:`functools.lru_cache` it needs no hash of its arguments, which specs with mappings do not have.
+
+    Examples
+    --------
+    >>> lengths, calls = {"a": 1}, []
+    >>> counted = by_identity(lambda given: calls.append(given) or len(given))
+    >>> counted(lengths), counted(lengths), len(calls)
+    (1, 1, 1)
+    """
+    known: dict[tuple[int, ...], tuple[tuple[*Arguments], T]] = {}
+
+    def call(*arguments: *Arguments) -> T:
+        key = tuple(map(id, arguments))
+        found = known.get(key)
+        if found is None:
+            if len(known) >= _MOST:
+                known.clear()
+            # Arguments are kept as well, so that no other object gets their identity.
+            found = known[key] = (arguments, function(*arguments))
+        return found[1]
+
+    return call
