@@ -101,7 +101,7 @@ esac
 case $command in
 check) check_name check "$name" "" audit versions ;;
 renew) check_name renew "$name" readme golden pages ;;
-validate) check_name validate "$name" "" closed-loop contradictions error-correlations error-spreads launchable scoreboard ;;
+validate) check_name validate "$name" "" closed-loop contradictions costs error-correlations error-spreads launchable scoreboard ;;
 refit) check_name refit "$name" kernels levels measurements power priors profiles published-counts traffic ;;
 benchmark) check_name benchmark "$name" "" commands explorer ;;
 sturdiness) check_name sturdiness "$name" "" explorer fuzz sweep-kills ;;
@@ -203,6 +203,12 @@ validate)
     set_up ".[studies]" studies
     .venv/bin/python -m benchmarks.contradictions "$@"
     ;;
+"validate costs")
+    # Costs at a speed on fixed measured servers, into docs/evidence/costs.md; fails where an answer is gone. 3 to 10 minutes.
+    # --record fixes the servers and answers of today.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.validation.ruler "$@"
+    ;;
 "validate error-correlations")
     # Rank correlations of prediction errors; 2 minutes.
     set_up ".[studies]" studies
@@ -234,8 +240,8 @@ validate)
     .venv-kernels/bin/python -m data.kernel_tables "$@"
     ;;
 "refit levels")
-    # Levels of measured servers over every profile, into scenarios/assumptions/levels/; 2 minutes. --judge tests them on
-    # other rows, into docs/evidence/levels.md; 5 minutes more.
+    # Levels of measured servers over every profile, into scenarios/assumptions/levels/, and without single deployments
+    # for `validate costs`; 5 minutes. --judge tests them on other rows, into docs/evidence/levels.md; 10 minutes more.
     set_up ".[studies]" studies
     .venv/bin/python -m data.levels "$@"
     ;;

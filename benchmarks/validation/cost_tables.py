@@ -26,11 +26,13 @@ _KEYS: Mapping[str, Callable[[CostPoint], str]] = {
     "model and chip": lambda point: point.combination.partition(",")[0],
     "engine and chips": lambda point: f"{ENGINE_NAMES.get(point.engine, point.engine)}, {point.chips.capitalize()}",
 }
-_HEADS = (
-    *("servers", "compared", "answered/measured", "median error", "> 25 % dearer", "> 25 % cheaper", "out of reach"),
-    *("in 80 % band", "median error, measured layouts", "own layouts"),
+#: Heads of the cells of a score.
+HEADS = (
+    *("servers", "compared", "answered/measured", "median error", "p90", "> 25 % dearer", "> 25 % cheaper"),
+    *("out of reach", "in 80 % band", "its width", "median error, measured layouts", "own layouts"),
 )
-_LEGEND = (
+#: What they mean.
+LEGEND = (
     "Error: |ln(answered / measured)| of the cost at the same speed; 0.1 is about 10 %, 0.69 a factor of two. Shares "
     "are of points that are compared or out of reach."
 )
@@ -57,11 +59,11 @@ def _of(report: Report, name: str) -> tuple[Table, Table, Table]:
     return (
         Table(
             f"{report.title}{several}",
-            ("of", *_HEADS),
+            ("of", *HEADS),
             overview(points),
             (_reading(points, name if name != report.assumptions[0] else ""),),
-            (_LEGEND,),
-            _HEADS[1:2],
+            (LEGEND,),
+            HEADS[1:2],
         ),
         made_of(points, f"What errors of costs are made of{several}"),
         worst(points, f"Combinations whose costs are farthest off{several}"),
@@ -93,11 +95,11 @@ def _stage_cells(stage: Stage) -> tuple[str, ...]:
     return str(stage.servers), _number(stage.ratio), _number(stage.median), _number(stage.mean), adds, inside
 
 
-def overview(points: Sequence[CostPoint]) -> tuple[tuple[str, ...], ...]:
+def overview(points: Sequence[CostPoint], keys: Sequence[str] = tuple(_KEYS)) -> tuple[tuple[str, ...], ...]:
     """Lines of all points, and by what they are of."""
     lines = [("all", *_cells(cost_score(points)))]
-    for key in _KEYS.values():
-        groups = _grouped(points, key)
+    for key in keys:
+        groups = _grouped(points, _KEYS[key])
         lines += [(label, *_cells(cost_score(groups[label]))) for label in sorted(groups)]
     return tuple(lines)
 
@@ -162,8 +164,9 @@ def _cells(score: CostScore) -> tuple[str, ...]:
     tried = "" if score.tried_median is None else f"{score.tried}: {score.tried_median:.2f}"
     alike = "" if score.own_median is None else f"{score.own}: {score.own_ratio:.2f}, {score.own_median:.2f}"
     return (
-        str(score.servers), str(score.compared), _number(score.ratio), _number(score.median), _percent(score.dearer),
-        _percent(score.cheaper), _percent(score.out_of_reach), _percent(score.inside), tried, alike,
+        str(score.servers), str(score.compared), _number(score.ratio), _number(score.median), _number(score.p90),
+        _percent(score.dearer), _percent(score.cheaper), _percent(score.out_of_reach), _percent(score.inside),
+        _number(score.width), tried, alike,
     )  # fmt: skip
 
 

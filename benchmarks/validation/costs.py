@@ -40,6 +40,9 @@ OWN = "profile"
 UNSEEN = "profile, levels left out"
 #: Shipped files of measured servers that are compared.
 FILES = ("serving_points", "inferencemax_aggregated")
+#: Levels of measured servers without each deployment that is compared, by ``data.levels.judged.deployment_of``;
+#: ``sh run.sh refit levels`` writes them.
+WITHOUT = Path(__file__).with_name("without_deployments.json")
 #: Any price: the chips of both sides are alike [USD/h].
 _PRICE = 1.0
 #: Servers of a combination from which on their best ones say something [1].
@@ -54,9 +57,9 @@ _ABOUT = math.sqrt(2.0)
 #: Kinds of points: how the measured server was deployed, and whether it speculated.
 SERIES = {
     (False, False): "aggregated",
-    (False, True): "together, speculating",
+    (False, True): "aggregated, speculating",
     (True, False): "disaggregated",
-    (True, True): "apart, speculating",
+    (True, True): "disaggregated, speculating",
 }
 
 NOTES = (
@@ -262,6 +265,8 @@ class CostScore(NamedTuple):
     """Median of answered over measured cost [1]."""
     median: float | None
     """Median of |ln(answered / measured)| [1]."""
+    p90: float | None
+    """90th percentile of these [1]."""
     dearer: float | None
     """Share of the points that are compared or out of reach, whose answer is dearer by more than a quarter [1]."""
     cheaper: float | None
@@ -270,6 +275,8 @@ class CostScore(NamedTuple):
     """Share of those that no candidate is as fast as [1]."""
     inside: float | None
     """Share inside of their 80 % interval, of those that have one [1]."""
+    width: float | None
+    """Median of the upper over the lower end of those that have both [1]."""
     tried: int
     """Compared, with an answer whose layout was measured [1]."""
     tried_median: float | None
@@ -290,6 +297,7 @@ def cost_score(points: Iterable[CostPoint]) -> CostScore:
     tried = [abs(error) for error, measured in logs if measured and error is not None]
     own = _logs(judged, lambda point: point.own)
     held = [point.inside for point in judged if point.inside is not None]
+    widths = [point.high / point.low for point in judged if point.low and point.high]
     out = sum(point.out_of_reach for point in judged)
     number, limit = len(errors) + out, math.log1p(NOTICED)
     return CostScore(
@@ -297,10 +305,12 @@ def cost_score(points: Iterable[CostPoint]) -> CostScore:
         compared=len(errors),
         ratio=math.exp(statistics.median(errors)) if errors else None,
         median=statistics.median(map(abs, errors)) if errors else None,
+        p90=float(np.quantile(np.abs(errors), 0.9)) if errors else None,
         dearer=sum(error > limit for error in errors) / number if number else None,
         cheaper=sum(error < -limit for error in errors) / number if number else None,
         out_of_reach=out / number if number else None,
         inside=sum(held) / len(held) if held else None,
+        width=statistics.median(widths) if widths else None,
         tried=len(tried),
         tried_median=statistics.median(tried) if tried else None,
         own=len(own),
@@ -408,10 +418,8 @@ def report(
     InputError
         If a file cannot be used, or has no combination with enough servers.
     """
-    paths = paths or [catalog.server_files()[name] for name in FILES]
-    rows = [row for path in paths for row in measurements.read_measurements(path)]
-    usable = [row for row in rows if isinstance(row, Measurement)]
-    groups = combinations(usable)
+    paths = paths or _shipped()
+    groups = read_combinations(paths)
     if not groups:
         raise InputError(
             f"{', '.join(path.name for path in paths)}: nothing to compare: costs need {_ENOUGH} or more servers of "
@@ -425,6 +433,21 @@ def report(
         for point in _points(combination, servers, name, offered)
     ]
     return Report("costs", "Cost at the speed of the best measured servers", points, NOTES)
+
+
+def read_combinations(paths: Sequence[Path] = ()) -> dict[Combination, list[Measurement]]:
+    """The :func:`combinations` of some files, or of the shipped ones."""
+    rows = (row for path in paths or _shipped() for row in measurements.read_measurements(path))
+    return combinations([row for row in rows if isinstance(row, Measurement)])
+
+
+def _shipped() -> list[Path]:
+    return [catalog.server_files()[name] for name in FILES]
+
+
+def best_servers() -> list[Measurement]:
+    """Servers of the shipped files that no other one of their combination and arrangement beats."""
+    return [row for servers in read_combinations().values() for row, _ in best(servers)]
 
 
 def combinations(rows: Sequence[Measurement]) -> dict[Combination, list[Measurement]]:
@@ -461,32 +484,31 @@ def dollars_of(row: Measurement) -> float:
     return float(money.dollars_per_million_tokens(1.0, 1.0, rate, _PRICE))
 
 
-def _best(servers: Sequence[Measurement]) -> list[Measurement]:
-    """Servers that no other one beats in both speed and cost, the fastest first."""
-    seconds = [float(row.tpot_seconds or math.inf) for row in servers]
-    return [servers[index] for index in pareto.undominated(seconds, [dollars_of(row) for row in servers])]
+def best(servers: Sequence[Measurement]) -> list[tuple[Measurement, bool]]:
+    """Servers that no other one beats in both speed and cost, by :data:`SERIES`; whether each is the fastest."""
+    found = []
+    for apart, speculates in SERIES:
+        alike = [row for row in servers if (row.decode is not None) == apart and (speculates or not row.speculates)]
+        seconds = [float(row.tpot_seconds or math.inf) for row in alike]
+        places = pareto.undominated(seconds, [dollars_of(row) for row in alike])
+        found += [(alike[at], place == 0) for place, at in enumerate(places) if alike[at].speculates == speculates]
+    return found
 
 
 def _points(group: Combination, servers: Sequence[Measurement], name: str, candidates: Market) -> Iterator[CostPoint]:
-    # Who serves together is compared with such candidates alone.
-    arrangement: Arrangement = "both" if any(row.decode is not None for row in servers) else "aggregated"
     try:
-        curves, why = candidates(group, None if name == OWN else name, arrangement), ""
+        curves, why = candidates(group, None if name == OWN else name, arrangement_of(servers)), ""
     except (InputError, NothingFitsError) as error:
         curves, why = [], str(error)
-    tried = _tried(servers)
-    for apart, speculates in SERIES:
-        alike = [row for row in servers if (row.decode is not None) == apart and (speculates or not row.speculates)]
-        offered = [
-            curves_of
-            for curves_of in curves
-            if (speculates or not curves_of.speculates) and (apart or not curves_of.apart)
-        ]
-        best = [(place, row) for place, row in enumerate(_best(alike)) if row.speculates == speculates]
-        alone = itself([row for _, row in best], lambda row: _assumptions(row, name))
-        for (place, row), predicted in zip(best, alone, strict=True):
-            blank = _blank(group, row, name, predicted, fastest=place == 0)
-            yield _answered(blank, row, offered, tried) if offered else replace(blank, note=why or NOBODY)
+    rows = best(servers)
+    alone = itself([row for row, _ in rows], lambda row: _assumptions(row, name))
+    for (row, fastest), predicted in zip(rows, alone, strict=True):
+        yield answered(blank(group, row, name, predicted, fastest=fastest), row, servers, curves, why)
+
+
+def arrangement_of(servers: Sequence[Measurement]) -> Arrangement:
+    """The arrangement of candidates: aggregated ones alone where every measured server is."""
+    return "both" if any(row.decode is not None for row in servers) else "aggregated"
 
 
 def _assumptions(row: Measurement, name: str) -> Assumptions:
@@ -496,7 +518,8 @@ def _assumptions(row: Measurement, name: str) -> Assumptions:
     return catalog.assumptions(name)
 
 
-def _blank(group: Combination, row: Measurement, name: str, alone: Itself, *, fastest: bool) -> CostPoint:
+def blank(group: Combination, row: Measurement, name: str, alone: Itself, *, fastest: bool) -> CostPoint:
+    """A measured server without an answer."""
     assert row.tpot_seconds is not None
     server = f"{row.engine} {row.engine_version} {layout_of(row) or 'layout not recorded'}"
     speed = 1.0 / row.tpot_seconds
@@ -536,18 +559,42 @@ def _tried(servers: Sequence[Measurement]) -> _Tried:
     return ranges
 
 
-def _answered(blank: CostPoint, row: Measurement, offered: Sequence[Curves], tried: _Tried) -> CostPoint:
-    speed = blank.tokens_per_second
+def answered(
+    point: CostPoint, row: Measurement, servers: Sequence[Measurement], curves: Sequence[Curves], why: str = ""
+) -> CostPoint:
+    """A point with the least cost that candidates have for its speed.
+
+    Parameters
+    ----------
+    point : CostPoint
+        Without an answer.
+    row : Measurement
+        The measured server.
+    servers : sequence of Measurement
+        All servers of its combination.
+    curves : sequence of Curves
+        Candidates. Those that speculate or are disaggregated are left out where the server does not or is not.
+    why : str
+        Why there are no candidates.
+    """
+    offered = [
+        curves_of
+        for curves_of in curves
+        if (row.speculates or not curves_of.speculates) and (row.decode is not None or not curves_of.apart)
+    ]
+    if not offered:
+        return replace(point, note=why or NOBODY)
+    speed = point.tokens_per_second
     least = _least(offered, speed)
-    judged = _alone(_in_band(blank, offered, least or _fastest(offered)), row, offered)
+    judged = _alone(_in_band(point, offered, least or _fastest(offered)), row, offered)
     if least is None:
-        return replace(judged, note=FASTEST if blank.fastest else OUT_OF_REACH, out_of_reach=not blank.fastest)
+        return replace(judged, note=FASTEST if point.fastest else OUT_OF_REACH, out_of_reach=not point.fastest)
     return replace(
         judged,
         predicted=least.dollars,
         fitted=bool(was_fitted(row, calibration_behind(least.curves.services.setup.assumptions))),
         answer=f"{least.layout} by {least.curves.label}",
-        tried=least.is_among(tried),
+        tried=least.is_among(_tried(servers)),
     )
 
 

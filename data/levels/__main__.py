@@ -6,6 +6,7 @@ with levels that have not seen them, into docs/evidence/levels.md: five minutes 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from benchmarks.validation import costs
 from data.levels import judged
 from data.levels.fitted import Fitted, fitted_levels
 from data.levels.judged import Series
@@ -35,7 +37,10 @@ SOURCE = (
 @click.command()
 @click.option("--judge", is_flag=True, help="Predict rows again with levels that have not seen them.")
 def main(*, judge: bool) -> None:
-    """Write a file for each engine and generation of chips that has a profile of its own."""
+    """Write a file for each engine and generation of chips that has a profile of its own.
+
+    The ruler of costs gets levels without each deployment that it compares.
+    """
     fitted = fitted_levels(shipped(tuple(SERVERS)), date=date.today().isoformat())
     FOLDER.mkdir(exist_ok=True)
     for group, data in fitted.files.items():
@@ -45,6 +50,10 @@ def main(*, judge: bool) -> None:
         path = FOLDER / f"{group.engine}_{group.generation}.yaml"
         path.write_text(yaml_text({**data, "sources": dict.fromkeys(keys, source)}), encoding="utf-8")
         click.echo(f"{path.name}: {data['rows']} rows")
+    best = {judged.deployment_of(row) for row in costs.best_servers()}
+    left_out = judged.without_deployments(fitted.rows, fitted.spreads, best)
+    lines = [f"{json.dumps(key)}: {json.dumps(left_out.get(key), separators=(',', ':'))}" for key in sorted(best)]
+    costs.WITHOUT.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     if judge:
         before, _, _ = PAGE.read_text(encoding="utf-8").partition(MARK)
         PAGE.write_text(before + MARK + tables(fitted), encoding="utf-8")

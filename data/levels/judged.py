@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,18 @@ from data.levels.fitted import UNDATED, file_of, profiles_with
 from data.levels.spreads import folds
 from inference_econ._types import Array
 from inference_econ.extras.servers.fit import log_ratios
-from inference_econ.extras.servers.levels import QUANTITIES, Group, Observed, Spreads, blocks, own_levels, pooled
+from inference_econ.extras.servers.levels import (
+    QUANTITIES,
+    Group,
+    Observed,
+    Spreads,
+    blocks,
+    group_of,
+    own_levels,
+    places_of,
+    pooled,
+)
+from inference_econ.extras.servers.measurements import Measurement
 from inference_econ.extras.servers.prediction.predict import predict
 from inference_econ.inputs import Assumptions, MeasuredLevels, catalog
 
@@ -54,6 +65,32 @@ def left_out(rows: Sequence[Observed], spreads: Spreads, by: Callable[[Observed]
         assumed = profiles_with(rest, pooled(rest, spreads), spreads)
         under |= {id(row.row): assumed(row.group) for row in shared}
     return _errors(rows, under)
+
+
+def deployment_of(row: Measurement) -> str:
+    """Engine, chips, model, way of serving, layouts and format of a row, which are left out in all versions at once."""
+    decode, prefill = places_of(row)
+    way = [word for word, holds in zip(("disaggregated", "speculating"), decode.way, strict=True) if holds]
+    return " ".join(
+        [*(group_of(row) or (row.engine,)), *decode.subject, *way, prefill.deployment[0], *decode.deployment]
+    )
+
+
+def without_deployments(rows: Sequence[Observed], spreads: Spreads, keys: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Levels of a model on a chip by all rows but those of one deployment, as plain data by :func:`deployment_of`.
+
+    ``shared`` has the levels of all models, if rows of the block have any.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for left, rest in folds(rows, lambda row: deployment_of(row.row)):
+        key, group, subject = deployment_of(left[0].row), left[0].group, left[0].places[0].subject
+        if key not in keys:
+            continue
+        data = file_of(group, rest, pooled(rest, spreads), spreads)
+        subjects = [entry for entry in data["subjects"] if (entry["model"], entry["hardware"]) == subject]
+        shared = {"shared": data.get("shared", [])} if any(row.shared for row in (*left, *rest)) else {}
+        found[key] = {"subjects": subjects, **shared}
+    return found
 
 
 def other_loads_known(rows: Sequence[Observed], spreads: Spreads) -> Array:

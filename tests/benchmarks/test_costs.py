@@ -125,7 +125,7 @@ def test_every_best_server_is_compared_with_the_least_cost_at_its_speed() -> Non
         assert points[name].log_error == pytest.approx(-math.log(ratio), abs=1e-12)
     assert points["fastest"].predicted is None
     assert not points["fastest"].out_of_reach, "only those below the fastest are"
-    assert [points[name].series for name in ("fast", "drafted")] == ["aggregated", "together, speculating"]
+    assert [points[name].series for name in ("fast", "drafted")] == ["aggregated", "aggregated, speculating"]
     assert points["fast"].tried, "tp1 ran one to nine requests"
     assert points["fast"].answer.startswith("tp1 by ")
     assert points["drafted"].answer.endswith(", NGRAM 3)")
@@ -234,7 +234,7 @@ def test_a_combination_that_nobody_can_answer_says_why() -> None:
 
     points = _points(rows, market).values()
     assert {point.note for point in points} == {"no llama_3_8b under None"}
-    assert cost_score(points) == (len(points), 0, None, None, None, None, None, None, 0, None, 0, None, None)
+    assert cost_score(points) == (len(points), 0, *[None] * 8, 0, None, 0, None, None)
     drafting = _points(rows, _market(([10.0, 100.0], [400.0, 20.0], True))).values()
     assert {point.note for point in drafting} == {costs.NOBODY}
 
