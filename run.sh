@@ -205,7 +205,7 @@ validate)
     ;;
 "validate costs")
     # Costs at a speed on fixed measured servers, into docs/evidence/costs.md; fails where an answer is gone. 3 to 10 minutes.
-    # --record fixes the servers and answers of today.
+    # --record adds the best servers of today and fixes the answers; --only TEXT prints some combinations.
     set_up ".[studies]" studies
     .venv/bin/python -m benchmarks.validation.ruler "$@"
     ;;

@@ -39,7 +39,7 @@ OWN = "profile"
 #: The same without levels of measured servers, which have seen these rows.
 UNSEEN = "profile, levels left out"
 #: Shipped files of measured servers that are compared.
-FILES = ("serving_points", "inferencemax_aggregated")
+FILES = ("serving_points", "inferencemax_aggregated", "inferencemax_disaggregated")
 #: Levels of measured servers without each deployment that is compared, by ``data.levels.judged.deployment_of``;
 #: ``sh run.sh refit levels`` writes them.
 WITHOUT = Path(__file__).with_name("without_deployments.json")

@@ -1,8 +1,8 @@
 """The ruler of costs: fixed measured servers, and what is answered for their speed without their own deployment.
 
 ``sh run.sh validate costs`` compares today's answers with the servers of ``ruler.csv`` and writes
-docs/evidence/costs.md. It fails if a server that had an answer has none. ``--record`` fixes the servers and answers of
-today.
+docs/evidence/costs.md. It fails if a server that had an answer has none. ``--record`` adds the best
+servers of today and fixes the answers. ``--only TEXT`` prints a part.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import argparse
 import csv
 import io
 import json
+import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -164,29 +167,43 @@ def compared(
     groups: Mapping[Combination, Sequence[Measurement]],
     names: Collection[str],
     candidates: Market = costs.default_market,
-) -> Iterator[Row]:
+    processes: int = 1,
+) -> list[Row]:
     """Measured servers of some names with answers that have not seen their deployment."""
-    for group, servers in groups.items():
-        deployments: dict[str, list[Measurement]] = {}
-        for row in servers:
-            if name_of(row) in names:
-                deployments.setdefault(deployment_of(row), []).append(row)
-        for rows in deployments.values():
-            with left_out(rows[0]):
-                try:
-                    curves, why = candidates(group, None, costs.arrangement_of(servers)), ""
-                except (InputError, NothingFitsError) as error:
-                    curves, why = (), str(error)
-            for row in rows:
-                alike = [
-                    other
-                    for other in servers
-                    if (other.decode is None) == (row.decode is None) and (row.speculates or not other.speculates)
-                ]
-                fastest = row.tpot_seconds == min(other.tpot_seconds or 0.0 for other in alike)
-                blank = costs.blank(group, row, costs.OWN, Itself(None, None), fastest=fastest)
-                point = costs.answered(replace(blank, id=name_of(row)), row, servers, curves, why)
-                yield Row(point, outlier(row, servers))
+    chosen = [(group, servers) for group, servers in groups.items() if any(name_of(row) in names for row in servers)]
+    compare = partial(_compared, names=names, candidates=candidates)
+    if processes < 2:
+        return [row for rows in map(compare, chosen) for row in rows]
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
+        return [row for rows in pool.map(compare, chosen) for row in rows]
+
+
+def _compared(
+    combination: tuple[Combination, Sequence[Measurement]], names: Collection[str], candidates: Market
+) -> list[Row]:
+    group, servers = combination
+    deployments: dict[str, list[Measurement]] = {}
+    for row in servers:
+        if name_of(row) in names:
+            deployments.setdefault(deployment_of(row), []).append(row)
+    found = []
+    for rows in deployments.values():
+        with catalog.uncopied(), left_out(rows[0]):
+            try:
+                curves, why = candidates(group, None, costs.arrangement_of(servers)), ""
+            except (InputError, NothingFitsError) as error:
+                curves, why = (), str(error)
+        for row in rows:
+            alike = [
+                other
+                for other in servers
+                if (other.decode is None) == (row.decode is None) and (row.speculates or not other.speculates)
+            ]
+            fastest = row.tpot_seconds == min(other.tpot_seconds or 0.0 for other in alike)
+            blank = costs.blank(group, row, costs.OWN, Itself(None, None), fastest=fastest)
+            point = costs.answered(replace(blank, id=name_of(row)), row, servers, curves, why)
+            found.append(Row(point, outlier(row, servers)))
+    return found
 
 
 def lost(fixed: Mapping[str, Row], now: Mapping[str, Row]) -> list[str]:
@@ -207,24 +224,30 @@ def run(
     candidates: Market = costs.default_market,
     *,
     record: bool = False,
+    only: str = "",
+    processes: int = 1,
     path: Path = ROWS,
     page: Path = PAGE,
 ) -> int:
     """Compare, print, and write the page; 1 if a server that had an answer has none.
 
-    With ``record`` fix the best servers of each combination and their answers.
+    With ``record`` add the best servers of each combination, and fix today's answers. ``only`` prints the rows whose
+    combination contains a text, and writes no page.
     """
     begun = time.perf_counter()
+    fixed = read(path.read_text(encoding="utf-8")) if path.exists() else {}
+    fixed = {name: row for name, row in fixed.items() if only in row.point.combination}
     best = {name_of(row) for servers in groups.values() for row, _ in costs.best(servers)}
-    fixed = {} if record else read(path.read_text(encoding="utf-8"))
-    now = {row.point.id: row for row in compared(groups, best if record else fixed, candidates)}
+    found = compared(groups, fixed.keys() | best if record else fixed.keys(), candidates, processes)
+    now = {row.point.id: row for row in found}
     if not record:
         now = {name: row._replace(excluded=fixed[name].excluded) for name, row in now.items()}
-    shown = [table("Today", now.values())] + ([] if record else [table("As recorded", fixed.values())])
+    shown = [table("Today", now.values()), *([table("As recorded", fixed.values())] if fixed else [])]
     excluded = "".join(f"- {row.point.subject}: {row.excluded}\n" for row in now.values() if row.excluded)
     parts = [f"## {each.title}\n\n{each.markdown()}" for each in shown]
     text = "\n".join([*parts, f"{cost_tables.LEGEND}\n", f"## Not scored\n\n{excluded or 'No row.'}"])
-    write_text(page, f"{HEAD}{text}")
+    if not only:
+        write_text(page, f"{HEAD}{text}")
     if record:
         path.write_text(written(now.values()), encoding="utf-8")
     sys.stdout.write(f"{text}\n{len(now)} servers, {time.perf_counter() - begun:.0f} s\n")
@@ -236,5 +259,8 @@ def run(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--record", action="store_true", help="fix the servers and answers of today")
-    sys.exit(run(costs.read_combinations(), record=parser.parse_args().record))
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--record", action="store_true", help="add the best servers of today, and fix today's answers")
+    how.add_argument("--only", default="", help="print the rows whose combination contains a text: 'on h200_sxm'")
+    asked = parser.parse_args()
+    sys.exit(run(costs.read_combinations(), record=asked.record, only=asked.only, processes=os.cpu_count() or 1))

@@ -23,12 +23,12 @@ from inference_econ.inputs import catalog
 TABLES = {
     name: PUBLISHED / f"{name}.csv"
     for name in (
-        *("serving_points", "inferencemax_aggregated", "decode_points", "throughput_points", "ttft_points"),
-        *("atom_points", "rocm_points"),
+        *("serving_points", "inferencemax_aggregated", "inferencemax_disaggregated", "poisson_load_h100"),
+        *("decode_points", "throughput_points", "ttft_points", "atom_points", "rocm_points"),
     )
 } | {"poisson_load_a100": catalog.measured_files()["poisson_load_a100"]}
 #: Units of the latencies of a kind of table.
-_UNITS = {"whole servers": "ms", "InferenceMAX runs": "s", "Poisson load": "ms"}
+_UNITS = {"whole servers": "ms", "InferenceMAX runs": "s", "disaggregated InferenceMAX runs": "s", "Poisson load": "ms"}
 
 
 #: Columns that are no fields: the number and the unit of what was published, and why a row is no measurement.

@@ -94,7 +94,7 @@ def with_recipes(rows: Sequence[Measurement | Skipped], recipes: Sequence[Recipe
 def _demand(row: Measurement) -> tuple[object, ...]:
     assert row.prefill is not None and row.decode is not None
     subject = (row.model, row.weights, row.hardware, row.engine, row.engine_version, row.isl, row.osl)
-    return (*subject, row.concurrency, _size(row.prefill), _size(row.decode), row.prefill.ep)
+    return (*subject, row.speculation, row.concurrency, _size(row.prefill), _size(row.decode), row.prefill.ep)
 
 
 def _size(pool: RecordedPool) -> int:
@@ -120,15 +120,37 @@ def _has(recipe: Recipe, row: Measurement) -> bool:
     """True if a recipe has the subject, the lengths, the layout as far as it is recorded, and the requests of a row."""
     subject = (recipe.model, recipe.weights, recipe.hardware, recipe.engine)
     lengths = (MEAN_LENGTH * recipe.isl, MEAN_LENGTH * recipe.osl)
-    *_, prefill, decode, ep = _demand(row)
+    speculates = None if row.speculation == "unrecorded" else row.speculates
     return (
         subject == (row.model, row.weights, row.hardware, row.engine)
-        and recipe.version in ("", row.engine_version)
+        and (recipe.version in ("", row.engine_version) or (not row.engine_version and _ran(recipe, row)))
+        and speculates in (None, recipe.speculation != "none")
         and lengths == (row.isl, row.osl)
         and row.concurrency in recipe.concurrencies
-        and (_size(recipe.prefill), _size(recipe.decode)) == (prefill, decode)
-        and ep in (None, recipe.prefill.ep)
+        and _has_sizes(recipe, row)
     )
+
+
+def _has_sizes(recipe: Recipe, row: Measurement) -> bool:
+    """Return whether a recipe has the accelerators of the workers of a row.
+
+    One of each means that a script set degrees that the configuration does not say. Results without a version say the
+    accelerators of the whole server in both pools.
+    """
+    assert row.prefill is not None and row.decode is not None
+    prefill, decode, ep = _size(row.prefill), _size(row.decode), row.prefill.ep
+    total = sum(pool.accelerators or 0 for pool in (recipe.prefill, recipe.decode))
+    if (prefill, decode) == (1, 1) or (not row.engine_version and (prefill, decode) == (total, total)):
+        return ep in (None, 1)
+    unsaid = ep == recipe.prefill.tp == 1 and 1 in (row.prefill.tp, row.decode.tp)
+    return (_size(recipe.prefill), _size(recipe.decode)) == (prefill, decode) and (
+        unsaid or ep in (None, recipe.prefill.ep)
+    )
+
+
+def _ran(recipe: Recipe, row: Measurement) -> bool:
+    """Return whether the benchmark had a recipe on some day of a row."""
+    return row.days is not None and recipe.days.since <= row.days.until and row.days.since <= recipe.days.until
 
 
 def _distinct(recipes: Sequence[Recipe]) -> list[Recipe]:
@@ -220,10 +242,19 @@ def _run_of(row: Measurement, recipe: Recipe) -> Measurement:
 
 
 def _narrowed(row: Measurement, recipes: Sequence[Recipe]) -> Measurement:
-    """A row whose workers are recorded, with what all recipes of these workers say."""
+    """A row whose workers are recorded, with what all recipes of these workers say.
+
+    Rows that record speculation record attention-DP, too.
+    """
+    if row.speculation != "unrecorded":
+        recipes = [recipe for recipe in recipes if _degrees(recipe) == _degrees(row)]
     if not recipes or len({_layout(recipe) for recipe in recipes}) > 1:
         return row
     return _run_of(row, _common(recipes))
+
+
+def _degrees(pools: Recipe | Measurement) -> list[tuple[int, int]]:
+    return [(pool.tp, pool.dp) for pool in (pools.prefill, pools.decode) if pool is not None]
 
 
 def _reason(recipes: Sequence[Recipe]) -> str:

@@ -10,13 +10,14 @@ from pathlib import Path
 from inference_econ.errors import InputError
 from inference_econ.extras.servers.measurements import (
     Cells,
+    Days,
     RecordedPool,
     UnusableRowError,
     hardware_name,
     model_name,
     served,
 )
-from inference_econ.extras.servers.measurements._record import positive
+from inference_econ.extras.servers.measurements._record import days, positive
 from inference_econ.inputs import catalog
 
 _POOL = ("workers", "tp", "pp", "attention_dp", "ep", "slots")
@@ -50,6 +51,8 @@ class Recipe:
         The two pools, numbers of workers included.
     step_tokens : float or None
         Prompt tokens that a group of attention ranks of a prefill worker reads in a step at most [tokens].
+    days : Days
+        Between which the benchmark had it.
     source : str
         Path and commit of what says so.
     """
@@ -66,6 +69,7 @@ class Recipe:
     prefill: RecordedPool
     decode: RecordedPool
     step_tokens: float | None
+    days: Days
     source: str
 
     @property
@@ -116,6 +120,7 @@ def _recipe(cells: dict[str, str], place: str) -> Recipe:
             prefill=_pool(row, "prefill"),
             decode=_pool(row, "decode"),
             step_tokens=row.number("prefill_step_tokens"),
+            days=days(f"{row.text('first')}..{row.text('last') or row.text('first')}"),
             source=row.text("source"),
         )
     except UnusableRowError as error:

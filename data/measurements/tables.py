@@ -75,9 +75,7 @@ def _serving(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
         remarks=(*measured.remarks, SHORTER),
     )
     if run.decode is not None:
-        precision = written_format(written, run.model, run.hardware)
-        kv = inferencex.usual_cache(run.model, run.engine, run.hardware, precision)
-        return replace(run, kv=kv or _cache_of(run))
+        return replace(run, kv=_cache_of_pools(run, written))
     return replace(run, **_scripted(run, written, nominal, either=either))
 
 
@@ -139,6 +137,12 @@ def _own_settings(row: Measurement) -> dict[str, Any]:
 def _cache_of(row: Measurement) -> str | None:
     """The format of the cache that is known of a model, engine and chip beside rows and scripts."""
     return source_facts().kv_formats.get(row.model, {}).get(f"{row.engine} {row.hardware}")
+
+
+def _cache_of_pools(row: Measurement, written: str) -> str | None:
+    """The format of the cache that scripts of aggregated servers set, or that is known beside them."""
+    precision = written_format(written, row.model, row.hardware)
+    return inferencex.usual_cache(row.model, row.engine, row.hardware, precision) or _cache_of(row)
 
 
 def _own_runs(engine: str, version: str) -> OwnRuns | None:
@@ -211,14 +215,18 @@ def _inferencemax(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurem
     measured = read(row, common)
     if not inferencex.is_run(row.text("source")):
         return measured
+    if measured.decode is not None:
+        return replace(measured, kv=_cache_of_pools(measured, row.text("precision")))
     lengths = (row.needed("isl"), row.needed("osl"))
     return replace(measured, **_scripted(measured, row.text("precision"), lengths))
 
 
 def _poisson(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
     """A server under random arrivals with the requests of its run."""
-    sizes = (size for name, size in source_facts().run_sizes.items() if name in row.text("source"))
-    return replace(read(row, common), requests=next(sizes, None))
+    facts, measured = source_facts(), read(row, common)
+    sizes = (size for name, size in facts.run_sizes.items() if name in row.text("source"))
+    eager = f"{measured.dataset} {measured.engine}" in facts.eager
+    return replace(measured, requests=next(sizes, None), eager=eager)
 
 
 def _point(read: Read, row: Cells, common: Mapping[str, Any]) -> Measurement:
@@ -265,6 +273,7 @@ def _limits(row: Cells) -> dict[str, Any]:
 _WITH_FACTS: Mapping[str, Callable[[Read, Cells, Mapping[str, Any]], Measurement]] = {
     "whole servers": _serving,
     "InferenceMAX runs": _inferencemax,
+    "disaggregated InferenceMAX runs": _inferencemax,
     "Poisson load": _poisson,
     "points": _point,
 }

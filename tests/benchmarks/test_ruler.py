@@ -81,14 +81,13 @@ def test_a_recorded_row_is_read_as_it_was() -> None:
 
 
 def test_an_answer_that_is_gone_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = {"path": tmp_path / "ruler.csv", "page": tmp_path / "costs.md"}
-    assert ruler.run(GROUPS, _market(250.0), record=True, **paths) == 0
-    assert len(ruler.read(paths["path"].read_text())) == 3
-    assert ruler.run(GROUPS, _market(250.0), **paths) == 0
-    assert "## As recorded" in paths["page"].read_text()
+    path, page = tmp_path / "ruler.csv", tmp_path / "costs.md"
+    assert ruler.run(GROUPS, _market(250.0), record=True, path=path, page=page) == 0
+    assert len(ruler.read(path.read_text())) == 3
     capsys.readouterr()
-    assert ruler.run(GROUPS, _market(150.0), **paths) == 1
+    assert ruler.run(GROUPS, _market(150.0), path=path, page=page) == 1
     assert capsys.readouterr().err == "validate costs: 1 rows had an answer and have none: mine/200\n"
+    assert "## As recorded" in page.read_text()
 
 
 def test_a_run_that_is_faster_than_an_emptier_one_is_an_outlier() -> None:

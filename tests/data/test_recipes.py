@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from data.measurements.matches import NO_RECIPE, SEVERAL_RECIPES, SPECULATION, with_recipes
 from data.measurements.recipes import COLUMNS, Recipe, read, recipes
 from inference_econ.errors import InputError
-from inference_econ.extras.servers.measurements import Measurement, RecordedPool, Skipped, shipped
+from inference_econ.extras.servers.measurements import Days, Measurement, RecordedPool, Skipped, shipped
 
 CELLS = {
     "model": "deepseek-ai/DeepSeek-R1-0528", "hardware": "h200_sxm", "engine": "trtllm", "version": "0.8.1.post1",
@@ -163,16 +164,41 @@ def test_recipes_that_say_the_same_count_once() -> None:
     assert (row.accelerators, row.step_tokens, row.decode) == (32, None, RECIPE.decode)
 
 
+def test_a_row_without_a_version_is_of_a_recipe_of_its_days() -> None:
+    """Such rows say the accelerators of the whole server, or record speculation and attention-DP."""
+    days = Days(date(2025, 12, 5), date(2025, 12, 5))
+    recipe = replace(RECIPE, days=days)
+    whole = RecordedPool(workers=None, tp=32, dp=1, pp=1, ep=1)
+    total = _row(20.0, engine_version="", days=days, prefill=whole, decode=whole)
+    assert _said(_matched([total], recipe)) == [(3, "none")]
+    assert _said(_matched([total], replace(recipe, days=Days(date(2026, 1, 1), date(2026, 2, 1))))) == [
+        (None, "unrecorded")
+    ]
+    assert _said(_matched([replace(total, engine_version="1.1")], recipe)) == [(None, "unrecorded")]
+    nightly = replace(total, prefill=recipe.prefill, decode=recipe.decode, accelerators=32, speculation="mtp")
+    drafted = replace(recipe, speculation="MTP3", decode=replace(recipe.decode, slots=9))
+    other = replace(drafted, speculation="MTP1", prefill=replace(recipe.prefill, tp=8, dp=1))
+    assert _said(_matched([nightly], recipe, drafted, other)) == [(3, "MTP3")]
+
+
+def test_degrees_that_a_script_sets_are_those_of_the_recipe() -> None:
+    one = RecordedPool(workers=None, tp=1, dp=1, pp=1, ep=1)
+    assert _said(_matched([_row(20.0, prefill=one, decode=one)], RECIPE)) == [(3, "none")]
+    groups = RecordedPool(workers=1, tp=1, dp=8, pp=1, ep=1)
+    (row,) = _matched([_row(20.0, (1, 3), prefill=groups)], RECIPE)
+    assert row.prefill == RECIPE.prefill
+
+
 def test_other_collections_are_left_alone() -> None:
     row, skipped = _row(20.0, source="mine"), Skipped("x", "d", "nothing is measured")
     assert with_recipes([row, skipped], [RECIPE]) == [row, skipped]
 
 
-def test_nine_of_ten_shipped_rows_of_two_pools_have_workers() -> None:
+def test_most_shipped_rows_of_two_pools_have_workers() -> None:
     rows = [row for row in shipped(["serving_points"]) if isinstance(row, Measurement) and row.decode is not None]
-    assert len(rows) == 234
+    assert len(rows) == 1008
     reasons = Counter(row.unknown for row in rows)
-    assert reasons == {"": 211, SEVERAL_RECIPES: 20, SPECULATION: 3}
+    assert reasons == {"": 834, SEVERAL_RECIPES: 104, NO_RECIPE: 37, SPECULATION: 33}
     assert Counter(row.speculation for row in rows if not row.unknown) == {
-        "none": 142, "unrecorded": 4, "MTP3": 31, "MTP2": 30, "MTP1": 4,
+        "none": 535, "unrecorded": 64, "MTP3": 158, "MTP2": 50, "MTP1": 27,
     }  # fmt: skip

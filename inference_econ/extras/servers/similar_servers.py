@@ -12,7 +12,9 @@ from inference_econ.inputs import Precision
 from inference_econ.report.speed_cost import SimilarServer
 
 #: Shipped files with times per output token of servers.
-_WITH_TPOT = ("serving_points", "inferencemax_aggregated", "poisson_load_a100", "decode_points")
+_WITH_TPOT = (
+    *("serving_points", "inferencemax_aggregated", "poisson_load_a100", "poisson_load_h100", "decode_points"),
+)
 #: Lengths of requests are alike if neither is more than so many times the other [1].
 ALIKE = 1.25
 

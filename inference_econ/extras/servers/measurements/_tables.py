@@ -293,7 +293,7 @@ def serving(row: Cells, common: Mapping[str, Any]) -> Measurement:
 def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
     """InferenceMAX runs: seconds, and tokens per second and accelerator, by concurrency."""
     tp = row.count("tp")
-    apart = row.text("dp_attention").lower() in ("true", "1", "yes")
+    apart = _is_true(row.text("dp_attention"))
     written = row.text("precision") or None
     isl, osl, concurrency = (row.needed(column) for column in ("isl", "osl", "concurrency"))
     return Measurement(
@@ -319,6 +319,42 @@ def inferencemax(row: Cells, common: Mapping[str, Any]) -> Measurement:
         speculation=_record.speculation(row.words("spec_decoding")),
         remarks=(_record.SHORTER,),
     )
+
+
+def inferencemax_pools(row: Cells, common: Mapping[str, Any]) -> Measurement:
+    """Disaggregated InferenceMAX runs: rates per accelerator are those of the pool that the tokens belong to."""
+    prefill, decode = (_nightly_pool(row, name) for name in ("prefill", "decode"))
+    read, writing = prefill.accelerators, decode.accelerators
+    assert read is not None and writing is not None
+    total = read + writing
+    rates = {"input": read / total, "output": writing / total, "total": 1.0}
+    columns = {"input": "input_tput_per_gpu", "output": "output_tput_per_gpu", "total": "tput_per_gpu"}
+    cells = {f"{name}_tok_per_s_per_gpu": f"{row.needed(columns[name]) * share!r}" for name, share in rates.items()}
+    cells |= {f"median_{name}_s": row.text(f"median_{name}") for name in ("ttft", "tpot")}
+    cells |= {"concurrency": row.text("conc"), "median_e2e_s": row.text("median_e2el"), "tp": f"{total}"}
+    measured = inferencemax(Cells(row.cells | cells), common)
+    return replace(measured, tp=None, dp=None, pp=None, prefill=prefill, decode=decode)
+
+
+def _nightly_pool(row: Cells, name: str) -> _record.RecordedPool:
+    """One pool of a nightly run, whose degrees are recorded as 1 where a worker's accelerators are not."""
+    workers, accelerators = row.count(f"{name}_num_workers"), row.count(f"num_{name}_gpu")
+    ranks, ep = accelerators // workers, row.whole(f"{name}_ep")
+    if ranks * workers != accelerators:
+        raise UnusableRowError(f"num_{name}_gpu {accelerators} are no multiple of {workers} workers")
+    apart = _is_true(row.text(f"{name}_dp_attention"))
+    known = ranks in (ep, row.whole(f"{name}_tp"))
+    return _record.RecordedPool(
+        workers=workers,
+        tp=1 if apart else ranks,
+        dp=ranks if apart else 1,
+        pp=1,
+        ep=ep if known or not apart else ranks,
+    )
+
+
+def _is_true(text: str) -> bool:
+    return text.lower() in ("true", "1", "yes")
 
 
 def poisson(row: Cells, common: Mapping[str, Any]) -> Measurement:
@@ -397,6 +433,11 @@ KINDS = (
         "InferenceMAX runs",
         ("hf_model", "hardware", "framework", "isl", "osl", "tp", "concurrency", "median_ttft_s", "median_tpot_s"),
         inferencemax,
+    ),
+    Kind(
+        "disaggregated InferenceMAX runs",
+        ("hf_model", "hardware", "framework", "isl", "osl", "num_prefill_gpu", "num_decode_gpu", "conc", "median_tpot"),
+        inferencemax_pools,
     ),
     Kind(
         "Poisson load",
@@ -571,7 +612,9 @@ def with_tokens(row: Measurement, prompts: Prompts = "text") -> Measurement:
 SHIPPED = (
     "serving_points",
     "inferencemax_aggregated",
+    "inferencemax_disaggregated",
     "poisson_load_a100",
+    "poisson_load_h100",
     "decode_points",
     "throughput_points",
     "ttft_points",

@@ -74,13 +74,16 @@ def _shipped() -> tuple[Measurement | Skipped, ...]:
 
 def test_nearly_every_shipped_row_is_a_measurement() -> None:
     every = _shipped()
-    assert len(every) == 3195
-    reasons = Counter(one.reason for one in every if isinstance(one, Skipped))
+    assert len(every) == 5480
+    reasons = Counter(one.reason.partition(" of a disagg")[0] for one in every if isinstance(one, Skipped))
     assert reasons == {
         "isl is not recorded": 25,
         "the number of accelerators is not recorded": 5,
         "unknown hardware 'AMD MI250'": 3,
         "unknown hardware 'SambaNova SN40L'": 3,
+        "tp 72 of an aggregated server on gb200 is the total": 20,
+        "moe_ep_size must be positive and finite, got 0": 4,
+        "moe_tp_size must be positive and finite, got 0": 3,
     }
     for dataset, rows in Counter(one.dataset for one in every).items():
         measured = sum(isinstance(one, Measurement) and one.dataset == dataset for one in every)
@@ -152,7 +155,7 @@ def test_pools_without_workers_are_those_of_the_same_run() -> None:
     assert one.decode == RecordedPool(workers=9, tp=1, dp=8, pp=1, ep=8, slots=4096)
     assert "pools of dsr1_h200_trtllm_fp8_disagg_1024x1024_c1152_cfg321, which is as fast" in one.remarks
     unknown = [one for one in _shipped() if isinstance(one, Measurement) and one.accelerators is None]
-    assert len(unknown) == 23
+    assert len(unknown) == 174
     assert all(one.decode is not None and one.decode.accelerators is None for one in unknown)
 
 
@@ -171,8 +174,29 @@ def test_the_batch_of_one_decode_worker_says_how_many_there_are(tmp_path: Path) 
 def test_repeats_count_once() -> None:
     served = [one for one in _shipped() if isinstance(one, Measurement) and one.dataset == "serving_points"]
     kept = measurements.distinct(served)
-    assert (len(served), len(kept)) == (1598, 1189)
+    assert (len(served), len(kept)) == (3674, 2786)
     assert measurements.distinct(kept) == kept
+
+
+def test_degrees_of_nightly_pools_that_a_script_sets(tmp_path: Path) -> None:
+    """With attention-DP every accelerator of a worker is a group; rates are of all accelerators together."""
+    cells = {
+        "hf_model": "deepseek-ai/DeepSeek-R1-0528", "hardware": "gb200", "framework": "dynamo-sglang",
+        "precision": "fp8", "spec_decoding": "none", "isl": "1024", "osl": "1024", "prefill_tp": "1.0",
+        "prefill_ep": "1.0", "prefill_dp_attention": "true", "prefill_num_workers": "1.0", "decode_tp": "8.0",
+        "decode_ep": "8.0", "decode_dp_attention": "false", "decode_num_workers": "2.0", "num_prefill_gpu": "4.0",
+        "num_decode_gpu": "16.0", "conc": "64", "tput_per_gpu": "200", "output_tput_per_gpu": "125",
+        "input_tput_per_gpu": "500", "median_ttft": "0.5", "median_tpot": "0.01", "median_e2el": "10",
+    }  # fmt: skip
+    (one,) = _read(tmp_path / "nightly.csv", ",".join(cells), cells)
+    assert isinstance(one, Measurement)
+    assert one.prefill == RecordedPool(workers=1, tp=1, dp=4, pp=1, ep=4)
+    assert one.decode == RecordedPool(workers=2, tp=8, dp=1, pp=1, ep=8)
+    assert (one.accelerators, one.concurrency, one.ttft_seconds, one.speculation) == (20, 64.0, 0.5, "none")
+    assert one.output_tokens_per_second_per_accelerator == one.input_tokens_per_second_per_accelerator == 100.0
+    (odd,) = _read(tmp_path / "odd.csv", ",".join(cells), cells | {"num_decode_gpu": "15"})
+    assert isinstance(odd, Skipped)
+    assert odd.reason == "num_decode_gpu 15 are no multiple of 2 workers"
 
 
 def test_runs_that_must_have_speculated_are_suspected() -> None:
