@@ -13,7 +13,8 @@ from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record
 from inference_econ.engine import Instances, Setup
 from inference_econ.formulas import money
-from inference_econ.records.facts import HEAD, bound, facts
+from inference_econ.inputs import HourPrice
+from inference_econ.records.facts import HEAD, bound, facts, without_unknown_costs
 from inference_econ.serving import Loaded, Service
 
 
@@ -57,6 +58,11 @@ class Deployment:
         if self.fleet is None or not self.fleet.pools.prefill_chip:
             return [self.service.setup]
         return [self.fleet.pools.prefill.setup, self.service.setup]
+
+    @property
+    def price(self) -> HourPrice:
+        """Price of a GPU-hour, of pools on two kinds of GPU that of decode instances."""
+        return self.service.setup.hour_price
 
     @property
     def requests_per_second(self) -> float:
@@ -121,6 +127,9 @@ class Deployment:
 
     def served_record(self, targets: Targets) -> dict[str, object]:
         """Return the instances, their bill and their load as plain data, named alike with and without pools."""
+        return without_unknown_costs(self._record(targets), *self.setups)
+
+    def _record(self, targets: Targets) -> dict[str, object]:
         service = self.service
         if self.fleet is None:
             return {

@@ -23,6 +23,7 @@ from inference_econ.answers.disaggregated.size_pools import smallest
 from inference_econ.answers.slo import FILLED, Targets, chance_below, least_chance, of_throughput, promised_rates
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
+from inference_econ.inputs.prices import most_common_kind
 from inference_econ.serving import (
     Gamma,
     Loaded,
@@ -318,7 +319,17 @@ def recommend(
         choices = [
             with_margin(choice, stated, margin, targets, arrival_scv=arrival_scv, play=play) for choice in choices
         ]
-    ranked = some_of_each_chip(sorted(choices, key=partial(_rank, targets)), most)
+    # Prices of other kinds are not ranked with those of the commonest one: they come behind.
+    kind = most_common_kind({choice.service.setup.hardware.name: choice.price for choice in choices}.values())
+    by_kind = sorted(
+        choices,
+        key=lambda choice: (
+            choice.price.comparable != kind,
+            not choice.service.setup.is_priced,
+            *_rank(targets, choice),
+        ),
+    )
+    ranked = some_of_each_chip(by_kind, most)
     return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, margin=margin)
 
 
@@ -496,7 +507,10 @@ def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, in
     """
     first = choices[0]
     dearer = (
-        place for place, choice in enumerate(choices) if choice.dollars_per_hour > first.dollars_per_hour * _EQUAL
+        place
+        for place, choice in enumerate(choices)
+        if choice.price.comparable == first.price.comparable
+        and choice.dollars_per_hour > first.dollars_per_hour * _EQUAL
     )
     place = next(dearer, 0)
     if not place:
