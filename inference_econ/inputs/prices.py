@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import get_args
+from typing import TypeVar, get_args
 
 from inference_econ.errors import InputError
 from inference_econ.inputs.hardware import HardwareSpec, Seller
@@ -27,12 +26,13 @@ UNPRICED = "unpriced"
 ALIKE = "alike"
 #: Newest date of the prices in the files of the repository; a test compares it with them.
 NEWEST = "2026-11-09"
-#: Length of the last quarter.
-_QUARTER = timedelta(days=92)
+#: First day of the quarter that ends there.
+_SINCE = (date.fromisoformat(NEWEST) - timedelta(days=92)).isoformat()
 #: What people can ask for, in words.
 FORMS = "USD per GPU-hour (2.50), USD per node-hour (23.60/node), or a kind"
 #: Kinds of one class of sellers.
 _CLASSES = tuple(f"{kind}:{seller}" for kind in KINDS for seller in SELLERS)
+T = TypeVar("T")
 _PER = re.compile(r"([^/]*)/\s*(node|gpu)")
 
 
@@ -81,13 +81,12 @@ class HourPrice:
     @property
     def is_recent(self) -> bool:
         """True for an on-demand offer of the last quarter."""
-        since = (date.fromisoformat(NEWEST) - _QUARTER).isoformat()
-        return self.kind == "on_demand" and not self.doubt and since <= str(self.date)
+        return self.kind == "on_demand" and not self.doubt and str(self.date) >= _SINCE
 
     @property
-    def comparable(self) -> str:
-        """Kind under which it is ranked with other prices: a typed price is as good as an on-demand offer."""
-        return KINDS[0] if self.kind == GIVEN else self.kind
+    def order(self) -> int:
+        """Place of its kind: only prices of one kind are ranked, and a typed price counts as an on-demand offer."""
+        return (*KINDS, OWNED, UNPRICED).index(KINDS[0] if self.kind == GIVEN else self.kind)
 
     @property
     def mark(self) -> str:
@@ -133,7 +132,7 @@ def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
 def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
     """Median of the on-demand offers of the last quarter; else of the first kind that there is; None without prices.
 
-    The last quarter is the :data:`_QUARTER` that ends at :data:`NEWEST`, so that results change with the files alone.
+    The last quarter is the 92 days up to :data:`NEWEST`, so that results change with the files alone.
     Without an on-demand offer in it, kinds count in the order of :data:`KINDS`, and those with a date and a verified
     source come first. Of an even number of prices, the median is the lower of the two in the middle: an offer that has
     a seller and a source.
@@ -199,36 +198,32 @@ def checked(text: str) -> str:
     return f"{dollars!r}/{match[2]}"
 
 
-def alike(chips: Sequence[HardwareSpec]) -> str:
-    """Kind, seller and source of which all chips list a price (``on_demand:neocloud:vultr_pricing``).
+def priced_alike(chips: Iterable[HardwareSpec], price: T) -> T | str:
+    """The price to ask for several chips; of ``alike`` a kind, seller and source of which all list a price.
 
     Raises
     ------
     InputError
-        If no source has prices of all chips.
+        If prices are to be alike, and no source has those of all chips.
     """
-    names = [{price.names[-1] for price in listed(chip) if price.seller} for chip in chips]
+    if price != ALIKE:
+        return price
+    files = list(chips)
+    names = [{price.names[-1] for price in listed(chip) if price.seller} for chip in files]
     shared = set.intersection(*names)
     if not shared:
-        has = "; ".join(f"{chip.name}: {', '.join(kinds(chip)) or 'none'}" for chip in chips)
+        has = "; ".join(f"{chip.name}: {', '.join(kinds(chip)) or 'none'}" for chip in files)
         raise InputError(
             f"--price alike: no source has prices of one kind for all of these ({has}). Give one price for each, for "
             "example --price h100_sxm=2.50, or a kind that all have, --price on_demand",
             option="price",
         )
-    return min(shared, key=lambda name: (max(_rank(quote) for chip in chips if (quote := of_kind(chip, name))), name))
+    return min(shared, key=lambda name: (max(_rank(quote) for chip in files if (quote := of_kind(chip, name))), name))
 
 
 def kinds(chip: HardwareSpec) -> list[str]:
     """Kinds of the prices of a file, in the order of :data:`KINDS`."""
     return sorted({price.kind for price in listed(chip)}, key=KINDS.index)
-
-
-def most_common_kind(prices: Iterable[HourPrice]) -> str:
-    """Comparable kind that most prices have; of equally common ones the first of :data:`KINDS`."""
-    counts = Counter(price.comparable for price in prices)
-    order = (*KINDS, OWNED, UNPRICED)
-    return min(counts, key=lambda kind: (kind == UNPRICED, -counts[kind], order.index(kind)), default=UNPRICED)
 
 
 def _rank(price: HourPrice) -> tuple[bool, bool, int]:

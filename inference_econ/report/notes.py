@@ -89,11 +89,11 @@ def price_remarks(setups: Iterable[Setup]) -> list[str]:
     unknown = sorted({setup.hardware.name for setup in setups} - {*listed})
     doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
     remarks = [f"No price of {', '.join(unknown)} is known: give one with --price."] if listed and unknown else []
-    if len({price.comparable for price in listed.values()}) > 1:
+    if len({price.order for price in listed.values()}) > 1:
         kinds = ", ".join(f"{chip} {price.label}" for chip, price in listed.items())
         remarks.append(
-            f"Prices are of different kinds ({kinds}) and are not ranked with each other. --price alike compares one "
-            "source; --price takes KIND, KIND:SELLER or HARDWARE=USD, too."
+            f"Prices are of different kinds ({kinds}) and are not ranked with each other: --price alike compares one "
+            "source."
         )
     if doubtful:
         remarks.append(f"Prices that can be doubted: {', '.join(doubtful)}. Give today's with --price.")

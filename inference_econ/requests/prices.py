@@ -15,7 +15,7 @@ from inference_econ.requests.request import Rate
 if TYPE_CHECKING:
     from inference_econ.inputs import ModelSpec, Offer
 
-Prices = Rate | Mapping[str, Rate | None] | None
+Prices = Rate | Mapping[str, Rate] | None
 
 
 def of_chip(price: Prices, chip: str) -> Rate | None:
@@ -46,12 +46,13 @@ def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
             "example --price on_demand",
             option="price",
         )
-    return inputs.prices.alike(list(map(catalog.hardware, chips))) if price == inputs.prices.ALIKE else price
+    return inputs.prices.priced_alike(map(catalog.hardware, chips), price)
 
 
 def with_unpriced(price: Prices, chips: Sequence[str]) -> Prices:
     """The rates of several chips in one table, in which a chip without any price has no costs."""
-    return {chip: or_unpriced(chip, of_chip(price, chip)) for chip in chips} if len(chips) > 1 else price
+    rates = ((chip, or_unpriced(chip, of_chip(price, chip))) for chip in chips)
+    return {chip: rate for chip, rate in rates if rate is not None} if len(chips) > 1 else price
 
 
 def of_compared(price: Prices, chips: Sequence[str]) -> Prices:

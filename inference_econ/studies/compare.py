@@ -71,7 +71,7 @@ class Comparison(Result):
         """Return the cheapest series at each speed that several series reach; none where requests differ.
 
         Bounds do not compete with what was fitted and can be started, nor prices of several kinds with each other: the
-        series of :func:`inference_econ.inputs.prices.most_common_kind` are ranked.
+        series of the first kind (:attr:`inference_econ.inputs.prices.HourPrice.order`) are ranked.
 
         Parameters
         ----------
@@ -83,9 +83,8 @@ class Comparison(Result):
             return []
         bound = self.bounds
         competing = [curve for curve in self.curves if curve.label not in bound] or self.curves
-        kinds = {curve.label: setup.hour_price.comparable for curve in competing for setup in curve.setups}
-        ranked = prices.most_common_kind(setup.hour_price for curve in competing for setup in curve.setups)
-        competing = [curve for curve in competing if kinds.get(curve.label, ranked) == ranked]
+        first_kind = min(curve.front.setup.hour_price.order for curve in competing)
+        competing = [curve for curve in competing if curve.front.setup.hour_price.order == first_kind]
         best = []
         for speed in speeds:
             costs = {curve.label: likely for curve in competing if (likely := curve.likely_at(speed)) is not None}
@@ -235,11 +234,10 @@ def asked_scenario(
         if name not in axes["hardware"]:
             chips = ", ".join(axes["hardware"]) or "none"
             raise InputError(f"price: {name!r} is not among the hardware that is compared: {chips}")
-    if price == prices.ALIKE:
+    if not isinstance(price, Mapping):
         own_chips = (own.hardware for own in further.values() if own.hardware is not None and own.price is None)
-        price = prices.alike(list(map(catalog.hardware, dict.fromkeys((*axes["hardware"], *own_chips)))))
-    if price is not None and not isinstance(price, Mapping):
-        common["price"] = price
+        shared = prices.priced_alike(map(catalog.hardware, (*axes["hardware"], *own_chips)), price)
+        common |= {} if shared is None else {"price": shared}
     listed = _product(axes, rates) if axes["model"] and axes["hardware"] else []
     listed += [{"label": label, "settings": own.model_dump(exclude_unset=True)} for label, own in further.items()]
     if not listed:

@@ -169,7 +169,7 @@ class ScenarioRun:
 
 def _curve(label: str, settings: Settings) -> Curve:
     front = shared_frontier(settings)
-    dollars = front.dollars if front.setup.is_priced else np.full_like(front.dollars, np.nan)
+    dollars = front.dollars * (1.0 if front.setup.is_priced else np.nan)
     return Curve(label, front.tokens_per_second, dollars, front.accelerators, front.batch, front, front.sources)
 
 

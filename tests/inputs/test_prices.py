@@ -70,7 +70,8 @@ def test_a_price_of_a_node_is_that_of_its_accelerators() -> None:
 @pytest.mark.rows
 def test_alike_is_one_source_of_all_chips(first: list[str], second: list[str], meant: str) -> None:
     chips = [_chip(*listed) for listed in (first, second)]
-    assert prices.alike(chips) == prices.alike(chips[::-1]) == meant
+    assert prices.priced_alike(chips, prices.ALIKE) == prices.priced_alike(chips[::-1], prices.ALIKE) == meant
+    assert prices.priced_alike(chips, 2.0) == 2.0
     assert prices.checked(meant) == meant
 
 
@@ -80,7 +81,7 @@ def test_without_a_source_of_all_chips_their_kinds_are_named() -> None:
         "no source has prices of one kind for all of these (NVIDIA H100 SXM5 80GB: on_demand, reserved; NVIDIA H100"
     )
     with pytest.raises(InputError, match=re.escape(message)):
-        prices.alike([_chip("CLOUD", "RENT"), _chip(elsewhere)])
+        prices.priced_alike([_chip("CLOUD", "RENT"), _chip(elsewhere)], prices.ALIKE)
 
 
 @pytest.mark.rows
@@ -89,12 +90,10 @@ def test_a_price_is_marked_by_its_kind_or_its_age(listed: str, mark: str) -> Non
     assert price.mark == mark
 
 
-def test_the_commonest_kind_is_ranked() -> None:
-    cloud, rent, owner = (prices.listed(_chip(name))[0] for name in ("CLOUD", "RENT", "OWNERSHIP"))
-    unpriced, given = prices.HourPrice(1.0, prices.UNPRICED), prices.HourPrice(2.0)
-    assert prices.most_common_kind([rent, cloud]) == prices.most_common_kind([rent, given, unpriced]) == "on_demand"
-    assert prices.most_common_kind([cloud, owner, owner]) == "tco"
-    assert prices.most_common_kind([unpriced, unpriced, owner]) == "tco"
+def test_prices_of_one_kind_are_ranked_and_typed_ones_as_on_demand() -> None:
+    cloud, rent, owner = (prices.listed(_chip(name))[0].order for name in ("CLOUD", "RENT", "OWNERSHIP"))
+    given, unpriced = prices.HourPrice(2.0).order, prices.HourPrice(1.0, prices.UNPRICED).order
+    assert given == cloud < rent < owner < unpriced
 
 
 def test_a_kind_names_its_contract() -> None:

@@ -13,7 +13,6 @@ from inference_econ.answers.disaggregated.load import PooledFleet
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record
 from inference_econ.engine import Instances, Setup
 from inference_econ.formulas import money
-from inference_econ.inputs import HourPrice
 from inference_econ.records.facts import HEAD, bound, facts, without_unknown_costs
 from inference_econ.serving import Loaded, Service
 
@@ -58,11 +57,6 @@ class Deployment:
         if self.fleet is None or not self.fleet.pools.prefill_chip:
             return [self.service.setup]
         return [self.fleet.pools.prefill.setup, self.service.setup]
-
-    @property
-    def price(self) -> HourPrice:
-        """Price of a GPU-hour, of pools on two kinds of GPU that of decode instances."""
-        return self.service.setup.hour_price
 
     @property
     def requests_per_second(self) -> float:

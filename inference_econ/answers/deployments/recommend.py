@@ -23,7 +23,6 @@ from inference_econ.answers.disaggregated.size_pools import smallest
 from inference_econ.answers.slo import FILLED, Targets, chance_below, least_chance, of_throughput, promised_rates
 from inference_econ.engine import Setup
 from inference_econ.errors import InputError, NothingFitsError, TooMuchError
-from inference_econ.inputs.prices import most_common_kind
 from inference_econ.serving import (
     Gamma,
     Loaded,
@@ -319,17 +318,7 @@ def recommend(
         choices = [
             with_margin(choice, stated, margin, targets, arrival_scv=arrival_scv, play=play) for choice in choices
         ]
-    # Prices of other kinds are not ranked with those of the commonest one: they come behind.
-    kind = most_common_kind({choice.service.setup.hardware.name: choice.price for choice in choices}.values())
-    by_kind = sorted(
-        choices,
-        key=lambda choice: (
-            choice.price.comparable != kind,
-            not choice.service.setup.is_priced,
-            *_rank(targets, choice),
-        ),
-    )
-    ranked = some_of_each_chip(by_kind, most)
+    ranked = some_of_each_chip(sorted(choices, key=partial(_rank, targets)), most)
     return Recommendation(tuple(ranked), targets, sum(map(len, candidates)), arrival_scv, margin=margin)
 
 
@@ -439,9 +428,10 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
     return right
 
 
-def _rank(targets: Targets, choice: Deployment) -> tuple[bool, tuple[float, float, float]]:
-    """Whether the numbers are a bound, which comes last, and what deployments are ordered by."""
-    return any(setup.is_bound for setup in choice.setups), rank(targets, choice)
+def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float, float, float]]:
+    """Kind of the price, whether the numbers are a bound, which comes last, and what deployments are ordered by."""
+    bound = any(setup.is_bound for setup in choice.setups)
+    return choice.service.setup.hour_price.order, bound, rank(targets, choice)
 
 
 def _worthwhile(
@@ -506,11 +496,11 @@ def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, in
     None where there is none, or nobody knows errors.
     """
     first = choices[0]
+    kind = first.service.setup.hour_price.order
     dearer = (
         place
         for place, choice in enumerate(choices)
-        if choice.price.comparable == first.price.comparable
-        and choice.dollars_per_hour > first.dollars_per_hour * _EQUAL
+        if choice.service.setup.hour_price.order == kind and choice.dollars_per_hour > first.dollars_per_hour * _EQUAL
     )
     place = next(dearer, 0)
     if not place:

@@ -157,8 +157,7 @@ class Combinations:
         """The price of all combinations [USD/h], or its kind; of one source if several chips are priced alike."""
         points = (point for axis in self.axes.values() for point in axis.values())
         common = self.ask.common.price
-        alike = self.several_chips and common == prices.ALIKE
-        return prices.alike(list(map(catalog.hardware, sorted(_chips(points))))) if alike else common
+        return prices.priced_alike(map(catalog.hardware, _chips(points)), common) if self.several_chips else common
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Settings]]:
