@@ -132,14 +132,16 @@ def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
 def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
     """Median of the on-demand offers of the last quarter; else of the first kind that there is; None without prices.
 
-    The last quarter is the 92 days up to :data:`NEWEST`, so that results change with the files alone.
-    Without an on-demand offer in it, kinds count in the order of :data:`KINDS`, and those with a date and a verified
-    source come first. Of an even number of prices, the median is the lower of the two in the middle: an offer that has
-    a seller and a source.
+    The last quarter is the 92 days up to :data:`NEWEST`, so that results change with the files alone. Without an
+    on-demand offer in it, kinds count in the order of :data:`KINDS`, and those with a date and a verified source come
+    first; the median is that of the newest prices of the first kind. Of an even number of prices, the median is the
+    lower of the two in the middle: an offer that has a seller and a source.
     """
     by_cost = sorted(prices, key=lambda price: price.dollars)
     first = min(map(_rank, by_cost), default=None)
     group = [price for price in by_cost if _rank(price) == first]
+    newest = max((str(price.date) for price in group), default="")
+    group = [price for price in group if price.is_recent or price.date == newest]
     return group[(len(group) - 1) // 2] if group else None
 
 

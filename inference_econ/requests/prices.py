@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inference_econ import answers, inputs
-from inference_econ.engine.pricing import or_unpriced
 from inference_econ.errors import InputError, of_option
 from inference_econ.inputs import catalog
 from inference_econ.requests.request import Rate
@@ -51,6 +50,8 @@ def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
 
 def with_unpriced(price: Prices, chips: Sequence[str]) -> Prices:
     """The rates of several chips in one table, in which a chip without any price has no costs."""
+    from inference_econ.engine.pricing import or_unpriced
+
     rates = ((chip, or_unpriced(chip, of_chip(price, chip))) for chip in chips)
     return {chip: rate for chip, rate in rates if rate is not None} if len(chips) > 1 else price
 

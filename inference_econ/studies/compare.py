@@ -14,7 +14,7 @@ from inference_econ.answers.slo import chance_below
 from inference_econ.engine import bounds, lacks_engine
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, Settings, catalog, prices
-from inference_econ.records.facts import without_unknown_costs
+from inference_econ.records.facts import price_record, without_unknown_costs
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.sources import source_records
 from inference_econ.studies.results import Result, common_speeds
@@ -139,7 +139,12 @@ class Comparison(Result):
 
     def records(self) -> list[dict[str, Any]]:
         """Return every point of every series, and one row with the reason for a series that fits nowhere."""
-        points = [{**row, "reason": ""} for curve in self.curves for row in curve.records()]
+        points = [
+            {**row, "usd_per_gpu_hour": price.get("usd_per_gpu_hour"), "price_kind": price.get("kind"), "reason": ""}
+            for curve in self.curves
+            for price in [price_record(curve.front.setup) or {}]
+            for row in curve.records()
+        ]
         if not self.missing:
             return points
         return [*points, *({"series": label, "reason": reason} for label, reason in self.missing.items())]

@@ -17,7 +17,7 @@ from inference_econ.engine import Setup, WholeLayouts, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Offer, OfferedPoints, Scenario, Source, TableSpec, known_offers
-from inference_econ.records.facts import bound, price_record, without_unknown_costs
+from inference_econ.records.facts import bound, without_unknown_costs
 from inference_econ.records.plain import Frame, attributes, frame_of, records_of
 from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.records.texts import dollars
@@ -162,9 +162,7 @@ class Curve:
 
     def records(self) -> list[dict[str, Any]]:
         """Return one record per point: the data behind a figure."""
-        price = price_record(*self.setups) if self.setups else None
-        priced = {} if price is None else {"usd_per_gpu_hour": price["usd_per_gpu_hour"], "price_kind": price["kind"]}
-        columns = {"series": self.label, **priced, **self.columns(), **bound(*self.setups)}
+        columns = {"series": self.label, **self.columns(), **bound(*self.setups)}
         return records_of(without_unknown_costs(self.bounded(columns), *self.setups))
 
     def index_of(self, spec: TableSpec) -> int:
