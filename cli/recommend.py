@@ -29,7 +29,8 @@ def recommend(request: Request, most: int) -> Shown:
     workload.check_sizes(request)
     means = workload.means(request)
     chips = tuple(dict.fromkeys((*request.chips, *filter(None, [request.decode_on]))))
-    request = replace(request, price=prices.prices_of_chips(request.price, chips))
+    rates = prices.prices_of_chips(request.price, chips)
+    request = replace(request, price=rates if request.budget is not None else prices.with_unpriced(rates, chips))
     requests, targets, scv = workload.requests(request), workload.targets(request), request.arrival_scv
     if means is not None:
         if request.plot is not None:

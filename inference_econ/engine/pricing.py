@@ -7,6 +7,12 @@ from inference_econ.formulas import money
 from inference_econ.inputs import HardwareSpec, HourPrice, Ownership, catalog, prices
 
 
+def or_unpriced(chip: catalog.Name, price: float | str | None) -> float | str | None:
+    """The price of a chip in a table of several chips, which leaves costs out where no price is known."""
+    unknown = price is None and hour_price(catalog.hardware(chip), None) is None
+    return prices.UNPRICED if unknown else price
+
+
 def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | None:
     """The price of an accelerator that is meant; None if nobody asked for one and its file lists none.
 
@@ -16,18 +22,21 @@ def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | Non
         Of what.
     price : float, str or None
         A price [USD/h]; one of a whole node, ``23.60/node``; a kind that its file lists; ``owned``, which is built up;
-        or the best of its file.
+        by default the typical price of its file, or ``owned`` where it only lists what a chip costs to buy.
 
     Raises
     ------
     InputError
         If there is no such kind, the file lists no price of it, or it does not say how large a node is.
     """
-    if price is None:
-        return prices.best(chip)
+    if price is None or price == prices.ALIKE:
+        listed = prices.best(chip)
+        return owned_price(chip) if listed is None and chip.purchase and chip.watts else listed
     if isinstance(price, (int, float)):
         return HourPrice(float(price))
     words = prices.checked(price)
+    if words == prices.UNPRICED:
+        return HourPrice(1.0, prices.UNPRICED)
     if prices.is_amount(words):
         return HourPrice(prices.amount(chip, words))
     if words == prices.OWNED:
@@ -36,7 +45,7 @@ def hour_price(chip: HardwareSpec, price: float | str | None) -> HourPrice | Non
     if not chip.prices:
         raise no_price(chip)
     if listed is None:
-        kinds = ", ".join(dict.fromkeys(other.kind for other in prices.listed(chip)))
+        kinds = ", ".join(prices.kinds(chip))
         others = [name for name in catalog.names("hardware") if prices.of_kind(catalog.hardware(name), words)]
         raise InputError(
             f"{chip.name} lists no price of the kind {words}; it lists {kinds}; {words} is listed by "

@@ -51,6 +51,7 @@ from inference_econ.inputs import (
     with_engine,
 )
 from inference_econ.inputs.engine import profiles
+from inference_econ.inputs.prices import UNPRICED
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -209,7 +210,7 @@ class Setup:
         model, hardware : spec, name or path
             What is served, on what.
         weights, activations, kv : str, optional
-            Number formats; by default the published ones, 16 bits that the chip has a unit for for activations, and
+            Number formats; by default the published ones, of 16 bits those that the chip has a unit for, and
             for the cache what recipes of the engines say, if all say the same (under assumptions that are given: those
             of the engine that is named), or else as activations.
         assumptions : Assumptions, name or path, optional
@@ -268,10 +269,11 @@ class Setup:
                 "or set it to 0",
                 option="redundant_experts",
             )
-        if activations is None and "bf16" not in chip.dense_flops_per_second:
-            activations = "fp16"
         if weights is None and chip.desk:
             weights = desk_weights(served, chip)
+        if "bf16" not in chip.dense_flops_per_second:
+            activations = activations or "fp16"
+            weights = weights or ("fp16" if served.weights == "bf16" else None)
         precision = Precision.of(served, weights, activations, kv, opinions.capacity.embedding_format)
         # Where attention ranks idle, as in the published study, no engine is meant.
         among = ANY_LAYOUT if engine is None and opinions.layout.attention_groups == "idle" else engine
@@ -373,6 +375,11 @@ class Setup:
     def dollars_per_accelerator_hour(self) -> float:
         """The price of one accelerator [USD/h]; see :attr:`hour_price` for errors."""
         return self.hour_price.dollars
+
+    @property
+    def is_priced(self) -> bool:
+        """True if the price of an accelerator is known, so that costs are."""
+        return self.price is not None and self.hour_price.kind != UNPRICED
 
     @property
     def hour_price(self) -> HourPrice:

@@ -108,7 +108,7 @@ class HardwareSpec(SourcedSpec):
     rented_as: tuple[Count, ...] = Field(default=(), strict=False)
     """Accelerators of the machines that can be rented, ascending, the whole node last; empty if unknown [1]."""
     prices: tuple[Price, ...] = Field(default=(), strict=False)
-    """Rental prices; of those of a kind and seller that are dated and verified, the one to use by default first."""
+    """Rental prices."""
     purchase: PurchasePrice | None = None
     """Price of buying it; absent if nobody was found who says."""
 

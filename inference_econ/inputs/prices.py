@@ -6,23 +6,33 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import get_args
+from datetime import date, timedelta
+from typing import TypeVar, get_args
 
 from inference_econ.errors import InputError
 from inference_econ.inputs.hardware import HardwareSpec, Seller
 
 #: Kinds that files list, the one to take by default first: what anybody can have, before what is bid for, or guessed.
 KINDS: tuple[str, ...] = ("on_demand", "reserved", "tco", "index", "spot", "paper", "estimate")
-#: Who sells, the class that several chips are compared by first.
+#: Who sells.
 SELLERS: tuple[str, ...] = get_args(Seller)
 #: What an hour of a chip of one's own costs; computed, and listed by no file.
 OWNED = "owned"
 #: The kind of a price that somebody typed.
 GIVEN = "given"
+#: Stands for the price of a chip without any in a table of several chips: costs are left out.
+UNPRICED = "unpriced"
+#: Asks for prices of one source for all chips.
+ALIKE = "alike"
+#: Newest date of the prices in the files of the repository; a test compares it with them.
+NEWEST = "2026-11-09"
+#: First day of the quarter that ends there.
+_SINCE = (date.fromisoformat(NEWEST) - timedelta(days=92)).isoformat()
 #: What people can ask for, in words.
 FORMS = "USD per GPU-hour (2.50), USD per node-hour (23.60/node), or a kind"
 #: Kinds of one class of sellers.
 _CLASSES = tuple(f"{kind}:{seller}" for kind in KINDS for seller in SELLERS)
+T = TypeVar("T")
 _PER = re.compile(r"([^/]*)/\s*(node|gpu)")
 
 
@@ -32,7 +42,7 @@ class HourPrice:
 
     dollars: float
     kind: str = GIVEN
-    """One of :data:`KINDS`, :data:`OWNED` or :data:`GIVEN`."""
+    """One of :data:`KINDS`, :data:`OWNED`, :data:`GIVEN` or :data:`UNPRICED`."""
     date: str | None = None
     """Date on which the price was seen, or ``undated``."""
     verified: bool | None = None
@@ -69,6 +79,23 @@ class HourPrice:
         return "undated" if self.date == "undated" else "" if self.verified else "not verified"
 
     @property
+    def is_recent(self) -> bool:
+        """True for an on-demand offer of the last quarter."""
+        return self.kind == "on_demand" and not self.doubt and str(self.date) >= _SINCE
+
+    @property
+    def order(self) -> int:
+        """Place of its kind: only prices of one kind are ranked, and a typed price counts as an on-demand offer."""
+        return (*KINDS, OWNED, UNPRICED).index(KINDS[0] if self.kind == GIVEN else self.kind)
+
+    @property
+    def mark(self) -> str:
+        """What to write behind it in a table: its kind, the date of an old on-demand offer, or nothing."""
+        if self.kind == GIVEN or self.is_recent:
+            return ""
+        return str(self.date) if self.kind == "on_demand" else self.kind
+
+    @property
     def terms(self) -> str:
         """Its kind and date, and what is to be doubted, in words."""
         doubt = ", not verified" if self.verified is False else ""
@@ -93,17 +120,29 @@ def listed(chip: HardwareSpec) -> tuple[HourPrice, ...]:
 
 
 def best(chip: HardwareSpec) -> HourPrice | None:
-    """The price to take where nobody asks for one; None if the file lists none.
-
-    Costs of ownership and contracts of years, which nobody can have for an hour, come last; then what can be doubted
-    after what cannot; then kinds count in their order, then prices in that of the file.
-    """
-    return min(listed(chip), key=_rank, default=None)
+    """Default price of a chip, whatever else is compared; None if the file lists none (see :func:`typical`)."""
+    return typical(listed(chip))
 
 
 def of_kind(chip: HardwareSpec, kind: str) -> HourPrice | None:
-    """The best price of a kind, of a seller (``tco:neocloud``), or in a source; None if the file lists none."""
-    return min((price for price in listed(chip) if kind in price.names), key=_rank, default=None)
+    """Typical price of a kind, of a seller (``tco:neocloud``), or in a source; None if the file lists none."""
+    return typical(price for price in listed(chip) if kind in price.names)
+
+
+def typical(prices: Iterable[HourPrice]) -> HourPrice | None:
+    """Median of the on-demand offers of the last quarter; else of the first kind that there is; None without prices.
+
+    The last quarter is the 92 days up to :data:`NEWEST`, so that results change with the files alone. Without an
+    on-demand offer in it, kinds count in the order of :data:`KINDS`, and those with a date and a verified source come
+    first; the median is that of the newest prices of the first kind. Of an even number of prices, the median is the
+    lower of the two in the middle: an offer that has a seller and a source.
+    """
+    by_cost = sorted(prices, key=lambda price: price.dollars)
+    first = min(map(_rank, by_cost), default=None)
+    group = [price for price in by_cost if _rank(price) == first]
+    newest = max((str(price.date) for price in group), default="")
+    group = [price for price in group if price.is_recent or price.date == newest]
+    return group[(len(group) - 1) // 2] if group else None
 
 
 def in_words(text: str) -> bool:
@@ -145,12 +184,13 @@ def checked(text: str) -> str:
         If it is neither.
     """
     kind = text.strip().replace("-", "_").lower()
-    if kind in (*KINDS, OWNED, *_CLASSES) or kind.rpartition(":")[0] in _CLASSES:
+    if kind in (*KINDS, OWNED, ALIKE, UNPRICED, *_CLASSES) or kind.rpartition(":")[0] in _CLASSES:
         return kind
     match = _PER.fullmatch(text.strip().lower())
     if match is None:
-        kinds = ", ".join((*KINDS[:-2], OWNED, *KINDS[-2:]))
-        raise InputError(f"{text!r} is no price: give {FORMS}: {kinds}; or KIND:SELLER: {', '.join(SELLERS)}")
+        listed = ", ".join((*KINDS[:-2], OWNED, *KINDS[-2:]))
+        sellers = ", ".join(SELLERS)
+        raise InputError(f"{text!r} is no price: give {FORMS}: {listed}; KIND:SELLER: {sellers}; or alike: one source")
     try:
         dollars = float(match[1])
     except ValueError:
@@ -160,43 +200,33 @@ def checked(text: str) -> str:
     return f"{dollars!r}/{match[2]}"
 
 
-def compared(chips: Iterable[HardwareSpec], price: float | str | None = None) -> float | str | None:
-    """Price to ask of several chips so that like is compared with like; of a single one, the given price.
+def priced_alike(chips: Iterable[HardwareSpec], price: T) -> T | str:
+    """The price to ask for several chips; of ``alike`` a kind, seller and source of which all list a price.
 
-    Parameters
-    ----------
-    chips : iterable of HardwareSpec
-        What is compared; those that list no price have a say in nothing.
-    price : float, str or None
-        The price that somebody asked for; a kind leaves sellers open, None the kind too.
-
-    Returns
-    -------
-    float, str or None
-        A kind and seller (``on_demand:neocloud``) that all files list, without doubts where there is such a class, the
-        first kind and seller first, and of one source where one has all of them (``on_demand:neocloud:vultr_pricing``);
-        else a kind that all list; else what was asked.
+    Raises
+    ------
+    InputError
+        If prices are to be alike, and no source has those of all chips.
     """
-    files = [chip for chip in chips if chip.prices]
-    if len(files) < 2 or price not in (None, *KINDS):
+    if price != ALIKE:
         return price
-    for names in (_CLASSES, KINDS):
-        shared = [
-            name
-            for name in names
-            if price in (None, name.partition(":")[0]) and all(of_kind(chip, name) for chip in files)
-        ]
-        firm = [name for name in shared if not any(quote.doubt for chip in files if (quote := of_kind(chip, name)))]
-        if shared:
-            chosen = (firm or shared)[0]
-            if names is not _CLASSES:
-                return chosen
-            # Prices that stand in one source for all chips without doubts, as early as files have one.
-            quotes = [[p.names[-1] for p in listed(chip) if chosen in p.names and not p.doubt] for chip in files]
-            sources = set.intersection(*map(set, quotes))
-            return min(sources, key=lambda name: (sum(q.index(name) for q in quotes), name), default=chosen)
-    return price
+    files = list(chips)
+    names = [{price.names[-1] for price in listed(chip) if price.seller} for chip in files]
+    shared = set.intersection(*names)
+    if not shared:
+        has = "; ".join(f"{chip.name}: {', '.join(kinds(chip)) or 'none'}" for chip in files)
+        raise InputError(
+            f"--price alike: no source has prices of one kind for all of these ({has}). Give one price for each, for "
+            "example --price h100_sxm=2.50, or a kind that all have, --price on_demand",
+            option="price",
+        )
+    return min(shared, key=lambda name: (max(_rank(quote) for chip in files if (quote := of_kind(chip, name))), name))
+
+
+def kinds(chip: HardwareSpec) -> list[str]:
+    """Kinds of the prices of a file, in the order of :data:`KINDS`."""
+    return sorted({price.kind for price in listed(chip)}, key=KINDS.index)
 
 
 def _rank(price: HourPrice) -> tuple[bool, bool, int]:
-    return price.kind == "tco" or price.years is not None, bool(price.doubt), KINDS.index(price.kind)
+    return not price.is_recent, bool(price.doubt), KINDS.index(price.kind)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from inference_econ.engine import Setup
 from inference_econ.inputs import HardwareSpec, Requests, prices
@@ -54,9 +56,20 @@ def bound(*setups: Setup) -> dict[str, object]:
     return {"bound": True} if any(setup.is_bound for setup in setups) else {}
 
 
+def without_unknown_costs(record: Mapping[str, Any], *setups: Setup) -> dict[str, Any]:
+    """A record in which numbers in dollars are null where the price of a chip is not known."""
+    return {**record} if all(setup.is_priced for setup in setups) else _without_dollars(record)
+
+
+def _without_dollars(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: None if "dollars" in name else _without_dollars(item) for name, item in value.items()}
+    return [*map(_without_dollars, value)] if isinstance(value, list) else value
+
+
 def price_record(setup: Setup) -> dict[str, object] | None:
     """Price of an accelerator and who says so; None where nobody does."""
-    if setup.price is None:
+    if not setup.is_priced:
         return None
     price = setup.hour_price
     return {

@@ -49,6 +49,8 @@ def priced_sources(setup: Setup, speculation: Speculation | None = None) -> tupl
     """The sources of a setup, of the model that proposes tokens to it, and of its price."""
     used = setup_sources(setup, None if speculation is None else speculation.model)
     price, file = setup.hour_price, f"hardware: {setup.hardware.name}"
+    if price.kind == prices.UNPRICED:
+        return used
     if price.kind == prices.GIVEN:
         source = Source(ref="user", where=f"{price.dollars:g} USD/h", kind="assumed")
         return (*used, UsedSource("price", "dollars_per_accelerator_hour", source))

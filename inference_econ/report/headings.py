@@ -9,7 +9,7 @@ from inference_econ.answers.explain import Explanation
 from inference_econ.answers.slo import Targets
 from inference_econ.engine import PROPOSERS, Setup, Speculation
 from inference_econ.formulas.speculation import expected_tokens_by_position
-from inference_econ.inputs import HardwareSpec, ModelSpec, Requests, prices
+from inference_econ.inputs import HardwareSpec, ModelSpec, Requests
 from inference_econ.inputs.prices import HourPrice
 from inference_econ.records.texts import chips_label, formats_label
 from inference_econ.search import Frontier
@@ -63,7 +63,6 @@ def heading(
     alike = f"{next(iter(weights))}, KV {' or '.join(caches)}"
     parts = (
         f"{counted}: {_listed(_named(setup.model) for setup in shown)} on {_listed(map(_priced, shown))}",
-        _price_class(shown),
         _common(map(formats_title, shown), "formats") if len(weights) > 1 else alike,
         _common(lengths, "lengths"),
         "" if rate is None else f"{rate:.4g} requests/s",
@@ -161,7 +160,7 @@ def _priced(setup: Setup) -> str:
     chip = _named(setup.hardware)
     if setup.is_bound:
         chip = f"{chip} ({BOUND})"
-    return chip if setup.price is None else f"{chip} at {price_label(setup.hardware, setup.hour_price)}"
+    return chip if not setup.is_priced else f"{chip} at {price_label(setup.hardware, setup.hour_price)}"
 
 
 def price_label(chip: HardwareSpec, price: HourPrice) -> str:
@@ -171,23 +170,9 @@ def price_label(chip: HardwareSpec, price: HourPrice) -> str:
     return f"${price.dollars:.4g} per GPU-hour{whole}, {price.terms}"
 
 
-def _price_class(setups: Iterable[Setup]) -> str:
-    """Kind, seller and source that the prices of several GPUs share; empty for one GPU, or if they differ.
-
-    The best price of a GPU follows where it differs.
-    """
-    chips = {setup.hardware.name: setup for setup in setups if setup.price is not None}
-    priced = {name: setup.hour_price for name, setup in chips.items()}
-    classes = {(price.label, price.seller) for price in priced.values() if price.seller}
-    if len(priced) < 2 or len(classes) != 1 or not all(price.seller for price in priced.values()):
-        return ""
-    ((label, seller),) = classes
-    sources = {price.ref for price in priced.values()}
-    alike = f"prices alike: {label}" + ("" if label.startswith("TCO") else f", {seller}")
-    alike += f", of one source ({sources.pop()})" if len(sources) == 1 else ""
-    alone = ((name, prices.best(setup.hardware)) for name, setup in chips.items())
-    others = [f"{name} ${best.dollars:g}" for name, best in alone if best and best.dollars != priced[name].dollars]
-    return alike + (f" (alone: {', '.join(others)})" if others else "")
+def price_cell(setup: Setup) -> str:
+    """Price of a GPU-hour for a table, marked where it is no on-demand offer of the last quarter; empty if unknown."""
+    return f"{setup.hour_price.dollars:.2f} {setup.hour_price.mark}".strip() if setup.is_priced else ""
 
 
 def _named(spec: HardwareSpec | ModelSpec) -> str:

@@ -83,19 +83,17 @@ def generation_remarks(setups: Iterable[Setup]) -> list[str]:
 
 
 def price_remarks(setups: Iterable[Setup]) -> list[str]:
-    """Sentences on listed prices whose kinds or sellers differ, and on doubtful ones."""
-    hours = {setup.hardware.name: setup.hour_price for setup in setups if setup.price is not None}
-    listed = {chip: price for chip, price in hours.items() if price.kind != inputs.prices.GIVEN}
+    """Sentences on prices of several kinds, which are not ranked with each other, and on unknown and doubtful ones."""
+    setups = list(setups)
+    listed = {setup.hardware.name: setup.hour_price for setup in setups if setup.is_priced}
+    unknown = sorted({setup.hardware.name for setup in setups} - {*listed})
     doubtful = [f"{chip} (${price.dollars:.4g}, {price.doubt})" for chip, price in listed.items() if price.doubt]
-    remarks = []
-    # The file of a user's GPU often names no seller.
-    sellers = {price.seller for price in listed.values() if price.seller}
-    if len({price.label for price in listed.values()}) > 1 or len(sellers) > 1:
-        kinds = ", ".join(
-            f"{chip} {' '.join(filter(None, (price.label, price.seller)))}" for chip, price in listed.items()
-        )
+    remarks = [f"No price of {', '.join(unknown)} is known: give one with --price."] if listed and unknown else []
+    if len({price.order for price in listed.values()}) > 1:
+        kinds = ", ".join(f"{chip} {price.label}" for chip, price in listed.items())
         remarks.append(
-            f"Prices are of different kinds or sellers: {kinds}. --price takes KIND, KIND:SELLER or HARDWARE=USD."
+            f"Prices are of different kinds ({kinds}) and are not ranked with each other: --price alike compares one "
+            "source."
         )
     if doubtful:
         remarks.append(f"Prices that can be doubted: {', '.join(doubtful)}. Give today's with --price.")

@@ -23,12 +23,13 @@ def of_chip(price: Prices, chip: str) -> Rate | None:
 
 
 def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
-    """The rates of all chips of a question: one kind and seller for all by default, where their files list one.
+    """The rates of all chips of a question, of one source if they are to be alike.
 
     Raises
     ------
     InputError
-        If a number is to be the price of several chips, or a chip is named that is not asked about.
+        If a number is to be the price of several chips, a chip is named that is not asked about, or prices are to be
+        alike and no source has all.
     """
     if isinstance(price, Mapping):
         for chip in price:
@@ -36,8 +37,7 @@ def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
                 raise InputError(
                     f"--price {chip}=...: {chip!r} is not among the hardware: {', '.join(chips)}", option="price"
                 )
-        return price
-    if len(chips) > 1 and price is not None and (not isinstance(price, str) or inputs.prices.is_amount(price)):
+    elif len(chips) > 1 and price is not None and (not isinstance(price, str) or inputs.prices.is_amount(price)):
         pairs = " ".join(f"--price {chip}=USD" for chip in chips)
         amount = price if isinstance(price, str) else f"{price:g}"
         raise InputError(
@@ -45,7 +45,15 @@ def prices_of_chips(price: Prices, chips: Sequence[str]) -> Prices:
             "example --price on_demand",
             option="price",
         )
-    return inputs.prices.compared(map(catalog.hardware, chips), price)
+    return inputs.prices.priced_alike(map(catalog.hardware, chips), price)
+
+
+def with_unpriced(price: Prices, chips: Sequence[str]) -> Prices:
+    """The rates of several chips in one table, in which a chip without any price has no costs."""
+    from inference_econ.engine.pricing import or_unpriced
+
+    rates = ((chip, or_unpriced(chip, of_chip(price, chip))) for chip in chips)
+    return {chip: rate for chip, rate in rates if rate is not None} if len(chips) > 1 else price
 
 
 def of_compared(price: Prices, chips: Sequence[str]) -> Prices:

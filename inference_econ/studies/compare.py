@@ -14,6 +14,7 @@ from inference_econ.answers.slo import chance_below
 from inference_econ.engine import bounds, lacks_engine
 from inference_econ.errors import InputError
 from inference_econ.inputs import Scenario, Settings, catalog, prices
+from inference_econ.records.facts import price_record, without_unknown_costs
 from inference_econ.records.plain import Frame, frame_of
 from inference_econ.records.sources import source_records
 from inference_econ.studies.results import Result, common_speeds
@@ -69,7 +70,8 @@ class Comparison(Result):
     def winners(self, speeds: Sequence[float]) -> list[Winner]:
         """Return the cheapest series at each speed that several series reach; none where requests differ.
 
-        Bounds do not compete with what was fitted and can be started.
+        Bounds do not compete with what was fitted and can be started, nor prices of several kinds with each other: the
+        series of the first kind (:attr:`inference_econ.inputs.prices.HourPrice.order`) are ranked.
 
         Parameters
         ----------
@@ -81,6 +83,8 @@ class Comparison(Result):
             return []
         bound = self.bounds
         competing = [curve for curve in self.curves if curve.label not in bound] or self.curves
+        first_kind = min(curve.front.setup.hour_price.order for curve in competing)
+        competing = [curve for curve in competing if curve.front.setup.hour_price.order == first_kind]
         best = []
         for speed in speeds:
             costs = {curve.label: likely for curve in competing if (likely := curve.likely_at(speed)) is not None}
@@ -109,7 +113,7 @@ class Comparison(Result):
                 series.append({"label": label, "points": [], "reason": self.missing[label]})
                 continue
             front = by_label[label].front
-            record = front.record()
+            record = without_unknown_costs(front.record(), front.setup)
             record.pop("sources")
             at_speeds = list[dict[str, object]]()
             for speed in shown:
@@ -126,7 +130,7 @@ class Comparison(Result):
             fastest = ((dollars, front.fastest_at(dollars)) for dollars in costs)
             record["at_costs"] = [{"dollars": dollars, "point": point and point.record()} for dollars, point in fastest]
             best = bounds.bounded(front.preferred().record(), front.ends_at(front.preferred_index()))
-            series.append({"label": label, **record, "preferred": best})
+            series.append({"label": label, **record, "preferred": without_unknown_costs(best, front.setup)})
         return {
             "series": series,
             "cheapest": [asdict(winner) for winner in self.winners(shown)],
@@ -135,7 +139,12 @@ class Comparison(Result):
 
     def records(self) -> list[dict[str, Any]]:
         """Return every point of every series, and one row with the reason for a series that fits nowhere."""
-        points = [{**row, "reason": ""} for curve in self.curves for row in curve.records()]
+        points = [
+            {**row, "usd_per_gpu_hour": price.get("usd_per_gpu_hour"), "price_kind": price.get("kind"), "reason": ""}
+            for curve in self.curves
+            for price in [price_record(curve.front.setup) or {}]
+            for row in curve.records()
+        ]
         if not self.missing:
             return points
         return [*points, *({"series": label, "reason": reason} for label, reason in self.missing.items())]
@@ -170,7 +179,7 @@ def compare(
         Names or paths.
     price : float or str, or mapping of str to these, optional
         Of one accelerator [USD/h], of a node (``23.60/node``) or a kind (``on_demand``), of all hardware or of some;
-        otherwise of the kind and seller that all files list, or the best of each file.
+        or of one source (``alike``); by default the default price of each, whatever else is compared.
     series : mapping of str to Settings, optional
         Further series by label; what they leave out is common to all.
     progress : callable, optional
@@ -231,10 +240,9 @@ def asked_scenario(
             chips = ", ".join(axes["hardware"]) or "none"
             raise InputError(f"price: {name!r} is not among the hardware that is compared: {chips}")
     if not isinstance(price, Mapping):
-        unpriced = (own.hardware for own in further.values() if own.hardware is not None and own.price is None)
-        priced = map(catalog.hardware, dict.fromkeys((*axes["hardware"], *unpriced)))
-        common_price = prices.compared(priced, price)
-        common |= {} if common_price is None else {"price": common_price}
+        own_chips = (own.hardware for own in further.values() if own.hardware is not None and own.price is None)
+        shared = prices.priced_alike(map(catalog.hardware, (*axes["hardware"], *own_chips)), price)
+        common |= {} if shared is None else {"price": shared}
     listed = _product(axes, rates) if axes["model"] and axes["hardware"] else []
     listed += [{"label": label, "settings": own.model_dump(exclude_unset=True)} for label, own in further.items()]
     if not listed:

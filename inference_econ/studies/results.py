@@ -17,7 +17,7 @@ from inference_econ.engine import Setup, WholeLayouts, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import money, pareto
 from inference_econ.inputs import Offer, OfferedPoints, Scenario, Source, TableSpec, known_offers
-from inference_econ.records.facts import bound
+from inference_econ.records.facts import bound, without_unknown_costs
 from inference_econ.records.plain import Frame, attributes, frame_of, records_of
 from inference_econ.records.sources import UsedSource, source_records
 from inference_econ.records.texts import dollars
@@ -130,6 +130,11 @@ class Curve:
         return [] if self.frontier is None else [self.frontier.setup]
 
     @property
+    def is_priced(self) -> bool:
+        """True if costs are known."""
+        return all(setup.is_priced for setup in self.setups)
+
+    @property
     def is_whole(self) -> bool:
         """True for deployments in whole numbers: those of the published study's grid are not held against servers."""
         front = self.frontier
@@ -158,7 +163,7 @@ class Curve:
     def records(self) -> list[dict[str, Any]]:
         """Return one record per point: the data behind a figure."""
         columns = {"series": self.label, **self.columns(), **bound(*self.setups)}
-        return records_of(self.bounded(columns))
+        return records_of(without_unknown_costs(self.bounded(columns), *self.setups))
 
     def index_of(self, spec: TableSpec) -> int:
         """Return the position of the point that a table shows.
@@ -211,15 +216,17 @@ class Curve:
         if likely is not None or isinstance(self.frontier, ServiceFrontier):
             return None if likely is None else likely.dollars
         as_fast = self.dollars[self.tokens_per_second >= tokens_per_second]
-        return float(as_fast.min()) if as_fast.size else None
+        return float(as_fast.min()) if as_fast.size and self.is_priced else None
 
     def fastest_at(self, dollars: float) -> ServicePoint | Point | None:
         """The fastest point at a cost or below [USD per 1e6 tokens]; None where no point is as cheap."""
-        return None if self.frontier is None else self.frontier.fastest_at(dollars)
+        return self.frontier.fastest_at(dollars) if self.frontier is not None and self.is_priced else None
 
     def likely_at(self, tokens_per_second: float) -> Likely | None:
         """Cost of services at a speed, with its interval [USD per 1e6 tokens]; None where no point is as fast."""
-        return self.frontier.at_speed(tokens_per_second) if isinstance(self.frontier, ServiceFrontier) else None
+        if not isinstance(self.frontier, ServiceFrontier) or not self.is_priced:
+            return None
+        return self.frontier.at_speed(tokens_per_second)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from inference_econ._named import named
 from inference_econ._types import Progress
+from inference_econ.engine.pricing import or_unpriced
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.formulas import roofline
 from inference_econ.inputs import (
@@ -99,7 +100,10 @@ class ScenarioRun:
             if self.progress is not None:
                 self.progress(index / len(ask.series), series.label)
             try:
-                curves.append(curve(series.label, series.settings.over(ask.common)))
+                settings = series.settings.over(ask.common)
+                if self.keep_going and len(ask.series) > 1 and settings.hardware is not None:
+                    settings = settings.replace(price=or_unpriced(settings.hardware, settings.price))
+                curves.append(curve(series.label, settings))
             except NothingFitsError as error:
                 if not self.keep_going:
                     raise
@@ -165,7 +169,8 @@ class ScenarioRun:
 
 def _curve(label: str, settings: Settings) -> Curve:
     front = shared_frontier(settings)
-    return Curve(label, front.tokens_per_second, front.dollars, front.accelerators, front.batch, front, front.sources)
+    dollars = front.dollars * (1.0 if front.setup.is_priced else np.nan)
+    return Curve(label, front.tokens_per_second, dollars, front.accelerators, front.batch, front, front.sources)
 
 
 def _panel(name: str) -> Scenario:

@@ -38,7 +38,7 @@ def test_from_a_utilisation_the_batch_follows() -> None:
     point = assess(tokens_per_second=70, utilization=0.15).measured
     assert point.throughput == pytest.approx(0.15 * 8 * 989.4e12 / (2 * 69.5e9 + 1.3e9), rel=0.003)
     assert point.batch == pytest.approx(point.throughput / 70)
-    assert point.dollars_per_million_output_tokens == pytest.approx(8 * 2.95 / 3600 / point.throughput * 1e6)
+    assert point.dollars_per_million_output_tokens == pytest.approx(8 * 3.99 / 3600 / point.throughput * 1e6)
 
 
 @pytest.mark.parametrize("name", ["utilization", "batch", "throughput"])
@@ -102,7 +102,7 @@ def test_parts_add_up_to_what_was_measured() -> None:
     assert found.parts[-1].name == "unexplained"
     # The picture has the point, two frontiers and the bound.
     labels = [line.label for line in assessment_chart(found).lines]
-    assert labels == ["deployable, any size", "deployable, 8 GPUs", "ideal, 8 GPUs", "measured: 40 tokens/s, $2.56"]
+    assert labels == ["deployable, any size", "deployable, 8 GPUs", "ideal, 8 GPUs", "measured: 40 tokens/s, $3.46"]
     left = 1 / 40 - 1 / found.predicted.tokens_per_second_per_user
     assert found.unexplained_seconds == pytest.approx(left)
     # With its own batch among those tried, the ideal step is the bound for the same chips and batch.

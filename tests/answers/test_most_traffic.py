@@ -62,16 +62,16 @@ def test_no_layout_of_the_offer_carries_more() -> None:
 
 
 def test_a_budget_is_as_many_chips_as_it_pays_for() -> None:
-    by_chips, by_money = (most_traffic([small()], means, PROMISED) for means in (Means(4), Means(None, 4 * 2.95 + 1.0)))
+    by_chips, by_money = (most_traffic([small()], means, PROMISED) for means in (Means(4), Means(None, 4 * 3.99 + 1.0)))
     assert [choice.load for choice in by_chips] == [choice.load for choice in by_money]
-    assert all(choice.dollars_per_hour <= 4 * 2.95 + 1e-9 for choice in by_money)
+    assert all(choice.dollars_per_hour <= 4 * 3.99 + 1e-9 for choice in by_money)
 
 
 def test_nodes_are_taken_whole() -> None:
     layouts = small("node")
     assert {choice.rented for choice in most_traffic([layouts], Means(20), PROMISED)} == {16}
     with pytest.raises(
-        NothingFitsError, match=r"^7 GPUs: Llama 3\.1 8B \(bf16\) needs at least 1 .*, which are rented as 8 \(\$23\.60"
+        NothingFitsError, match=r"^7 GPUs: Llama 3\.1 8B \(bf16\) needs at least 1 .*, which are rented as 8 \(\$31\.92"
     ):
         most_traffic([layouts], Means(7), PROMISED)
 
@@ -121,7 +121,7 @@ def test_power_is_as_many_chips_as_it_is_provisioned_for() -> None:
 def test_a_budget_buys_the_fleet_that_its_chips_carry() -> None:
     both = two()
     terms = DisaggregationTerms(Targets(0.2, 0.02))
-    by_chips, by_money = (budget.largest(both, means, terms) for means in (Means(6), Means(None, 6 * 2.95)))
+    by_chips, by_money = (budget.largest(both, means, terms) for means in (Means(6), Means(None, 6 * 3.99)))
     assert by_chips is not None and by_money is not None
     assert by_chips.load == by_money.load
     assert sum(by_chips.rented) <= 6
@@ -143,7 +143,7 @@ def test_power_of_two_pools_is_that_of_the_chips_of_each() -> None:
 def test_pools_on_whole_nodes_need_whole_nodes() -> None:
     both = two("node")
     with pytest.raises(
-        NothingFitsError, match=r"are rented as 8 accelerators together \(\$23\.60 per hour\), given: 7"
+        NothingFitsError, match=r"are rented as 8 accelerators together \(\$31\.92 per hour\), given: 7"
     ):
         budget.largest(both, Means(7), DisaggregationTerms())
     fleet = budget.largest(both, Means(8), DisaggregationTerms())

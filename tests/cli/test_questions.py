@@ -21,7 +21,7 @@ def test_explain_options(command: Command) -> None:
     assert answer["dollars_per_million_output_tokens"] == pytest.approx(
         answer["step_seconds"] * 2 / 3600 * 1e6, rel=1e-12
     )
-    assert "no price known" in command("explain", "llama_3_8b", "trainium2").out
+    assert "no price known" in command("explain", "llama_3_8b", "trainium3").out
 
 
 def test_sizes_that_have_room_for_so_many(command: Command) -> None:
@@ -130,7 +130,7 @@ def test_whole_nodes_are_billed_whole(command: Command) -> None:
     table = command("recommend", *arguments).out
     assert "rented" in table
     sheet = record(command, "price", *arguments)
-    assert sheet["dollars_per_hour"] == pytest.approx(8 * 2.95)
+    assert sheet["dollars_per_hour"] == pytest.approx(8 * 3.99)
     tokens = sheet["tokens_per_hour"]
     bill = sum(tokens[kind] * sheet[f"dollars_per_million_{kind}_tokens"] for kind in tokens) / 1e6
     assert bill == pytest.approx(sheet["dollars_per_hour"])

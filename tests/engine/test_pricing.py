@@ -47,7 +47,7 @@ def test_labels_say_what_a_gpu_and_a_node_cost_of_which_kind_and_when() -> None:
         setup = Setup.of("llama_3_8b", chip, price=price)
         return price_label(setup.hardware, setup.hour_price)
 
-    assert label("h100_sxm") == "$2.95 per GPU-hour ($23.6 per node of 8), on-demand, 2026-05"
+    assert label("h100_sxm") == "$3.99 per GPU-hour ($31.92 per node of 8), on-demand, 2026-09-20"
     assert label("h100_sxm", 2.0) == "$2 per GPU-hour ($16 per node of 8), given"
     assert label("gh200_96") == "$2.29 per GPU-hour, on-demand, 2026-09-20"
     assert label("h100_pcie", 2.0) == "$2 per GPU-hour, given"

@@ -29,10 +29,11 @@ def test_everything_is_resolved_once() -> None:
     assert setup.assumptions.name == "profiles/hopper"
 
 
-def test_the_first_price_of_the_file_is_taken() -> None:
-    first = ie.hardware("h100_sxm").prices[0].dollars_per_accelerator_hour
-    assert ie.Setup.of("llama_3_8b", "h100_sxm").dollars_per_accelerator_hour == first
-    unpriced = ie.Setup.of("llama_3_8b", "trainium2")
+def test_a_chip_without_a_price_has_none() -> None:
+    assert ie.Setup.of("llama_3_8b", "h100_sxm").dollars_per_accelerator_hour == 3.99
+    assert ie.Setup.of("gpt_oss_120b", "gb10").hour_price.kind == "owned"
+    assert ie.Setup.of("llama_3_8b", "m4_pro").hour_price.kind == "owned"
+    unpriced = ie.Setup.of("llama_3_8b", "trainium3")
     assert unpriced.price is None
     with pytest.raises(InputError, match=r"lists no price; give one, for example --price 2\.50"):
         _ = unpriced.dollars_per_accelerator_hour

@@ -25,10 +25,16 @@ def _chip(*listed: str | Mapping[str, Any], machines: tuple[int, ...] = (1, 8)) 
 
 
 @pytest.mark.rows
-def test_the_best_price_is_dated_and_verified_and_what_anybody_can_have(listed: list[str], dollars: float) -> None:
+def test_the_default_is_the_median_of_recent_offers_or_of_the_first_kind(listed: list[str], dollars: float) -> None:
     best = prices.best(_chip(*listed))
     assert best is not None
     assert best.dollars == dollars
+
+
+def test_the_last_quarter_ends_at_the_newest_price_of_the_files() -> None:
+    chips = (catalog.hardware(name) for name in catalog.names("hardware"))
+    dates = {str(price.date) for chip in chips for price in prices.listed(chip)} - {"undated"}
+    assert max(dates) == prices.NEWEST
 
 
 def test_a_file_without_prices_has_no_best_one() -> None:
@@ -62,37 +68,36 @@ def test_a_price_of_a_node_is_that_of_its_accelerators() -> None:
 
 
 @pytest.mark.rows
-def test_several_chips_are_compared_at_one_kind_and_seller(
-    first: list[str], second: list[str], asked: float | str | None, meant: float | str | None
-) -> None:
+def test_alike_is_one_source_of_all_chips(first: list[str], second: list[str], meant: str) -> None:
     chips = [_chip(*listed) for listed in (first, second)]
-    assert prices.compared(chips, asked) == prices.compared(chips[::-1], asked) == meant
+    assert prices.priced_alike(chips, prices.ALIKE) == prices.priced_alike(chips[::-1], prices.ALIKE) == meant
+    assert prices.priced_alike(chips, 2.0) == 2.0
+    assert prices.checked(meant) == meant
 
 
-def test_prices_of_one_source_come_before_the_first_of_each_file() -> None:
-    """What two providers ask for two chips differs by the providers, too."""
-    first, second = (
-        _chip("CLOUD", {**PRICES["CLOUD"], "ref": "there"}),
-        _chip({**PRICES["DEAR"], "seller": "neocloud", "ref": "there"}, "DEAR"),
+def test_without_a_source_of_all_chips_their_kinds_are_named() -> None:
+    elsewhere = {**PRICES["CLOUD"], "ref": "elsewhere"}
+    message = (
+        "no source has prices of one kind for all of these (NVIDIA H100 SXM5 80GB: on_demand, reserved; NVIDIA H100"
     )
-    assert prices.compared([first, second]) == prices.compared([second, first]) == "on_demand:neocloud:there"
-    assert prices.checked("on-demand:neocloud:there") == "on_demand:neocloud:there"
-    doubted = _chip({**PRICES["LISTED"], "seller": "neocloud", "ref": "there"}, {**PRICES["CLOUD"], "ref": "elsewhere"})
-    assert prices.compared([first, doubted]) == "on_demand:neocloud"
+    with pytest.raises(InputError, match=re.escape(message)):
+        prices.priced_alike([_chip("CLOUD", "RENT"), _chip(elsewhere)], prices.ALIKE)
 
 
-def test_a_single_chip_is_asked_for_what_was_asked() -> None:
-    assert prices.compared([]) is None
-    assert prices.compared([_chip("CLOUD")]) is None
-    assert prices.compared([_chip("CLOUD")], "on_demand") == "on_demand"
+@pytest.mark.rows
+def test_a_price_is_marked_by_its_kind_or_its_age(listed: str, mark: str) -> None:
+    (price,) = prices.listed(_chip(listed))
+    assert price.mark == mark
 
 
-def test_costs_of_ownership_and_contracts_of_years_are_taken_only_by_those_who_ask() -> None:
+def test_prices_of_one_kind_are_ranked_and_typed_ones_as_on_demand() -> None:
+    cloud, rent, owner = (prices.listed(_chip(name))[0].order for name in ("CLOUD", "RENT", "OWNERSHIP"))
+    given, unpriced = prices.HourPrice(2.0).order, prices.HourPrice(1.0, prices.UNPRICED).order
+    assert given == cloud < rent < owner < unpriced
+
+
+def test_a_kind_names_its_contract() -> None:
     chip = _chip("OWNERSHIP", "RENT", "GUESS")
-    best, owned, rent = prices.best(chip), prices.of_kind(chip, "tco"), prices.of_kind(chip, "reserved:survey")
-    assert best is not None and owned is not None and rent is not None
-    assert (best.kind, owned.terms, rent.terms) == (
-        "estimate",
-        "TCO of a neocloud, 2026-07",
-        "reserved for 3 years, 2026-07",
-    )
+    owned, rent = prices.of_kind(chip, "tco"), prices.of_kind(chip, "reserved:survey")
+    assert owned is not None and rent is not None
+    assert (owned.terms, rent.terms) == ("TCO of a neocloud, 2026-07", "reserved for 3 years, 2026-07")

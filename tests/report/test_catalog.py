@@ -42,7 +42,7 @@ def test_shipped_defaults_are_dated_and_verified_but_for_those_that_are_known_to
         for entry in PricesPage(catalog.names("hardware")).record()
         if entry["default"] and (entry["kind"] == "estimate" or entry["date"] == "undated" or not entry["verified"])
     }
-    assert doubtful == {"h800_sxm", "l4", "tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e"}
+    assert doubtful == {"h800_sxm", "tpu_v4", "tpu_v5e", "tpu_v5p", "tpu_v6e"}
 
 
 def test_the_prices_of_the_published_study_are_its_own() -> None:

@@ -59,7 +59,7 @@ def test_ends_at_which_nothing_answers_are_named(answer: ie.WhatIf) -> None:
         answer, effects=tuple(replace(effect, fastest=(*effect.fastest[:-1], math.nan)) for effect in answer.effects)
     )
     names = [{bar.name for bar in tornado.bars} for tornado in tornados(cheapest)]
-    assert "price" in names[0] and "price (none at $3.688/h)" in names[1]
+    assert "price" in names[0] and "price (none at $4.988/h)" in names[1]
     said = "None: there nothing is as fast as this (left), or costs as little (right)."
     drawn = (str(WhatIfPage(study).charts()["tornado"].to_dict()) for study in (answer, cheapest))
     assert [said in chart for chart in drawn] == [False, True]

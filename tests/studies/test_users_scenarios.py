@@ -56,8 +56,8 @@ def test_a_users_scenario_is_answered(write: Write) -> None:
     assert table.columns == ("series", "speed", "MFU")
     assert len(table.rows) == 2
     assert table.notes[0] == (
-        "Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95 per GPU-hour ($23.6 per node "
-        "of 8), on-demand, 2026-05; formats as in each row; context 110."
+        "Decode steps alone, no prefill: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $3.99 per GPU-hour ($31.92 per node "
+        "of 8), on-demand, 2026-09-20; formats as in each row; context 110."
     )
     assert table.why[0] == "Assumptions: profiles/hopper."
     assert any("of measured TPOTs lie" in note for note in table.every_note)
@@ -94,7 +94,7 @@ def test_services_are_what_a_scenario_counts(write: Write) -> None:
     assert narrow.dollars.tolist() == service_frontier([Candidate(layouts)]).dollars.tolist()
     table = scenario_table(result)
     assert table.columns == ("series", "speed", "flight")
-    assert table.notes[0].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $2.95")
+    assert table.notes[0].startswith("Services, prefill included: Llama 3.1 8B on NVIDIA H100 SXM5 80GB at $3.99")
     assert table.notes[0].endswith("formats as in each row; 100 input tokens, 20 output tokens.")
     shown: Any = run(write(SERVICES.replace("sources:", "figure: {title: Mine}\nsources:"))).record()
     line = shown["curves"][0]

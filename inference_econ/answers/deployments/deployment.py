@@ -14,7 +14,7 @@ from inference_econ.answers.simplest import complexity, is_plain
 from inference_econ.answers.slo import Chances, Targets, chances, chances_record
 from inference_econ.engine import Evidence, Instances, Setup, evidence_of
 from inference_econ.formulas import money
-from inference_econ.records.facts import HEAD, bound, facts
+from inference_econ.records.facts import HEAD, bound, facts, without_unknown_costs
 from inference_econ.serving import Loaded, Service
 
 
@@ -140,6 +140,9 @@ class Deployment:
 
     def served_record(self, targets: Targets) -> dict[str, object]:
         """Return the instances, their bill and their load as plain data, named alike with and without pools."""
+        return without_unknown_costs(self._record(targets), *self.setups)
+
+    def _record(self, targets: Targets) -> dict[str, object]:
         service = self.service
         if self.fleet is None:
             return {

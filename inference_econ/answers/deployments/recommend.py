@@ -437,9 +437,10 @@ def as_candidates(offers: Services | Iterable[Candidate | Services]) -> list[Can
     return right
 
 
-def _rank(targets: Targets, choice: Deployment) -> tuple[bool, tuple[float, float, float]]:
-    """Whether the numbers are a bound, which comes last, and what deployments are ordered by."""
-    return any(setup.is_bound for setup in choice.setups), rank(targets, choice)
+def _rank(targets: Targets, choice: Deployment) -> tuple[int, bool, tuple[float, float, float]]:
+    """Kind of the price, whether the numbers are a bound, which comes last, and what deployments are ordered by."""
+    bound = any(setup.is_bound for setup in choice.setups)
+    return choice.service.setup.hour_price.order, bound, rank(targets, choice)
 
 
 def _worthwhile(
@@ -504,8 +505,11 @@ def first_before_second(choices: Sequence[Deployment]) -> tuple[float | None, in
     None where there is none, or nobody knows errors.
     """
     first = choices[0]
+    kind = first.service.setup.hour_price.order
     dearer = (
-        place for place, choice in enumerate(choices) if choice.dollars_per_hour > first.dollars_per_hour * _EQUAL
+        place
+        for place, choice in enumerate(choices)
+        if choice.service.setup.hour_price.order == kind and choice.dollars_per_hour > first.dollars_per_hour * _EQUAL
     )
     place = next(dearer, 0)
     if not place:

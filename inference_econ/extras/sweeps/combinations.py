@@ -154,10 +154,10 @@ class Combinations:
 
     @cached_property
     def price(self) -> float | str | None:
-        """The price of all combinations [USD/h], or its kind; of several chips a kind and seller that all list."""
+        """The price of all combinations [USD/h], or its kind; of one source if several chips are priced alike."""
         points = (point for axis in self.axes.values() for point in axis.values())
         common = self.ask.common.price
-        return prices.compared(map(catalog.hardware, _chips(points)), common) if self.several_chips else common
+        return prices.priced_alike(map(catalog.hardware, _chips(points)), common) if self.several_chips else common
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Settings]]:

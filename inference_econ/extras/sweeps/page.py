@@ -30,8 +30,8 @@ from inference_econ.report.page import AnswerPage, Block, Headline, Pieces, Tabl
 #: Behind what no measurement stands behind, and what that says.
 _MARK = "*"
 _PRICES_DIFFER = (
-    "Prices are of different kinds or sellers, since no class is listed for all chips; 'price' in the study's 'common' "
-    "takes one."
+    "Each chip has its default price, which may be of several kinds; 'price: alike' in the study's 'common' takes one "
+    "source."
 )
 _UNKNOWN = "* by assumptions that were fitted to no measured server, so that nobody knows how far off it is."
 #: Reasons that are listed; the column "reason" of the folder has all [1].
@@ -51,7 +51,6 @@ class SweepPage(AnswerPage[Swept]):
             "prefill is counted, a queue is not."
         ]
         if swept.price is not None:
-            # A kind without its seller is all that they have in common.
             notes.append(f"Prices alike: {swept.price}." if ":" in swept.price else _PRICES_DIFFER)
         if not all(cheapest.is_measured for cheapest in swept.best):
             notes.append(_UNKNOWN)

@@ -84,8 +84,8 @@ class Swept(Study):
     best : tuple of Best
         By row and speed, where any is fast enough.
     price : str or None
-        What several chips are priced by: a kind with its seller, or empty where each has what its file lists first;
-        None of a single chip, or where an axis says prices.
+        What several chips are priced by: a kind, with its source if they are alike, or empty where each has its
+        default price; None of a single chip, or where an axis says prices.
     """
 
     page = "extras.sweeps.page:SweepPage"

@@ -201,8 +201,8 @@ _PRICES = {
     **{name: name for name in ("date", "verified", "default", "source")},
 }  # fmt: skip
 _OF_PRICES = (
-    "Default: taken where nobody names a price, of one chip alone; several are compared by a kind and seller that all "
-    "list. TCO: what an hour costs who owns it. Years: the term of a contract.",
+    "Default: the median of the on-demand offers of the last quarter, or else of the first kind that there is. "
+    "TCO: what an hour costs an owner. Years: the term of a contract.",
     "Verified: read in the source; prices that are not, estimates and undated ones are taken only with a remark.",
 )
 

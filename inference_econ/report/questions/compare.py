@@ -13,7 +13,7 @@ from inference_econ.records.sources import UsedSource
 from inference_econ.records.texts import amount, chance_percent, dollars, layout_label, size
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot
-from inference_econ.report.headings import frontiers_title
+from inference_econ.report.headings import frontiers_title, price_cell
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.questions import frontier
 from inference_econ.report.questions.frontier import COUNTED, DECODED, MEANS
@@ -49,7 +49,8 @@ class ComparisonPage(AnswerPage[Comparison]):
     def tables(self) -> Sequence[Table]:
         """One row per series."""
         table = comparison_table(self.answer, self.speeds, self.costs)
-        return (with_notes(table, [f"Not drawn: {reason}." for reason in self.undrawn().values()]),)
+        reasons, priced = self.undrawn(), (curve.label for curve in self.answer.curves if curve.is_priced)
+        return (with_notes(table, [f"Not drawn: {reasons[label]}." for label in priced if label in reasons]),)
 
     def undrawn(self) -> dict[str, str]:
         """Reasons for which series cannot be held against speed in the picture, by their labels."""
@@ -70,7 +71,7 @@ class ComparisonPage(AnswerPage[Comparison]):
 
     def conclusion(self) -> Pieces:
         """Sentence on the costs of the series at a speed in the middle, the cheapest first."""
-        series = self.answer.curves
+        series = [curve for curve in self.answer.curves if curve.is_priced]
         speeds = self.speeds or self.answer.speeds
         speed = speeds[len(speeds) // 2]
         costs = {curve.label: cost for curve in series if (cost := curve.dollars_at(speed)) is not None}
@@ -103,7 +104,7 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
     services = any(isinstance(front, ServiceFrontier) for front in fronts.values())
     last = ("concurrency", "TTFT ms") if services else ("batch",)
     columns = (
-        "series", *(f"$ at {speed:g}" for speed in speeds),
+        "series", "$/GPU-h", *(f"$ at {speed:g}" for speed in speeds),
         *(f"{what} at ${cost:g}" for cost in costs for what in ("tok/s", "GPUs")),
         "fastest", "best", "$", "GPUs", "layout", *last,
     )  # fmt: skip
@@ -113,7 +114,7 @@ def comparison_table(result: Comparison, speeds: Sequence[float], costs: Sequenc
             rivals = {winner.speed for winner in best if label in winner.rivals}
             rows.append((_marked(label, label, bound), *_row(by_label[label], speeds, costs, rivals)))
         else:
-            before, after = len(speeds) + 2 * len(costs), 4 + len(last)
+            before, after = 1 + len(speeds) + 2 * len(costs), 4 + len(last)
             rows.append((label, *"-" * before, "nothing fits", *"-" * after))
     marked = " How surely is not known where no share stands." if any(winner.chance is None for winner in best) else ""
     marked += " ~: may well be the cheapest too." if any(winner.rivals for winner in best) else ""
@@ -155,16 +156,19 @@ def _marked(label: str, shown: str, bound: Collection[str]) -> str:
 
 def _row(curve: Curve, speeds: Sequence[float], costs: Sequence[float], rivals: Collection[float]) -> tuple[str, ...]:
     """A series at some speeds, marked where it may well be the cheapest, at some costs, and at its preferred point."""
-    cells = []
+    # Costs are empty where no price is known, dashes where nothing is as fast.
+    none = "-" if curve.is_priced else ""
+    cells = [price_cell(curve.front.setup)]
     for speed in speeds:
         cost = curve.dollars_at(speed)
-        cells.append("-" if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}")
+        cells.append(none if cost is None else f"{dollars(cost)}{' ~' * (speed in rivals)}")
     for point in map(curve.fastest_at, costs):
         # Speed and size of the fastest instance at a cost; dashes where nothing is as cheap.
-        cells += ["-", "-"] if point is None else [amount(point.tokens_per_second_per_user), size(point.accelerators)]
+        cells += [none, none] if point is None else [amount(point.tokens_per_second_per_user), size(point.accelerators)]
     best = curve.front.preferred()
     cells += [amount(float(curve.tokens_per_second[-1])), amount(best.tokens_per_second_per_user)]
-    cells += [dollars(best.dollars_per_million_output_tokens), size(best.accelerators), layout_label(best.layout)]
+    cells.append(dollars(best.dollars_per_million_output_tokens) if curve.is_priced else "")
+    cells += [size(best.accelerators), layout_label(best.layout)]
     if isinstance(best, ServicePoint):
         return (*cells, f"{best.concurrency:.1f}", milliseconds(best.ttft_seconds))
     return (*cells, size(best.batch))
@@ -194,6 +198,9 @@ def _undrawn(result: Comparison, y: Metric) -> dict[str, str]:
     """Reasons for which some series have nothing to be held against speed, by their labels."""
     reasons = {}
     for curve in result.curves:
+        if not curve.is_priced and y in ("cost", "blended"):
+            reasons[curve.label] = f"no price of {curve.label} is known"
+            continue
         try:
             curve.front.metric(y)
         except InputError as error:

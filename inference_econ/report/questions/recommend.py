@@ -20,7 +20,7 @@ from inference_econ.report import charts
 from inference_econ.report.charts.plot import Plot, PlotSeries
 from inference_econ.report.deployment_reader import start_of
 from inference_econ.report.fields import Column, Record, details, view
-from inference_econ.report.headings import promises_label
+from inference_econ.report.headings import price_cell, promises_label
 from inference_econ.report.notes import doubts, grounds
 from inference_econ.report.page import AnswerPage, Pieces, Table
 from inference_econ.report.service import (
@@ -207,9 +207,11 @@ def _short_names(names: Collection[str]) -> Mapping[str, str]:
     return short if len(set(short.values())) == len(names) else {name: name for name in names}
 
 
-def several_chips(choices: Sequence[Deployment]) -> Sequence[str]:
-    """The column of chips, where there are several."""
-    return ("hardware",) if len({choice.service.setup.hardware.name for choice in choices}) > 1 else ()
+def several_chips(choices: Sequence[Deployment]) -> Sequence[Column]:
+    """The columns of chips and of their prices, where there are several."""
+    setups = [choice.service.setup for choice in choices]
+    prices = "$/GPU-h", [*map(price_cell, setups)]
+    return ("hardware", prices) if len({setup.hardware.name for setup in setups}) > 1 else ()
 
 
 def _partly_rented(choices: Sequence[Deployment]) -> Sequence[str]:

@@ -77,7 +77,7 @@ def test_tokens_or_machines_for_agents(command: Command, helpers: str, monkeypat
     assert bill["offer_dollars_per_month"] == pytest.approx(730 * turns_per_hour * turn, rel=0.01)
     fleet = (choice["accelerators"], pytest.approx(730 * choice["dollars_per_hour"]))
     assert (bill["accelerators"], bill["dollars_per_month"]) == fleet
-    assert bill["cheaper_from_agents"] == pytest.approx(2.95 * 730 / bill["offer_dollars_per_agent_month"])
+    assert bill["cheaper_from_agents"] == pytest.approx(3.99 * 730 / bill["offer_dollars_per_agent_month"])
 
 
 def test_usual_promises_are_met_with_a_confidence(
