@@ -171,7 +171,7 @@ def compared(
 ) -> list[Row]:
     """Measured servers of some names with answers that have not seen their deployment."""
     chosen = [(group, servers) for group, servers in groups.items() if any(name_of(row) in names for row in servers)]
-    compare = partial(_compared, names=names, candidates=candidates)
+    compare = partial(_compared, names=frozenset(names), candidates=candidates)
     if processes < 2:
         return [row for rows in map(compare, chosen) for row in rows]
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:

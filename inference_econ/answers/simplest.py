@@ -18,8 +18,10 @@ from inference_econ.inputs import HardwareSpec, LayoutAssumptions
 class _Deployed(Protocol):
     """What is asked of a deployment here."""
 
-    service: Any
-    complexity: int
+    @property
+    def service(self) -> Any: ...
+    @property
+    def complexity(self) -> int: ...
 
 
 DeploymentT = TypeVar("DeploymentT", bound=_Deployed)

@@ -398,7 +398,7 @@ class _SpeedCosts(_ServiceStates):
                 rows = (candidate.complexity == level) & (candidate.measured_rows | (not measured))
                 if not rows.any():
                     continue
-                costs = pareto.least_at(*(values[rows] for values in curves), speeds)
+                costs = pareto.least_at(curves[0][rows], curves[1][rows], speeds)
                 np.minimum(least[..., level], costs, out=least[..., level])
         # The least complex that costs hardly more than the cheapest.
         near = least <= (1.0 + SIMPLER) * least.min(axis=-1, keepdims=True)
@@ -648,8 +648,8 @@ class ServiceFrontier(Shown, _SpeedCosts, Choosable[ServicePoint]):
             ends = bounds.ends(instances, bounds.FULL)
             low, high = (end / dollars[at] for end in self._ends(self.tokens_per_second[at], instances))
             for place, *of_cost in zip(at.tolist(), low.tolist(), high.tolist(), strict=True):
-                factors = tuple(finite_or_none(end) for end in of_cost)
-                every[place] = ends | dict.fromkeys(_COSTS, factors)
+                lower, upper = map(finite_or_none, of_cost)
+                every[place] = {**ends, **dict.fromkeys(_COSTS, (lower, upper))}
         return every
 
 
@@ -821,7 +821,7 @@ def _undominated(candidates: Sequence[Candidate], kept: Sequence[Mask]) -> list[
         times.append(candidate.metrics.tpot_seconds[mask])
         costs.append(candidate.paid_chips[mask] / candidate.metrics.requests_per_second[mask])
         levels.append(candidate.complexity[rows])
-    best = frontier_points(*(np.concatenate(values) for values in (times, costs, levels)))
+    best = frontier_points(np.concatenate(times), np.concatenate(costs), np.concatenate(levels))
     return [places[at] for at in best[::-1].tolist()]
 
 

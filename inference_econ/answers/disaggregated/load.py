@@ -358,12 +358,12 @@ def together(
     return PooledFleet(pools, *layouts, count, groups, load, float(queue.offered), decoding.utilization, decode.slots)
 
 
-def _latest(ttft: Statistics, tpot: Statistics, steps: float, share: float) -> float:
+def _latest(ttft: Statistics, tpot: Mapping[str, float], steps: float, share: float) -> float:
     """Time that the last tokens of a share of the requests come before [s]: that of both latencies at that share.
 
     An upper bound, unless requests with a long TTFT are those with a long TPOT, where it is the time itself.
     """
-    return ttft.quantile(share) + steps * tpot.quantile(share)
+    return ttft.quantile(share) + steps * tpot[f"p{100.0 * share:g}"]
 
 
 def seconds_without_waits(pools: Pools, layouts: tuple[int, int], queue: queueing.Load) -> Array:
@@ -565,14 +565,12 @@ class DisaggregationTerms:
         if "e2e" not in targets.given:
             return [self]
         e2e, steps = targets.e2e_seconds, max(requests.decode_steps, 1.0)
-        stricter = {
-            f"{name}_percentile": max(
-                (targets.percentile_of(name), targets.percentile_of("e2e")) if name in targets.given
-                else (targets.percentile_of("e2e"),),
-                key=lambda percentile: percentiles.share(percentile) or 0.5,
-            )
-            for name in ("ttft", "tpot")
-        }  # fmt: skip
+        last = targets.percentile_of("e2e")
+
+        def strictest(name: str) -> str:
+            both = (targets.percentile_of(name), last) if name in targets.given else (last,)
+            return max(both, key=lambda percentile: percentiles.share(percentile) or 0.5)
+
         return [
             replace(
                 self,
@@ -581,7 +579,8 @@ class DisaggregationTerms:
                     ttft_seconds=min(targets.ttft_seconds, share * e2e),
                     tpot_seconds=min(targets.tpot_seconds, (1.0 - share) * e2e / steps),
                     e2e_seconds=math.inf,
-                    **stricter,
+                    ttft_percentile=strictest("ttft"),
+                    tpot_percentile=strictest("tpot"),
                 ),
             )
             for share in _TTFT_SHARES
