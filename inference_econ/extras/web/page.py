@@ -14,7 +14,7 @@ from inference_econ.requests import Command
 _PROPOSERS = ("mtp", "eagle", "ngram", NOBODY)
 _ARRANGEMENTS = ("aggregated", "disaggregated")
 #: Kinds of prices.
-_PRICES = ("on_demand", "reserved", "tco", "spot", "index", "owned")
+_PRICES = ("on_demand", "reserved", "tco", "spot", "index", "owned", "alike")
 #: Percentiles that are proposed for promises; others can be typed.
 _PERCENTILES = ("mean", "p50", "p90", "p95", "p99")
 

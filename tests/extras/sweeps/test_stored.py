@@ -33,14 +33,14 @@ def swept() -> ie.Sweep:
 def test_rows_are_the_points_of_each_frontier(swept: ie.Sweep) -> None:
     frame = swept.to_frame()
     chosen = frame[(frame.model == "llama_3_8b") & (frame.hardware == "h100_sxm") & (frame.traffic == "documents")]
-    front = frontier_of(Settings(model="llama_3_8b", hardware="h100_sxm", isl=4000, osl=200, price=3.2, **COMMON))
+    front = frontier_of(Settings(model="llama_3_8b", hardware="h100_sxm", isl=4000, osl=200, price=3.99, **COMMON))
     expected = front.to_frame()
     for name in ("tokens_per_second_per_user", "dollars_per_million_output_tokens_high", "ttft_seconds", "tp", "batch"):
         np.testing.assert_array_equal(chosen[name], expected[name])
     assert list(chosen.point) == list(range(len(front)))
     assert set(chosen.engines) == set(expected.engine)
     price, formats = set(chosen.dollars_per_accelerator_hour), set(chosen.kv)
-    assert (price, formats, set(chosen.isl), set(chosen.osl)) == ({3.2}, set(expected.kv), {4000.0}, {200.0})
+    assert (price, formats, set(chosen.isl), set(chosen.osl)) == ({3.99}, set(expected.kv), {4000.0}, {200.0})
 
 
 def test_failures_have_their_reason_and_nothing_is_lost(swept: ie.Sweep) -> None:
@@ -90,7 +90,7 @@ def test_costs_at_speeds_between_batches_are_those_of_the_frontier(swept: ie.Swe
     points = swept.to_frame().query("traffic == 'chat' and model == 'llama_3_8b' and hardware == 'h100_sxm'")
     best = [each for each in swept.summary(Cheapest(speeds=speeds)).best if each.row == "llama_3_8b"]
     assert [each.among for each in best] == ["h100_sxm"] * len(speeds)
-    front = frontier_of(Settings(model="llama_3_8b", hardware="h100_sxm", isl=500, osl=200, price=3.2, **COMMON))
+    front = frontier_of(Settings(model="llama_3_8b", hardware="h100_sxm", isl=500, osl=200, price=3.99, **COMMON))
     assert isinstance(front, ie.ServiceFrontier)
     nearer = 0
     for each in best:
