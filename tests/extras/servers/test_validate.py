@@ -47,7 +47,7 @@ def test_all_sets_by_default(command: Command, monkeypatch: pytest.MonkeyPatch) 
     assert [record["dataset"] for record in records] == ["servers", *validation.DATASETS]
     rows, collectives = records[:2]
     assert list(rows["datasets"]) == list(validation.SERVERS)
-    assert (rows["coverage"]["read"], len(rows["rows"])) == (3195, 3195)
+    assert (rows["coverage"]["read"], len(rows["rows"])) == (5480, 5480)
     assert rows["errors"]["tpot"]["predicted"] > 1200
     assert collectives["errors"]["deployable"]["all rows"]["rows"] == 173
     assert collectives["errors"]["deployable"]["all rows"]["coverage"] == pytest.approx(168 / 173)
