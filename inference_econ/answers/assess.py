@@ -11,7 +11,7 @@ import numpy as np
 from inference_econ._answer import Shown
 from inference_econ._types import Array, Progress
 from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, service_frontier
-from inference_econ.answers.deployments.serving_options import Candidate
+from inference_econ.answers.deployments.serving_options import Candidate, market
 from inference_econ.answers.frontier import decode_frontier, make_grid
 from inference_econ.answers.layout_services import offer
 from inference_econ.answers.roofline_gap import (
@@ -264,20 +264,19 @@ def assess_service(
     measured = _operating_point(served, requests, observed, flight)
     subject = asked_subject(served, requests.isl.mean, requests.osl.mean, float(chips), flight.concurrency)
 
-    def against(share: float, setting: Setup, space: Space) -> Gap:
+    def against(share: float, offers: Sequence[Candidate]) -> Gap:
         if progress is not None:
             progress(share, "frontiers")
-        layouts = offer(setting, requests, space)
-        # The measured requests in flight need not be among those that are tried, and must not look better for it.
-        tried = replace(layouts, steady=lambda: layouts.states.joined(layouts.states.of_each_at(flight.concurrency)))
-        front = service_frontier([Candidate(tried)])
+        front = service_frontier([_with_concurrency(candidate, flight.concurrency) for candidate in offers])
         curve = front.tokens_per_second, front.dollars
-        return gap(measured, layouts.setup, front, curve, lambda index: _point_of(front, index), subject)
+        return gap(measured, front.setup, front, curve, lambda index: _point_of(front, index), subject)
 
     alike = Space(Pins(accelerators=chips))
     bound = replace(setup, assumptions=catalog.assumptions("ideal"), engines=())
-    same_size, anywhere = against(0.0, setup, alike), against(0.2, setup, Space())
-    ideal = against(0.8, bound, alike)
+    same_size = against(0.0, [Candidate(offer(setup, requests, alike))])
+    # The same candidates as of a frontier of the setup.
+    anywhere = against(0.2, market(setup, requests))
+    ideal = against(0.8, [Candidate(offer(bound, requests, alike))])
     best = _fastest(offer(bound, requests, alike), flight.concurrency)
     parts = compared_parts(flight.predicted.parts, best[0].parts, measured.seconds - flight.predicted.tpot_seconds)
     if progress is not None:
@@ -286,6 +285,18 @@ def assess_service(
     return Assessment(
         served, requests, measured, anywhere, same_size, ideal, flight.predicted, len(measured_layout), parts, shortage
     )
+
+
+def _with_concurrency(candidate: Candidate, concurrency: float) -> Candidate:
+    """An aggregated candidate with states of so many requests in flight, too [1]; others as they are.
+
+    The measured number need not be among those that are tried, and a server must not look better for it.
+    """
+    if candidate.pools is not None:
+        return candidate
+    states = candidate.services.states
+    joined = states.joined(states.of_each_at(concurrency))
+    return Candidate(replace(candidate.services, steady=lambda: joined))
 
 
 def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
@@ -303,6 +314,7 @@ def _point_of(front: ServiceFrontier, index: int) -> SteadyService:
         tpot,
         min(float(step.seconds[0]), tpot),
         float(front.requests_per_second[index]),
+        front.point(index),
     )
 
 

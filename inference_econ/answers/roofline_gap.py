@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from inference_econ._types import Array
-from inference_econ.answers.deployments.serving_frontier import ServiceFrontier
+from inference_econ.answers.deployments.serving_frontier import ServiceFrontier, ServicePoint
 from inference_econ.engine import (
     Instances,
     Interval,
@@ -246,11 +246,13 @@ class SteadyService:
     """Time of a decode step without prefill [s]."""
     requests_per_second: float
     """Completed requests [1/s]."""
+    deployed: ServicePoint | None = None
+    """The point of a frontier that it is; of disaggregated ones ``plans`` is the layout that decodes."""
 
     @property
     def accelerators(self) -> float:
-        """Chips of the instance [1]."""
-        return float(self.plans.accelerators[0])
+        """Chips of the instance, or of all that is deployed together [1]."""
+        return float(self.plans.accelerators[0]) if self.deployed is None else self.deployed.accelerators
 
     @property
     def tokens_per_second_per_user(self) -> float:
@@ -276,6 +278,8 @@ class SteadyService:
     @property
     def layout(self) -> Mapping[str, float | str]:
         """Degrees under the names that people use."""
+        if self.deployed is not None:
+            return self.deployed.layout
         return self.setup.layout_record(self.plans, self.setup.assumptions.layout.tensor_layouts[0])
 
     @property
