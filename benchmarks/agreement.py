@@ -1,0 +1,103 @@
+"""Commands that must give the same answer to the same question: ``sh run.sh validate agreement``; ten minutes.
+
+Every setup is asked in several ways through Python, whose names, options and defaults are those of the command line
+and of HTTP (``tests/extras/web/test_doors.py`` holds these together). Costs are compared before the simplest of the
+deployments within 10 % is chosen, where a command lets us see them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import inference_econ as ie
+from inference_econ.answers.simplest import SIMPLER
+from inference_econ.errors import NothingFitsError
+
+MODELS = ("llama_3_8b", "llama_3_70b", "qwen3_32b", "gpt_oss_120b", "deepseek_v3", "qwen3_235b_a22b", "mixtral_8x7b",
+          "gemma_3_27b")  # fmt: skip
+CHIPS = ("h100_sxm", "h200_sxm", "b200", "mi300x", "l40s")
+#: Setups: models and GPUs.
+SETUPS: Sequence[tuple[str, str]] = tuple(itertools.product(MODELS, CHIPS))
+#: Costs that differ by no more agree [1]: curves are read between batches.
+TOLERANCE = 0.05
+#: Requests per second that many replicas share, so that whole numbers of them hardly matter [1/s].
+_MANY = 2000.0
+
+
+class Pair(NamedTuple):
+    """Two answers to one question."""
+
+    question: str
+    first: float
+    second: float
+    below: float = TOLERANCE
+    """Share that the second may be smaller by [1]."""
+    above: float = TOLERANCE
+    """Share that the second may be larger by [1]."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both are the same within what is allowed."""
+        ratio = self.second / self.first if self.first else math.inf
+        return 1.0 / (1.0 + self.below) <= ratio <= 1.0 + self.above
+
+
+def pairs(model: str, hardware: str) -> Iterator[Pair]:
+    """Every question about a model on a GPU, asked in two ways."""
+    front = ie.frontier(model, hardware)
+    speeds = front.tokens_per_second
+    middle = float(speeds[len(speeds) // 2])
+    cost = float(front.dollars_at(middle))
+    compared = ie.compare(model, on=hardware)
+    (curve,) = compared.curves
+    yield Pair("frontier and compare, $ at a speed", cost, float(curve.front.dollars_at(middle)), 1e-9, 1e-9)
+    named, slowest = ie.frontier(model, hardware, engine=str(front.point(0).layout["engine"])), float(front.dollars[0])
+    yield Pair("frontier and frontier --engine, $ of the slowest point", slowest, float(named.dollars[0]), 1e-9, 1e-9)
+    # By rate no group has to fill machines by itself; a simpler deployment may be dearer by 10 %.
+    tpot = f"mean:{1e3 / middle * (1.0 + 1e-9)}"
+    by_rate = ie.recommend(model, hardware, request_rate=_MANY, tpot=tpot)[0]
+    rate_cost = by_rate.dollars_per_million_output_tokens
+    yield Pair("frontier and recommend, $ at a TPOT", cost, rate_cost, SIMPLER + TOLERANCE, SIMPLER + TOLERANCE)
+    few = {"request_rate": 5.0, "ttft": "2 s", "tpot": "60 ms"}
+    first, priced = ie.recommend(model, hardware, **few)[0], ie.price(model, hardware, **few)
+    yield Pair("recommend and price, $ per hour", first.dollars_per_hour, priced.dollars_per_hour, 1e-9, 1e-9)
+    seen = ie.assess(model, hardware, gpus=8, isl=2000, osl=500, tokens_per_second=middle, batch=8)
+    assert isinstance(seen.anywhere.frontier, ie.ServiceFrontier)
+    beside = float(seen.anywhere.frontier.dollars_at(middle))
+    # The measured number of requests is tried, too.
+    yield Pair("frontier and assess, $ at a speed", cost, beside, TOLERANCE, 1e-9)
+
+
+def disagreements(setups: Sequence[tuple[str, str]], tell: Callable[[str], object]) -> int:
+    """Print the pairs of some setups that do not agree, and return how many there are."""
+    wrong = tried = 0
+    for model, hardware in setups:
+        try:
+            found = list(pairs(model, hardware))
+        except NothingFitsError as error:
+            tell(f"{model} on {hardware}: {error}")
+            continue
+        tried += len(found)
+        for pair in found:
+            if not pair.agrees:
+                wrong += 1
+                tell(f"{model} on {hardware}: {pair.question}: {pair.first:.5g} and {pair.second:.5g}")
+    tell(f"{tried} pairs of {len(setups)} setups, {wrong} disagree")
+    return wrong
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Ask every setup, or every so many; 1 if answers disagree."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", type=int, default=1, help="ask one of so many setups")
+    every: Mapping[str, Any] = vars(parser.parse_args(arguments))
+    return int(disagreements(SETUPS[:: every["every"]], print) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
