@@ -101,15 +101,15 @@ esac
 case $command in
 check) check_name check "$name" "" audit versions ;;
 renew) check_name renew "$name" readme golden pages ;;
-validate) check_name validate "$name" "" closed-loop contradictions costs error-correlations error-spreads launchable scoreboard ;;
-refit) check_name refit "$name" kernels levels measurements power priors profiles published-counts traffic ;;
+validate) check_name validate "$name" "" agreement closed-loop contradictions costs error-correlations error-spreads launchable scoreboard ;;
+refit) check_name refit "$name" evidence kernels levels measurements power priors profiles published-counts traffic ;;
 benchmark) check_name benchmark "$name" "" commands explorer ;;
 sturdiness) check_name sturdiness "$name" "" explorer fuzz sweep-kills ;;
 esac
 case "$command $name" in
 "demo " | "long " | "check " | "docs " | "reproduce " | "validate " | "benchmark " | "release " | \
     "validate closed-loop" | "validate launchable" | "validate error-correlations" | "validate error-spreads" | \
-    "validate scoreboard" | "refit measurements" | "refit priors" | "refit profiles" | "refit published-counts")
+    "validate scoreboard" | "refit evidence" | "refit measurements" | "refit priors" | "refit profiles" | "refit published-counts")
     [ $# -eq 0 ] || refuse "$command${name:+ $name} takes no argument, got '$*'"
     ;;
 esac
@@ -209,6 +209,11 @@ validate)
     set_up ".[studies]" studies
     .venv/bin/python -m benchmarks.validation.ruler "$@"
     ;;
+"validate agreement")
+    # Commands that must give the same answer, on 40 setups; 10 minutes. --every 5 asks one of five.
+    set_up ".[studies]" studies
+    .venv/bin/python -m benchmarks.agreement "$@"
+    ;;
 "validate error-correlations")
     # Rank correlations of prediction errors; 2 minutes.
     set_up ".[studies]" studies
@@ -230,6 +235,11 @@ validate)
     [ -x .venv-scoreboard/bin/python ] || "$(find_python)" -m venv .venv-scoreboard
     .venv-scoreboard/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[studies]" aiconfigurator==0.12.0
     .venv-scoreboard/bin/python -m benchmarks.scoreboard
+    ;;
+"refit evidence")
+    # What was measured, counted, into scenarios/measured/evidence.csv; seconds.
+    set_up ".[studies]" studies
+    .venv/bin/python -m data.evidence
     ;;
 "refit kernels")
     # Curves of kernels fitted to public tables. The tables are 82 MB and no part of the package: they and their readers

@@ -58,15 +58,20 @@ def pairs(model: str, hardware: str) -> Iterator[Pair]:
     yield Pair("frontier and compare, $ at a speed", cost, float(curve.front.dollars_at(middle)), 1e-9, 1e-9)
     named, slowest = ie.frontier(model, hardware, engine=str(front.point(0).layout["engine"])), float(front.dollars[0])
     yield Pair("frontier and frontier --engine, $ of the slowest point", slowest, float(named.dollars[0]), 1e-9, 1e-9)
-    # By rate no group has to fill machines by itself; a simpler deployment may be dearer by 10 %.
-    tpot = f"mean:{1e3 / middle * (1.0 + 1e-9)}"
-    by_rate = ie.recommend(model, hardware, request_rate=_MANY, tpot=tpot)[0]
-    rate_cost = by_rate.dollars_per_million_output_tokens
-    yield Pair("frontier and recommend, $ at a TPOT", cost, rate_cost, SIMPLER + TOLERANCE, SIMPLER + TOLERANCE)
+    tpot, of_one_kind = f"mean:{1e3 / middle * (1.0 + 1e-9)}", ie.frontier(model, hardware, aggregated=True)
+    by_rate = ie.recommend(model, hardware, request_rate=_MANY, tpot=tpot, aggregated=True)[0]
+    # A simpler deployment may be dearer by 10 %.
+    near, alike = SIMPLER + TOLERANCE, float(of_one_kind.dollars_at(middle))
+    paid = by_rate.dollars_per_million_output_tokens
+    yield Pair("frontier and recommend, aggregated, $ at a TPOT", alike, paid, near, near)
+    # With a rate, prefill and decode instances need not be a published group, which can only be cheaper.
+    paid = ie.recommend(model, hardware, request_rate=_MANY, tpot=tpot)[0].dollars_per_million_output_tokens
+    yield Pair("frontier and recommend, $ at a TPOT", cost, paid, math.inf, near)
     few = {"request_rate": 5.0, "ttft": "2 s", "tpot": "60 ms"}
     first, priced = ie.recommend(model, hardware, **few)[0], ie.price(model, hardware, **few)
     yield Pair("recommend and price, $ per hour", first.dollars_per_hour, priced.dollars_per_hour, 1e-9, 1e-9)
-    seen = ie.assess(model, hardware, gpus=8, isl=2000, osl=500, tokens_per_second=middle, batch=8)
+    gpus = int(of_one_kind.accelerators.min())
+    seen = ie.assess(model, hardware, gpus=gpus, isl=2000, osl=500, tokens_per_second=middle, batch=8)
     assert isinstance(seen.anywhere.frontier, ie.ServiceFrontier)
     beside = float(seen.anywhere.frontier.dollars_at(middle))
     # The measured number of requests is tried, too.
