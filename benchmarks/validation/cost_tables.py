@@ -24,7 +24,9 @@ _WORST = 10
 _KEYS: Mapping[str, Callable[[CostPoint], str]] = {
     "servers": lambda point: point.series,
     "model and chip": lambda point: point.combination.partition(",")[0],
-    "engine and chips": lambda point: f"{ENGINE_NAMES.get(point.engine, point.engine)}, {point.chips.capitalize()}",
+    "engine and chips": lambda point: (
+        f"{ENGINE_NAMES.get(point.engine, point.engine)}, {point.chips.capitalize() or 'other chips'}"
+    ),
 }
 #: Heads of the cells of a score.
 HEADS = (

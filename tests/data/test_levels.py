@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from data.levels.fitted import usable
+from data.levels.judged import deployment_of, without_deployments
 from data.levels.left_out import UNSEEN, errors_left, left_out_levels
 from data.levels.spreads import spreads_of
 from inference_econ.extras.servers.levels import level_of, pooled
@@ -49,3 +50,16 @@ def test_rows_that_are_left_out_have_not_been_seen() -> None:
     assert 0.0 < without[0][0] < level_of(pooled(rows, SPREADS), rows[0])[0]
     left = errors_left(rows, without)
     assert left[0, 0] == pytest.approx(0.5 - without[0][0])
+
+
+def test_levels_without_a_deployment_have_not_seen_it_in_any_version() -> None:
+    rows = [observed(0.5, id="1"), observed(0.5, id="2", engine_version="0.13.0"), observed(0.1, id="3", tp=4)]
+    keys = [deployment_of(row.row) for row in rows]
+    assert keys[0] == keys[1] != keys[2]
+    assert keys[0] == "vllm hopper llama_3_70b h200_sxm tp8 tp8 fp8"
+    found = without_deployments(rows, SPREADS, keys[:1])
+    assert list(found) == keys[:1]
+    (subject,) = found[keys[0]]["subjects"]
+    assert [version["version"] for version in subject["versions"]] == ["0.12.0"]
+    assert subject["rows"] == 1
+    assert "shared" not in found[keys[0]]

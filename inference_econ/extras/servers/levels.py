@@ -32,6 +32,8 @@ QUANTITIES: tuple[inputs.Quantity, inputs.Quantity] = ("tpot", "ttft")
 SHARED = ("speculation",)
 #: Logarithm of a level that is tried to see what follows from it [1].
 _TRIED = 0.05
+#: Logarithms of levels are written within this: few rows can say a factor that a file cannot hold [1].
+_LARGEST = 2.0
 _NO_SPREAD = inputs.LevelSpreads(subject=0, version=0, way=0, deployment=0, row=0)
 
 
@@ -405,7 +407,8 @@ def _nested(entries: Entries, within: tuple[Any, ...]) -> list[dict[str, Any]]:
             else {key: True for key, holds in zip(("apart", "speculates"), name, strict=True) if holds} if depth == 2
             else {"layout": name[0], "weights": name[1]}
         )  # fmt: skip
-        level = {"rows": entry.rows, "decode": round(entry.decode, 4), "prefill": round(entry.prefill, 4)}
+        decode, prefill = (round(max(-_LARGEST, min(log, _LARGEST)), 4) for log in (entry.decode, entry.prefill))
+        level = {"rows": entry.rows, "decode": decode, "prefill": prefill}
         further = {f"{below}s": _nested(entries, part) for below in DEPTHS[depth + 1 : depth + 2]}
         nested.append({**place, **level, **further})
     return nested

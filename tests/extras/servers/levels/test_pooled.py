@@ -98,6 +98,11 @@ def shipped(*rows: Observed) -> MeasuredLevels:
     return MeasuredLevels.build(levels_data(GROUP, entries, SPREADS, {}, date="2026-11-01"), origin="levels")
 
 
+def test_a_file_holds_no_level_beyond_its_bounds() -> None:
+    (subject,) = shipped(observed(9.0)).subjects
+    assert subject.versions[0].ways[0].deployments[0].decode == 2.0
+
+
 def test_a_file_says_what_was_fitted() -> None:
     """Written and read again, levels are the same but for their last digits."""
     rows = [observed(0.4, 0.1), observed(0.1, -0.2, tp=4), observed(-0.3, 0.3, engine_version="0.15.0")]
