@@ -26,6 +26,7 @@ from .layouts.grids import whole_grid as whole_grid
 from .layouts.pins import Pins as Pins
 from .layouts.pins import Space as Space
 from .layouts.pins import as_setting as as_setting
+from .layouts.pins import bare_key as bare_key
 from .layouts.pins import instance_pins as instance_pins
 from .layouts.pins import key_degrees as key_degrees
 from .layouts.pins import layout_key as layout_key

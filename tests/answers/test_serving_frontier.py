@@ -14,7 +14,7 @@ import inference_econ as ie
 from inference_econ.answers.deployments.service_record import under_load
 from inference_econ.answers.deployments.serving_frontier import PROMPTS, ServiceFrontier, service_frontier, token_parts
 from inference_econ.answers.deployments.serving_options import Candidate, market
-from inference_econ.answers.slo import likely_ends
+from inference_econ.answers.slo import interval_scale, likely_ends
 from inference_econ.engine import Instances, bounds
 from inference_econ.errors import InputError, NothingFitsError
 from inference_econ.serving import Services, loaded
@@ -250,10 +250,12 @@ def test_the_dear_end_is_no_less_than_that_of_the_cheapest_measured_layout() -> 
     rate, measured_rate = (bounds.around(whose, "throughput") for whose in (likely.instances, known[1]))
     assert rate is not None
     assert measured_rate is not None
-    assert ends == pytest.approx((1.0 / rate.high, max(1.0 / rate.low, 2.0 / measured_rate.low)))
-    assert ends[1] != pytest.approx(1.0 / rate.low)
+    scale, measured_scale = (interval_scale(whose) for whose in (likely.instances, known[1]))
+    high = rate.low**-scale
+    assert ends == pytest.approx((rate.high**-scale, max(high, 2.0 * measured_rate.low**-measured_scale)))
+    assert ends[1] != pytest.approx(high)
     # Where the layout was measured, its own errors count and nothing else.
-    assert own[1] == pytest.approx(1.0 / measured_rate.low)
+    assert own[1] == pytest.approx(measured_rate.low**-measured_scale)
 
 
 def test_pools_of_twice_the_chips_are_noticeably_faster() -> None:

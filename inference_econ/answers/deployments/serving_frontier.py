@@ -24,7 +24,15 @@ from inference_econ.answers.deployments.serving_options import (
     market,
 )
 from inference_econ.answers.simplest import LEVELS, SIMPLER, frontier_points, simplest
-from inference_econ.answers.slo import Likely, Targets, check_mean, kept_states, why_none_is_kept
+from inference_econ.answers.slo import (
+    Likely,
+    Targets,
+    check_mean,
+    interval_scale,
+    kept_states,
+    scaled,
+    why_none_is_kept,
+)
 from inference_econ.engine import (
     NO_EVIDENCE,
     Evidence,
@@ -368,8 +376,9 @@ class _SpeedCosts(_ServiceStates):
         if tpot is None or rate is None:
             unknown = np.full(tokens_per_second.shape, np.nan)
             return unknown, unknown
-        low = self.dollars_at(tokens_per_second * tpot.low) / rate.high
-        high = self.dollars_at(tokens_per_second * tpot.high) / rate.low
+        cost, scale = self.dollars_at(tokens_per_second), interval_scale(instances)
+        low = np.asarray(scaled(self.dollars_at(tokens_per_second * tpot.low) / rate.high, cost, scale))
+        high = np.asarray(scaled(self.dollars_at(tokens_per_second * tpot.high) / rate.low, cost, scale))
         if not any(instances.measured):
             beside = self.dollars_at(tokens_per_second * tpot.high, measured=True) / rate.low
             high = np.where(np.isfinite(beside), np.maximum(high, beside), high)
