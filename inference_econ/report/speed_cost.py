@@ -97,7 +97,7 @@ def field_of(y: Metric) -> Field:
 def curve_line(
     label: str,
     front: AnyFront,
-    details: Mapping[str, Sequence[float | str]] | None = None,
+    details: Mapping[str, Sequence[float | str | None]] | None = None,
     y: Metric = "cost",
     *,
     band: bool = True,

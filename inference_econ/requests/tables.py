@@ -28,12 +28,25 @@ ROWS: Mapping[str, Mapping[str, Any]] = {
     for row in rows(Path(__file__).with_name("options.csv"))
 }
 #: Options that say where an answer goes, not what it is about.
-SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "plot", "roofline")
+SHOWN = ("form", "as_json", "as_csv", "output", "quiet", "why", "intervals", "plot", "roofline")
 #: Options by heading of the help; all others are what a command has for itself.
 HEADINGS: Mapping[str, tuple[str, ...]] = {
     **{heading: tuple(option.name for option in group) for heading, group in GROUPS.items()},
     "Disaggregation": ("decode_on", "transfer", "prefill_chain"),
-    "Output": ("plot", "form", "as_json", "as_csv", "output", "path", "why", "quiet", "yes", "help", "help_all"),
+    "Output": (
+        "plot",
+        "form",
+        "as_json",
+        "as_csv",
+        "output",
+        "path",
+        "why",
+        "intervals",
+        "quiet",
+        "yes",
+        "help",
+        "help_all",
+    ),
 }
 #: Most options of the short help beside --help and --help-all, and how many of them only the command has [1].
 _MOST_IN_HELP, _OWN_IN_HELP = 18, 5

@@ -41,7 +41,7 @@ class PlotSeries(ChartLine):
 
     band: Band | None = None
     beside: str = ""
-    details: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
+    details: Mapping[str, Sequence[float | str | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

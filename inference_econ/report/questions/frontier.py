@@ -14,7 +14,7 @@ from inference_econ.answers.launching.plan import OfferedLoad, PlanPart, Start
 from inference_econ.engine import Instances, Setup, key_degrees
 from inference_econ.inputs import Quantity
 from inference_econ.records.deviations import SERVED
-from inference_econ.records.plain import Frame
+from inference_econ.records.plain import Frame, finite_or_none
 from inference_econ.records.texts import PART_NAMES, amount, assumptions_label, chips_label, dollars, layout_label
 from inference_econ.report import charts, speed_cost
 from inference_econ.report.charts.plot import Plot, PlotSeries
@@ -223,10 +223,10 @@ def frontier_charts(front: AnyFront, y: Metric = "cost") -> list[Plot]:
     return plots
 
 
-def point_details(front: AnyFront) -> dict[str, list[float | str]]:
+def point_details(front: AnyFront) -> dict[str, list[float | str | None]]:
     """Texts of hovering over each point: its deployment, its times and its cost, with their ends."""
     points: Sequence[Any] = front.points()
-    details: dict[str, list[float | str]] = {
+    details: dict[str, list[float | str | None]] = {
         "layout": [layout_label(point.layout) for point in points],
         "GPUs": [point.accelerators for point in points],
     }
@@ -249,7 +249,8 @@ def point_details(front: AnyFront) -> dict[str, list[float | str]]:
     (low, high), costs = front.ends()["dollars_per_million_output_tokens"], np.asarray(front.dollars)
     details["$/M output"] = costs.tolist()
     if low is not None and high is not None:
-        details |= {"$/M low": (costs * low).tolist(), "$/M high": (costs * high).tolist()}
+        for name, end in (("$/M low", low), ("$/M high", high)):
+            details[name] = [finite_or_none(cost) for cost in (costs * end).tolist()]
     return details
 
 
