@@ -35,7 +35,7 @@ ANSWERS: dict[str, Callable[[], Shown]] = {
     "recommend": lambda: ie.recommend(market(), 5.0, TARGETS),
     "most_traffic": lambda: ie.most_traffic(market(), ie.Means(8), TARGETS),
     "estimate": lambda: ie.estimate(market("aggregated"), [1, 4]),
-    "load": lambda: ie.load(layouts(), [1.0, 5.0], targets=TARGETS),
+    "load": lambda: ie.load(market("aggregated"), [1.0, 5.0], targets=TARGETS),
     "price": lambda: ie.price(market(), 5.0),
     "cache": lambda: ie.cache(setup(), ie.Space(ie.Pins(tp=1))),
     "prefill": lambda: ie.prefill(setup(), [2048], [2]),

@@ -192,7 +192,7 @@ def test_only_those_of_some_labels() -> None:
 @pytest.mark.parametrize("settings", [{"space": ie.Space(ie.Pins(tp=2))}, {"slots": 4}])
 def test_without_open_degrees_and_slots_there_are_no_pools(settings: dict[str, Any]) -> None:
     assert {candidate.pools for candidate in candidates(**settings)} == {None}
-    with pytest.raises(NothingFitsError, match=r"^no pools that prefill and decode apart can serve Llama 3\.1 8B on"):
+    with pytest.raises(NothingFitsError, match=r"^no disaggregated deployment of Llama 3\.1 8B on NVIDIA .* is possible"):
         candidates(arrangement="disaggregated", **settings)
 
 
@@ -226,9 +226,8 @@ def test_a_model_of_several_machines_is_served_on_the_fewest() -> None:
     assert set(both.plans.accelerators.tolist()) == {16.0}
 
 
-@pytest.mark.parametrize("chip", ["gb200_nvl72", "h200_sxm"])
-def test_pools_decode_as_layouts_that_are_asked_for_apart(chip: str) -> None:
-    setup, requests = ie.Setup.of("deepseek_v3", chip), Requests(isl=2000, osl=500)
+def test_pools_decode_as_layouts_that_are_asked_for_apart() -> None:
+    setup, requests = ie.Setup.of("deepseek_v3", "h200_sxm"), Requests(isl=2000, osl=500)
     shared = 0
     for practised in recipes_to_try(setup):
         layouts = market_module._usual(practised, requests, Space(), apart=False)

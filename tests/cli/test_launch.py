@@ -248,8 +248,8 @@ def test_an_eagle_head_that_is_named_is_started(command: Command, to: str) -> No
 
 POOLS = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--engine", "sglang")
 SAVED_POOLS = [
-    ("recommend", *POOLS, "--disaggregated", "--request-rate", "20", "--ttft", "500"),
-    ("frontier", *POOLS, "--disaggregated"),
+    ("recommend", *POOLS, "--disaggregated", "--any-group", "--request-rate", "20", "--ttft", "500"),
+    ("frontier", *POOLS, "--disaggregated", "--any-group"),
 ]
 
 
@@ -275,7 +275,7 @@ def test_decode_instances_are_started_with_the_slots_that_keep_the_tpot(
 ) -> None:
     """Fewer than memory holds; instances that read prompts are not limited."""
     path = tmp_path / "answer.json"
-    asked = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--disaggregated", "--engine", to)
+    asked = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1", "--disaggregated", "--any-group", "--engine", to)
     promised = ("--request-rate", "100", "--ttft", "3000", "--tpot", "10")
     assert command("recommend", *asked, *promised, "-o", path).code == 0
     choices = json.loads(path.read_text())["choices"]
@@ -412,7 +412,7 @@ def test_an_answer_that_somebody_has_changed_is_refused(
 def test_slots_that_no_engine_takes_are_refused(refused: Command, command: Command, tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
     assert (
-        command("recommend", *POOLS, "--disaggregated", "--request-rate", "20", "--ttft", "500", "-o", path).code == 0
+        command("recommend", *POOLS, "--disaggregated", "--any-group", "--request-rate", "20", "--ttft", "500", "-o", path).code == 0
     )
     record = json.loads(path.read_text())
     for slots, said in ((0, "0 slots"), (2.5, "2.5 slots"), ("many", "'many' slots")):

@@ -36,7 +36,7 @@ def test_an_engine_that_nothing_fits_is_named_and_the_others_answer(command: Com
 
 
 APART = (
-    *("recommend", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200, "--disaggregated"),
+    *("recommend", "llama_3_8b", "h100_sxm", "--max-instance-gpus", 2, "--isl", 2000, "--osl", 200, "--disaggregated", "--any-group"),
     *("--engine", "vllm", "--no-speculation"),
 )
 
@@ -74,7 +74,7 @@ CHAINS = (
         300,
         "--engine",
         "sglang",
-        "--disaggregated",
+        "--disaggregated", "--any-group",
     ),
     *("--ttft", 800, "--tpot", 50),
 )

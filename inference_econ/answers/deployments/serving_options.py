@@ -380,7 +380,7 @@ def market(
             reasons.setdefault(engine_of(practised.setup), error)
     if not candidates or (only_pools and all(candidate.pools is None for candidate in candidates)):
         first = next(iter(reasons.values()), None)
-        raise _none(setup, labels, among) if first is None else _reason(setup, requests, tried, first)
+        raise _none(setup, labels, among, tried.gpus) if first is None else _reason(setup, requests, tried, first)
     able = {candidate.engine for candidate in candidates}
     unable = (*skipped, *(f"{label}: {reason}" for label, reason in reasons.items() if label not in able))
     return tuple(_with_skipped(candidate, unable) if unable else candidate for candidate in candidates)
@@ -422,14 +422,15 @@ def _reason(setup: Setup, requests: Requests, space: Space, first: Exception) ->
     return first
 
 
-def _none(setup: Setup, labels: Collection[str], among: Collection[str]) -> NothingFitsError:
-    """That nobody is called so, or that there are no pools."""
+def _none(setup: Setup, labels: Collection[str], among: Collection[str], gpus: int | None) -> NothingFitsError:
+    """Error where no candidate has one of the names, or nothing can be disaggregated."""
     if among and not set(labels) & set(among):
         return NothingFitsError(f"no candidate is called {' or '.join(among)}; there are {', '.join(labels)}")
+    size = "" if gpus is None else f" on at most {gpus} GPUs"
     return NothingFitsError(
-        f"no pools that prefill and decode apart can serve {setup.model.name} on {setup.hardware.name} so: they need "
-        "open degrees (--tp, --dp, --pp, --ep) and slots, answers of more than one token, a link between instances, "
-        "and a TTFT in which they can read a prompt"
+        f"no disaggregated deployment of {setup.model.name} on {setup.hardware.name} is possible{size}. It needs at "
+        "least two instances that hold the model, a link between them, a TTFT in which one can prefill, and open degrees "
+        "(--tp, --dp, --pp, --ep) and slots. Leave --disaggregated out"
     )
 
 

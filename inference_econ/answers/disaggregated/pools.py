@@ -442,10 +442,10 @@ def _together(pools: Pools) -> npt.NDArray[np.bool_]:
 
 
 def no_groups(setup: Setup) -> str:
-    """Return that no published group serves a model on a GPU, and what to do."""
+    """Return the error that no published group of instances fits a model on a GPU."""
     return (
-        f"nobody published a disaggregated deployment of {setup.model.name} on {setup.hardware.name} that fits: "
-        "add --any-group to try every one, or leave --disaggregated out"
+        f"no published disaggregated deployment of {setup.model.name} on {setup.hardware.name} fits. "
+        "Add --any-group to try any group of instances, or leave --disaggregated out"
     )
 
 

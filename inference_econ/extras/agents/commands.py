@@ -86,9 +86,10 @@ def price(request: Request, replicas: int | None, input_price: float | None) -> 
     return sessions.price(subject.candidates_on_chips(request, sessions.requests), request.agents, **_settings(request))
 
 
-def load(request: Request, agents: Numbers, rates: Numbers, replicas: int) -> Shown:
-    """One fleet against the number of agents."""
+def load(request: Request, agents: Numbers, rates: Numbers, replicas: int | None) -> Shown:
+    """Put one fleet under the load of a number of agents."""
     sessions = _sessions(request)
+    refuse(request.named(["gpus"]), "--gpus is not for sessions; give --replicas")
     if agents is not None and rates is not None:
         raise InputError("give either --agents or --rates, not both", option="agents")
     if any(not number.is_integer() for number in agents or ()):
@@ -96,7 +97,7 @@ def load(request: Request, agents: Numbers, rates: Numbers, replicas: int) -> Sh
         raise InputError(f"--agents are whole numbers, got {got}", option="agents")
     counts = None if agents is None else list(map(int, agents))
     layouts = subject.offer(request, sessions.requests, speculation=subject.speculation(request))
-    return sessions.load(layouts, counts, rates=rates, replicas=replicas, **_settings(request, {}))
+    return sessions.load(layouts, counts, rates=rates, replicas=replicas or 1, **_settings(request, {}))
 
 
 def cache(request: Request, replicas: int | None, routing: Routing | None) -> Offloading:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from urllib.parse import urlsplit
 
@@ -115,9 +115,9 @@ def _predicted(request: Request, answer: str) -> tuple[Service, ie.Targets, floa
             )
         request = saved_services.of_model(request, answer)
         requests = workload.requests(request)
-        offers = subject.candidates(replace(request, aggregated=True), requests)
+        services = subject.offer(request, requests, speculation=subject.speculation(request))
         targets = workload.targets(request)
-        service, _ = answers.load.usual_service([candidate.services for candidate in offers], targets)
+        service, _ = answers.load.usual_service([services], targets)
         return service, targets, request.arrival_scv
     if not answer.endswith(".json"):
         raise InputError(

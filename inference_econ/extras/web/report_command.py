@@ -140,7 +140,7 @@ def _saved(request: Request, path: str, to: str | None) -> document.Asked:
         If the file is no answer, or one of another release.
     """
     answer = saved.question(path)
-    command, options = _check_reported(request, [answer.kind]), dict(answer.options)
+    command, options = _check_reported(request, answer.kind.split()), dict(answer.options)
     if command.name == "sensitivity" and "names" not in options:  # written as 'what-if'
         options["names"] = [options.pop("model", ""), options.pop("hardware", "")]
     words = [*command.name.split(), *command.typed(options)]

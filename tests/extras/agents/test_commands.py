@@ -140,7 +140,7 @@ def test_pools_for_agents_are_shown_saved_and_started(
 ) -> None:
     monkeypatch.setattr(agent_play, "_LEAST", 300)
     words = ("llama_3_8b", "h100_sxm", "--engine", "vllm", "--traffic", helpers, "--agents", 200)
-    asked = (*words, "--max-instance-gpus", 1, "--disaggregated", "--tpot", 20)
+    asked = (*words, "--max-instance-gpus", 1, "--disaggregated", "--any-group", "--tpot", 20)
     outcome = command("recommend", *asked, "-o", tmp_path / "plan.json", "--plot", tmp_path / "plan.svg")
     assert outcome.code == 0, outcome.err
     choice = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["choices"][0]

@@ -131,7 +131,7 @@ def test_a_saved_answer_is_what_a_server_is_held_against(
     assert command("watch", "answer.json", *scrapes, "--every", "60s", "--once", "--quiet").out.count("inside") == 1
     assert "--isl contradicts answer.json" in refused("watch", "answer.json", *LENGTHS, *scrapes).err
     assert "an answer has settled its hardware" in refused("watch", "answer.json", "h100_sxm", *scrapes).err
-    apart = ("--disaggregated", "--ttft", "500", "--max-instance-gpus", "1")
+    apart = ("--disaggregated", "--any-group", "--ttft", "500", "--max-instance-gpus", "1")
     assert command("recommend", *LLAMA[:2], *apart, "--request-rate", "20", "-o", "pools.json").code == 0
     assert "pools that prefill and decode apart cannot be" in refused("watch", "pools.json", *scrapes).err
 
