@@ -34,7 +34,7 @@ servers() {
 }
 
 # What is set before the fit: asynchronous scheduling, experts that are not evenly popular, kernels as the engine of a row
-# counts them (docs/model/kernel_launches.md), or vLLM where no engine is named.
+# counts them (docs/model/kernels.md), or vLLM where no engine is named.
 known="hardware=h200_sxm|b200|gb200_nvl72|h100_sxm|a100_sxm_80"
 servers servers "engine=vllm|sglang|trtllm,$known" --base deployable --fit "$kernels,$memory,$host" --most 90 \
     --set assumptions.experts.spread=random --set assumptions.host.engine=vllm \
@@ -68,7 +68,7 @@ generations hopper "h200_sxm|h100_sxm" "" &
 hopper=$!
 generations blackwell "b200|gb200_nvl72" per_family.blackwell.
 wait "$hopper"
-# Engines have kernels of their own: those that were counted (docs/model/kernel_launches.md).
+# Engines have kernels of their own: those that were counted (docs/model/kernels.md).
 engines() {
     for one in vllm sglang trtllm; do
         servers "$one" "engine=$one,$known" --base profiles/servers --fit "$engine" --prior 0.5 --most 50 \
