@@ -25,7 +25,7 @@ TAUGHT = [DOCS / "start.md", *sorted((DOCS / "tutorials").glob("*.md")), *sorted
 #: golden pages.
 LONG = {
     *(f"evidence/{name}.md" for name in ("agents", "infer", "offers")),
-    *(f"howto/{name}.md" for name in ("buy", "calibrate", "fleet", "launch_files", "pictures", "promises", "python")),
+    *(f"howto/{name}.md" for name in ("buy", "calibrate", "fleet", "launch_files", "pictures", "confidence", "python")),
     *(f"howto/{name}.md" for name in ("rollout", "sweeps", "traces", "uncertainty", "watch", "what_if")),
     *(f"model/{name}.md" for name in ("attention", "kernels", "market", "prompt_ways", "published_model")),
 }
