@@ -17,7 +17,7 @@ author = "the authors of inference_econ"
 version = release = installed("inference-econ")
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_click"]
-extensions += ["equations", "sessions", "fields", "public", "commands"]  # those of the folder of that name
+extensions += ["equations", "sessions", "fields", "public", "commands", "supported"]  # those of the folder of that name
 # The table of prices is included by a page with a title.
 exclude_patterns = ["_build", "extensions", "reference/price_table.md"]
 html_theme = "furo"
