@@ -56,8 +56,8 @@ found: a traceback, half a file, a file that was read or lost, a hang, an answer
 |---|---|---|---|
 """
 TAIL = """
-Other counts are in pages and commands of their own: [steps asked twice](../../docs/evidence/contradictions.md) (`sh run.sh
-validate contradictions`), sweeps that are killed a hundred times (`sh run.sh sturdiness sweep-kills`),
+Other counts are in pages and commands of their own: [steps asked twice](../../docs/evidence/contradictions.md)
+(`sh run.sh validate contradictions`), sweeps that are killed a hundred times (`sh run.sh sturdiness sweep-kills`),
 10,000 requests made from the OpenAPI document (`sh run.sh sturdiness explorer`),
 200 users with heavy questions beside one who has few
 (`python -m benchmarks.explorer --heavy 200`), a release that is built twice and compared (`sh run.sh release`).
