@@ -303,7 +303,7 @@ benchmark)
     .venv/bin/python -m benchmarks.explorer "$@"
     ;;
 sturdiness)
-    # Into docs/evidence/sturdiness.md; 10 minutes.
+    # Into tests/fuzz/sturdiness.md; 10 minutes.
     set_up ".[dev]" dev
     .venv/bin/python -m benchmarks.sturdiness "$@"
     ;;

@@ -1,4 +1,4 @@
-"""Attacks of a hostile and of a careless user, counted into ``docs/evidence/sturdiness.md``: ``sh run.sh sturdiness``.
+"""Attacks of a hostile and of a careless user, counted into ``tests/fuzz/sturdiness.md``: ``sh run.sh sturdiness``.
 
 Whole commands and a server on 127.0.0.1 are attacked as they are run. Made-up inputs are counted by ``sh run.sh
 sturdiness fuzz`` (``tests/fuzz/tried.json``). It exits with 1 where an attack finds something.
@@ -36,7 +36,7 @@ from inference_econ.inputs import catalog
 from inference_econ.records.files import write_text
 
 ROOT = Path(__file__).parent.parent
-PAGE, FUZZED = ROOT / "docs" / "evidence" / "sturdiness.md", ROOT / "tests" / "fuzz" / "tried.json"
+PAGE, FUZZED = (ROOT / "tests" / "fuzz" / name for name in ("sturdiness.md", "tried.json"))
 SMALL = ("llama_3_8b", "h100_sxm", "--max-instance-gpus", "1")
 #: Has a command of root heed who may write where.
 HEEDING = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
@@ -56,8 +56,8 @@ found: a traceback, half a file, a file that was read or lost, a hang, an answer
 |---|---|---|---|
 """
 TAIL = """
-Other counts are in pages and commands of their own: [steps asked twice](contradictions.md) (`sh run.sh
-validate contradictions`), sweeps that are killed a hundred times (`sh run.sh sturdiness sweep-kills`),
+Other counts are in pages and commands of their own: [steps asked twice](../../docs/evidence/contradictions.md)
+(`sh run.sh validate contradictions`), sweeps that are killed a hundred times (`sh run.sh sturdiness sweep-kills`),
 10,000 requests made from the OpenAPI document (`sh run.sh sturdiness explorer`),
 200 users with heavy questions beside one who has few
 (`python -m benchmarks.explorer --heavy 200`), a release that is built twice and compared (`sh run.sh release`).

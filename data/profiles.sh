@@ -57,7 +57,7 @@ generations() {
     for one in vllm sglang trtllm; do
         constants=$engine
         # Kernels of layers with latent attention, of which TensorRT-LLM runs several beside each other, take longer there than
-        # others: with a time of their own models that were left out are 8 % off, 11 % without (docs/evidence/fidelity.md).
+        # others: with a time of their own models that were left out are 8 % off, 11 % without.
         [ "${one}_$family" != trtllm_blackwell ] || constants=$constants,attention.latent_graph_launch
         servers "${one}_$family" "engine=$one,hardware=$boards" --base "profiles/$family" --fit "$constants" \
             --prior 0.5 --most 50 --set "assumptions.host.engine=$one" $(pools "$one") \

@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from numpydoc.xref import DEFAULT_LINKS
 
 import inference_econ
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
@@ -17,7 +21,7 @@ author = "the authors of inference_econ"
 version = release = installed("inference-econ")
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_click"]
-extensions += ["equations", "sessions", "fields", "public", "commands"]  # those of the folder of that name
+extensions += ["equations", "sessions", "fields", "public", "commands", "supported"]  # of the folder extensions
 # The table of prices is included by a page with a title.
 exclude_patterns = ["_build", "extensions", "reference/price_table.md"]
 html_theme = "furo"
@@ -67,3 +71,15 @@ add_module_names = False
 # about other modules, and names of other libraries, lead nowhere.
 nitpicky = True
 nitpick_ignore_regex = [("py:mod", ".*"), (r"py:.*", r"(?!inference_econ\.(formulas\.|\w+$)).*")]
+
+
+def _archive(app: Sphinx, page: str, source: list[str]) -> None:
+    """Keep generated evidence out of the navigation and the search; its summary links to it."""
+    del app
+    if page.startswith("evidence/") and page.split("/", 1)[1] not in ("index", "fidelity", "asks"):
+        source[0] = f"---\norphan: true\nnosearch: true\n---\n\n{source[0]}"
+
+
+def setup(app: Sphinx) -> None:
+    """Tell Sphinx."""
+    app.connect("source-read", _archive)

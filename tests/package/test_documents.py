@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,25 @@ def test_the_references_have_every_name() -> None:
     page = (DOCS / "reference" / "formulas.md").read_text(encoding="utf-8")
     modules = re.findall(r"^\.\. automodule:: inference_econ\.formulas\.(\w+)$", page, flags=re.MULTILINE)
     assert sorted(modules) == sorted(it.name for it in pkgutil.iter_modules(formulas.__path__))
+
+
+@pytest.mark.parametrize(("summary", "most"), [("index", 11), ("fidelity", 7)])
+def test_a_summary_of_accuracy_repeats_generated_numbers(summary: str, most: int) -> None:
+    """A row of a summary names the generated page and the row of its numbers; errors on that page are fractions."""
+    number, rows = r"[+-]?\d[\d,]*(?:\.\d+)?", 0
+    for line in (DOCS / "evidence" / f"{summary}.md").read_text(encoding="utf-8").splitlines():
+        if source := re.search(r"\]\((\w+\.md)[^)]*\), row `([^`]+)` \|$", line):
+            page = (DOCS / "evidence" / source[1]).read_text(encoding="utf-8")
+            named = [re.findall(number, it.replace(",", " ")) for it in page.splitlines() if f"| {source[2]} |" in it]
+            cells = re.findall(rf"({number})(%?)", line[line.index("|", 1) : source.start()])
+            assert any(all(_repeated(float(it), bool(sign), known) for it, sign in cells) for known in named), line
+            rows += 1
+    assert rows == most
+
+
+def _repeated(value: float, percent: bool, known: Sequence[str]) -> bool:
+    """Whether one of the numbers is this one, or this many per cent."""
+    return any(abs(float(it) - value) < 1e-9 or (percent and abs(100 * float(it) - value) <= 0.51) for it in known)
 
 
 PYTHON: str = tables(Path(__file__))["PYTHON"]
