@@ -152,7 +152,9 @@ def shared_step_waits(states: Steady, drawn: LengthSample, bursts: float, steps_
     -----
     A step takes D + k P. The number k of prompts that arrived during the previous step is Poisson-distributed. An
     arriving request meets a step in proportion to its duration. The met step has one prompt more with probability k P /
-    (D + k P). Requests that arrive during the met step share the next one. Their number is Poisson-distributed as well.
+    (D + k P).
+
+    Requests that arrive during the met step share the next one. Their number is Poisson-distributed as well.
     """
     # A single request has no other requests that decode.
     decode, rate = states.decode_seconds * np.clip(states.batch - 1.0, 0.0, 1.0), states.requests_per_second

@@ -331,9 +331,10 @@ def chunked_steps(batches: Batches) -> Added:
     A step launches its kernels once, in the CPU time W. Its N chunks take the GPU time C w(N) - O. The longer of both
     applies. N is Poisson-distributed, because a prompt of c chunks is in c steps. If G groups step together, w is the
     time of the fullest group, with ceil(N / G) chunks. Longer steps also collect more prompts (:func:`_gated`,
-    :func:`_by_length`). A prompt finds the mean number of others in its step. They add the GPU time of all minus C.
-    Pipeline stages process chunks in turn. Every prompt adds at least a share of W, since its tokens limit how many
-    prompts share a step.
+    :func:`_by_length`).
+
+    A prompt finds the mean number of others in its step. They add the GPU time of all minus C. Pipeline stages process
+    chunks in turn. Every prompt adds at least a share of W, since its tokens limit how many prompts share a step.
     """
     parts, part = batches.parts, _part(batches)
     # Prompts of several chunks, no two of which share a step.
@@ -521,9 +522,11 @@ def through_gates(alone: Array, decode: Array, share: Array, requests: Requests)
     Notes
     -----
     A step serves all arrivals of the previous step (gated service: Takagi, 1991). The mean step is D / (1 - r). The
-    step that a prompt meets is (D + P r (1 + c2) / (1 + r)) / (1 - r). Here r is the share of time that prefill takes,
-    P is the time of a prompt, D is the time without prompts, and c2 is the squared coefficient of variation of prompt
-    lengths. Prompts in the same step all get their first token at the end of the next step.
+    step that a prompt meets is (D + P r (1 + c2) / (1 + r)) / (1 - r).
+
+    Here r is the share of time that prefill takes, P is the time of a prompt, D is the time without prompts, and c2 is
+    the squared coefficient of variation of prompt lengths. Prompts in the same step all get their first token at the
+    end of the next step.
     """
     return (decode + alone * share * (1.0 + requests.isl.scv) / (1.0 + share)) / np.maximum(1.0 - share, 1e-9)
 
@@ -546,9 +549,11 @@ def waits(batches: Batches, turn: Array, added: Added, *, beside_decoding: bool)
     -----
     If prompts pause decoding, the Pollaczek-Khinchine formula gives S (1 + c2) / 2 x r / (1 - r), with the share r of
     time that prefill takes. Groups that step together process more prompts at once under load, which reduces r for the
-    prompts that follow. If no two prompts fit in a step, or prompts have several chunks, prompts take turns with G
-    servers of utilization x. For G = 1 the Pollaczek-Khinchine formula applies. For more, the wait is S (1 + c2) / 2 x
-    x^(sqrt(2 (G + 1)) - 1) / (G (1 - x)) (Sakasegawa, 1977).
+    prompts that follow.
+
+    If no two prompts fit in a step, or prompts have several chunks, prompts take turns with G servers of utilization x.
+    For G = 1 the Pollaczek-Khinchine formula applies. For more, the wait is S (1 + c2) / 2 x x^(sqrt(2 (G + 1)) - 1) /
+    (G (1 - x)) (Sakasegawa, 1977).
     """
     share = batches.others * added.mean / np.maximum(batches.answer_seconds(added.mean), LEAST)
     half = turn * (1.0 + batches.requests.isl.scv) / 2.0

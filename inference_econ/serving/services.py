@@ -117,12 +117,14 @@ class KvPressure:
     Notes
     -----
     n concurrent requests of a group need n times the mean, with a standard deviation of s sqrt(n + k n^2). Here s is
-    the variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do. The
-    need is treated as normally distributed. Requests beyond the memory are preempted. Meanwhile the request at the head
-    of the queue finds between nothing and its own prompt free. The mean is half its prompt, weighted by waiting time
-    (renewal theory: Cox, 1962). A token that is generated while memory is full preempts another request, which is
-    recomputed, unless a request ends in the same step. Contexts are assumed unsynchronized until memory is full, so
-    recomputation starts only there.
+    the variation of single requests, and k accounts for contexts that grow together, as outputs of equal length do.
+
+    The need is treated as normally distributed. Requests beyond the memory are preempted. Meanwhile the request at the
+    head of the queue finds between nothing and its own prompt free. The mean is half its prompt, weighted by waiting
+    time (renewal theory: Cox, 1962).
+
+    A token that is generated while memory is full preempts another request, which is recomputed, unless a request ends
+    in the same step. Contexts are assumed unsynchronized until memory is full, so recomputation starts only there.
     """
 
     slots: Array

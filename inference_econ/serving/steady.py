@@ -250,16 +250,21 @@ def steady(setup: Setup, plans: Plans, requests: Requests, speculation: Speculat
     -----
     While a request decodes, each of the B - 1 others ends once per ``decode_steps`` steps. The prefill of a new request
     follows. Decoding waits for it, or chunks lengthen the steps; the mean is the same. A step thus takes T(B) + (B - 1)
-    / decode_steps x P. If prompts share steps with decoding, P is their GPU time or the remaining CPU launch time; see
+    / decode_steps x P.
+
+    If prompts share steps with decoding, P is their GPU time or the remaining CPU launch time; see
     :func:`inference_econ.serving.prefill_interference.chunked_steps`. Prompts that start in the same step are processed
     together, and each takes less (:func:`inference_econ.engine.prefill.shared_steps`). If decoding pauses, this applies
-    when more than one prompt starts per step on average. The concurrency follows from the share of time that a request
-    decodes. An arriving request finds the state of the others (Reiser and Lavenberg, 1980). Utilization is at most 1. A
-    new prompt waits for the rest of the running step and for earlier prompts; see
-    :func:`inference_econ.serving.prefill_interference.waits`. With speculation, (osl - 1) / V rounds of V tokens
-    replace osl - 1 steps. Prefill does not get shorter, so its share per token stays (B - 1) / (osl - 1) x P. The draft
-    model processes every prompt as well, because it may draft as soon as the batch is small. A new prompt waits for the
-    rest of a full round. Surplus tokens of the last round are ignored, because outputs are long compared with drafts.
+    when more than one prompt starts per step on average.
+
+    The concurrency follows from the share of time that a request decodes. An arriving request finds the state of the
+    others (Reiser and Lavenberg, 1980). Utilization is at most 1. A new prompt waits for the rest of the running step
+    and for earlier prompts; see :func:`inference_econ.serving.prefill_interference.waits`.
+
+    With speculation, (osl - 1) / V rounds of V tokens replace osl - 1 steps. Prefill does not get shorter, so its share
+    per token stays (B - 1) / (osl - 1) x P. The draft model processes every prompt as well, because it may draft as
+    soon as the batch is small. A new prompt waits for the rest of a full round. Surplus tokens of the last round are
+    ignored, because outputs are long compared with drafts.
     """
     batches = _batches(setup, plans, requests, speculation)
     reading, groups = batches.reading, batches.groups
