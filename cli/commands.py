@@ -212,7 +212,7 @@ class ClickCommand(click.Command):
 
     @contextmanager
     def _waited_for(self, ctx: click.Context, tell: Callable[[str], None]) -> Iterator[None]:
-        """Report estimated run times, show partial results after an interrupt, and name the option behind excess work."""
+        """Report run times, show partial results after an interrupt, and name the option behind excess work."""
         try:
             with _work.waited_for(tell) as waiting:
                 yield
