@@ -420,7 +420,7 @@ def invariants(setups: int) -> list[Row]:
 
 
 def promised(setups: int) -> list[Row]:
-    """``recommend`` and ``price`` of random small setups, repeated with a change that cannot increase the hourly cost."""
+    """``recommend`` and ``price`` of random small setups, repeated with a change that cannot raise the hourly cost."""
     chance = random.Random(7)
     counts: dict[str, list[Compared]] = {}
     tried = 0
