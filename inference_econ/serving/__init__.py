@@ -1,7 +1,7 @@
 """Requests on instances: steady states, load and simulation.
 
-The closed loop at a fixed concurrency is in ``steady``, the layouts of a grid are in ``services``, an instance under a
-stream of requests is in ``load``, and the request simulator is in ``simulation``. ``__init__.pyi`` lists the names that
+``steady`` has the closed loop at a fixed concurrency, and ``services`` the layouts of a grid. ``load`` has an instance
+under a stream of requests, and ``simulation`` the request simulator. ``__init__.pyi`` lists the names that
 other packages use. Costs and the selection of deployments are in ``answers``.
 """
 

@@ -45,7 +45,7 @@ def request_joules(
     speculation : Speculation, optional
         Speculation method.
     reads, decodes : bool
-        Whether these instances prefill, and whether they decode.
+        True if the instances prefill; True if they decode.
 
     Returns
     -------

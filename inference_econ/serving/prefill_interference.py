@@ -524,7 +524,7 @@ def through_gates(alone: Array, decode: Array, share: Array, requests: Requests)
     A step serves all arrivals of the previous step (gated service: Takagi, 1991). The mean step is D / (1 - r). The
     step that a prompt meets is (D + P r (1 + c2) / (1 + r)) / (1 - r).
 
-    Here r is the share of time that prefill takes, P is the time of a prompt, D is the time without prompts, and c2 is
+    r is the share of time that prefill takes, P is the time of a prompt, D is the time without prompts, and c2 is
     the squared coefficient of variation of prompt lengths. Prompts in the same step all get their first token at the
     end of the next step.
     """

@@ -57,7 +57,7 @@ class Steady:
     prefill_share : ndarray
         Share of the instance's time that prefill takes [1].
     apart_share : ndarray
-        That share if no step read weights for both decode and prefill [1].
+        ``prefill_share`` if no step read weights for both decode and prefill [1].
     follow_share : ndarray
         Mean number of prompts that arrive during a prefill and delay earlier prompts [1].
     queue_seconds, running_seconds : ndarray

@@ -40,7 +40,7 @@ class Played:
         Share of requests that arrive while the fleet has enough capacity for the SLOs [1]; 1 for hours without
         requests.
     slo_met_share : float
-        That share for all requests of the day [1].
+        ``kept`` over all requests of the day [1].
     most_accelerators : int
         Most accelerators rented at once [1].
     fewest, most : ndarray of int, shape (lots,)

@@ -57,7 +57,7 @@ def prepare() -> Any:
     Returns
     -------
     context
-        Process factory. Where processes cannot be forked (Windows), each loads the modules itself.
+        Process factory. Without ``fork`` (Windows), each process loads the modules itself.
     """
     for name in _SINGLE:
         os.environ.setdefault(name, "1")

@@ -503,13 +503,13 @@ def _of(text: str, *, last: bool) -> date:
     return date(year, whole_month, day or (monthrange(year, whole_month)[1] if last else 1))
 
 
-#: How requests arrived.
+#: Arrival pattern of the requests.
 #:
 #: - batch: all at once, served until the last one ends.
-#: - concurrency: a new one whenever one ends, so that their number stays (closed loop).
+#: - concurrency: a new request whenever one ends (closed loop).
 #: - rate: at random times (open loop).
-#: - saturated: more than the server can take, which runs as many at a time as it can.
-#: - limited: as many as the server can take and keep its promises of latency.
+#: - saturated: more than the server can take, so that it runs as many at once as it can.
+#: - limited: the largest load within the latency limits.
 Load = Literal["batch", "concurrency", "rate", "saturated", "limited", "unknown"]
 #: Loads that use the full capacity of a server.
 FULL_LOADS: tuple[Load, ...] = ("saturated", "limited")
